@@ -1,0 +1,5 @@
+"""`python -m lore`."""
+
+from lore.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Cache rules: what a provider's prompt cache still holds."""

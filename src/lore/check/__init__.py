@@ -1,0 +1,1 @@
+"""Check: comparisons to findings. Rules and budgets."""

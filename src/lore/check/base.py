@@ -1,0 +1,63 @@
+"""What a rule is, and the table of rules.
+
+A rule looks at one pair of successive turns, or at the problems of one recording, and says what it finds.
+Rules: pure; every finding has a code of `lore.model.codes`; severity follows from the code's kind.
+
+How to add one: write a class with the members of `Rule`, add it to `RULES` in `lore.check.rules` (or
+publish it under the entry-point group `lore.rules`), add its codes with a page each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from lore.check.pairs import Pair
+from lore.model.codes import CODES, SEVERITY
+from lore.model.problems import Problem
+from lore.model.results import Finding
+
+
+class Place(Struct, frozen=True):
+    """Where findings are reported: the argument as given joined with the path below it."""
+
+    path: str
+
+
+class Rule(Protocol):
+    """One kind of judgement."""
+
+    def pair(self, pair: Pair, place: Place) -> Iterable[Finding]:
+        """Judge two successive turns of one chain."""
+        ...
+
+    def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
+        """Judge what was wrong with one recording: the problems kept, and how many of each code there were."""
+        ...
+
+
+def fingerprint(code: str, path: str, chain: str | None, json_path: str | None, evidence: str) -> str:
+    """Return 16 hex digits that stay the same when other findings come and go."""
+    parts = "\x00".join((code, path, chain or "", json_path or "", evidence))
+    return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def finding(code: str, place: Place, message: str, **fields: object) -> Finding:
+    """Make a finding; name, kind, severity, fix and fingerprint follow from the code and the fields."""
+    known = CODES[code]
+    made = Finding(
+        code,
+        known.name,
+        known.kind,
+        SEVERITY[known.kind],
+        place.path,
+        message,
+        known.fix,
+        **fields,  # pyright: ignore[reportArgumentType]
+    )
+    digest = fingerprint(code, place.path, made.chain, made.json_path, made.evidence)
+    return msgspec.structs.replace(made, fingerprint=digest)

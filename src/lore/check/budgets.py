@@ -1,0 +1,49 @@
+"""Budgets: limits on reuse, busts and lost tokens over one run. Expected breaks never count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from lore.check.base import Place, finding
+from lore.check.pairs import Pair
+from lore.model.results import Finding, Summary
+
+
+class Budgets(Struct, frozen=True):
+    """`min_reuse` holds for every pair (0 to 1); `max_busts` and `max_lost_tokens` for the whole run."""
+
+    min_reuse: float | None = None
+    max_busts: int | None = None
+    max_lost_tokens: int | None = None
+
+    def over(self, other: Budgets) -> Budgets:
+        """Return these budgets, those that are not set taken from `other`."""
+        return Budgets(
+            other.min_reuse if self.min_reuse is None else self.min_reuse,
+            other.max_busts if self.max_busts is None else self.max_busts,
+            other.max_lost_tokens if self.max_lost_tokens is None else self.max_lost_tokens,
+        )
+
+
+def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]:
+    """Find a pair that reuses less than the budget."""
+    limit, reuse = budgets.min_reuse, pair.reuse
+    if limit is None or reuse is None or reuse >= limit or (pair.bust and pair.worst == "expected"):
+        return
+    said = f"{reuse:.1%} of the prompt before is reused, the budget is {limit:.1%}"
+    yield finding(
+        "LORE401", place, said, line=pair.right.line, chain=pair.right.chain, turn=pair.right.number, evidence=said
+    )
+
+
+def over_budget(summary: Summary, budgets: Budgets, place: Place) -> Iterable[Finding]:
+    """Find sums that exceed the budget."""
+    busts = summary.busts - summary.expected
+    if budgets.max_busts is not None and busts > budgets.max_busts:
+        said = f"{busts} unexpected busts, the budget is {budgets.max_busts}"
+        yield finding("LORE402", place, said, evidence=said)
+    if budgets.max_lost_tokens is not None and summary.lost_tokens > budgets.max_lost_tokens:
+        said = f"{summary.lost_tokens:,} tokens lost, the budget is {budgets.max_lost_tokens:,}"
+        yield finding("LORE403", place, said, evidence=said)

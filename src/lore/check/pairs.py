@@ -1,0 +1,161 @@
+"""Successive turns of a chain, compared: what `diff-prefix SESSION` shows and `check` judges.
+
+In: the turns of one chain, in order. Out: one pair for each turn after the first. Rules: an expected
+cause comes before any other; a pause longer than the cache lives explains a break and a fall of billed
+reads alike; a fall that nothing explains is unattributable, never waste. Cost: O(what is new).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from lore.cache.lifetime import expiry, lifetime
+from lore.model.codes import CODES
+from lore.model.turn import Turn
+from lore.prefix.causes import Cause, causes, limit_of, recorded
+from lore.prefix.measure import Measure, Measured, size
+from lore.prefix.overlap import Overlap, overlap
+
+TOLERANCE_TOKENS, TOLERANCE_SHARE = 1024, 0.02  # reads fall short by this much without any cause
+BYTES_PER_TOKEN = 4.0
+_BILLED = frozenset(("LORE128", "LORE301"))  # causes that bytes do not show
+
+
+# Anthropic's verdicts on a miss, and the section that each is about.
+_SAID = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
+
+
+class Pair(Struct, frozen=True):
+    """Two successive turns: what they share, why they part, what it cost.
+
+    `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached
+    (what the right spells anew behind it); `fell` the tokens that
+    the right's bill reads less than the left's left in the cache, beyond tolerance; None unknown.
+    `bytes_per_token` is the right's, from its bill, or a default.
+    """
+
+    left: Turn
+    right: Turn
+    overlap: Overlap
+    bytes: Measured
+    left_tail_bytes: int
+    causes: tuple[Cause, ...]
+    lost: tuple[int, ...]
+    fell: int | None
+    bytes_per_token: float
+
+    @property
+    def lost_bytes(self) -> int:
+        """The bytes that all causes together cost."""
+        return max(self.lost, default=0)
+
+    @property
+    def bust(self) -> bool:
+        """Whether what the left wanted cached was not reused, by bytes or by bill."""
+        return any(cause.code != "LORE146" for cause in self.causes)
+
+    @property
+    def reuse(self) -> float | None:
+        """Common bytes as a share of the left without its tail; None where that is empty."""
+        stable = self.bytes.left - self.left_tail_bytes
+        return None if stable <= 0 else (self.bytes.common + self.overlap.inside) / stable
+
+    @property
+    def worst(self) -> str:
+        """The worst kind among the causes."""
+        kinds = [CODES[cause.code].kind for cause in self.causes if cause.code != "LORE146"]
+        return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
+
+
+class Pairs:
+    """Pair the turns of one chain."""
+
+    def __init__(self) -> None:
+        self._last: Turn | None = None
+        self._sizes = Measure(size)
+        self._lives: float | None = None
+
+    def advance(self, turn: Turn) -> Pair | None:
+        """Take the next turn; None for the first."""
+        left, self._last = self._last, turn
+        if left is None:
+            self._sizes.advance(turn.prompt, 0)
+            self._lives = lifetime(turn, None)
+            return None
+        pair = self._pair(left, turn)
+        self._lives = lifetime(turn, self._lives)
+        return pair
+
+    def _pair(self, left: Turn, right: Turn) -> Pair:
+        found = overlap(left.prompt, right.prompt)
+        tail = self._sizes.tail
+        fell = fall(left, right)
+        why = self._causes(left, right, found, fell)
+        lost = self._lost(left, found, why)
+        sums = self._sizes.advance(right.prompt, found.common)
+        ratio = bytes_per_token(right, sums.right)
+        return Pair(left, right, found, sums, tail, why, lost, fell, ratio)
+
+    def _lost(self, left: Turn, found: Overlap, why: tuple[Cause, ...]) -> tuple[int, ...]:
+        """Weigh the causes; call before the sums go on to the right prompt."""
+        wanted = self._sizes.upto(limit_of(left.prompt))
+        lost: list[int] = []
+        for cause in why:
+            inside = found.inside if cause.position == found.common else 0
+            begins = wanted if cause.code in _BILLED else self._sizes.upto(cause.position) + inside
+            lost.append(max(0, wanted - begins))
+        return tuple(lost)
+
+    def _causes(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> tuple[Cause, ...]:
+        why = causes(left.prompt, right.prompt, found, right.changes)
+        if why and CODES[why[0].code].kind == "expected" and why[0].code != "LORE146":
+            return why
+        if not why and not fell:
+            return ()
+        if not why and (known := recorded(right.changes)):
+            return known
+        gone = expiry(left, right, self._lives)
+        if gone is not None and (fell or fell is None):
+            paused = f"{_duration(gone.pause)} since the last turn; the cache lives {_duration(gone.lifetime)}"
+            return (Cause("LORE128", None, paused),)
+        if fell and not any(cause.code != "LORE146" for cause in why):
+            section = _SAID.get(right.verdict.reason) if right.verdict is not None else None
+            return (*why, Cause("LORE301", section, _fell(left, right, fell)))
+        return why
+
+
+def fall(left: Turn, right: Turn) -> int | None:
+    """Return by how many tokens the bill reads less than was left in the cache; 0 within tolerance."""
+    if left.usage is None or right.usage is None or right.usage.read_tokens is None:
+        return None
+    if left.usage.read_tokens is None and left.usage.write_tokens is None:
+        return None
+    there = (left.usage.read_tokens or 0) + (left.usage.write_tokens or 0)
+    short = there - right.usage.read_tokens
+    return short if short > max(TOLERANCE_TOKENS, TOLERANCE_SHARE * there) else 0
+
+
+def bytes_per_token(turn: Turn, total_bytes: int) -> float:
+    """Return this turn's bytes per token, from its bill where that is plausible for its bytes."""
+    usage = turn.usage
+    if usage is None or total_bytes <= 0:
+        return BYTES_PER_TOKEN
+    tokens = (usage.fresh_tokens or 0) + (usage.read_tokens or 0) + (usage.write_tokens or 0)
+    ratio = total_bytes / tokens if tokens else 0.0
+    return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
+
+
+def _fell(left: Turn, right: Turn, fell: int) -> str:
+    left_usage, right_usage = left.usage, right.usage
+    assert left_usage is not None and right_usage is not None
+    there = (left_usage.read_tokens or 0) + (left_usage.write_tokens or 0)
+    said = f"; the provider says {right.verdict.reason}" if right.verdict is not None else ""
+    return f"{there:,} tokens were cached, {right_usage.read_tokens or 0:,} were read: {fell:,} short{said}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

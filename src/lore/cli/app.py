@@ -1,0 +1,34 @@
+"""The commands, one thin file each, and what they share."""
+
+from __future__ import annotations
+
+import typer
+
+from lore.cli import assemble, check, diff_prefix, explain, fold, schema
+
+app = typer.Typer(
+    name="lore",
+    help="Judge prompt caches offline, and assemble prompts whose prefix does not move.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("assemble")(assemble.run)
+app.command("diff-prefix")(diff_prefix.run)
+app.command("check")(check.run)
+app.command("fold")(fold.run)
+app.command("explain")(explain.run)
+app.command("schema")(schema.run)
+
+
+@app.callback()
+def _main(  # pyright: ignore[reportUnusedFunction]
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    if version:
+        from lore import __version__
+
+        print(f"lore {__version__}")
+        raise typer.Exit(0)

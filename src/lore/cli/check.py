@@ -1,0 +1,45 @@
+"""`lore check`: judge recordings, for CI."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lore.cli.common import AsJson, Colour, Config, Format, Verbose, log, out, quiet_pipe, settings
+
+
+@quiet_pipe
+def run(
+    paths: Annotated[
+        list[str] | None, typer.Argument(help="Recordings, or folders of them; default: this folder.")
+    ] = None,
+    min_reuse: Annotated[
+        float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
+    ] = None,
+    max_busts: Annotated[int | None, typer.Option("--max-busts", help="At most this many unexpected busts.")] = None,
+    max_lost_tokens: Annotated[
+        int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
+    ] = None,
+    as_json: AsJson = False,
+    format: Format = None,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Judge recordings: exit 1 where a session wastes its cache, 3 where not all could be judged."""
+    from lore.check.budgets import Budgets
+    from lore.run.check import check, failed
+    from lore.run.options import Options
+
+    loaded = settings(config)
+    given = Budgets(min_reuse=min_reuse, max_busts=max_busts, max_lost_tokens=max_lost_tokens)
+    budgets = given.over(loaded.check)
+    options = Options(format=format, policy=loaded.assemble.tail)
+    result, incomplete = check(paths or ["."], budgets, options, log(verbose))
+    from lore.report.registry import REPORTS
+
+    REPORTS["json" if as_json else "terminal"].write(result, out(color), verbose=verbose)
+    if failed(result):
+        return 1
+    return 3 if incomplete else 0

@@ -1,0 +1,88 @@
+"""What the commands share: their common options, output, closed pipes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lore.config import Settings
+
+Format: TypeAlias = Annotated[
+    str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, bodies.")
+]
+Dialect: TypeAlias = Annotated[str | None, typer.Option("--dialect", help="Request shape: anthropic, openai-chat.")]
+Tail: TypeAlias = Annotated[str | None, typer.Option("--tail", help="Where volatile context goes: system, user.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+Colour: TypeAlias = Annotated[
+    bool | None, typer.Option("--color/--no-color", help="Colour; default: NO_COLOR, FORCE_COLOR, a terminal.")
+]
+Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was read and decided.")]
+Config: TypeAlias = Annotated[
+    str | None, typer.Option("--config", help="Settings: a lore.toml, or a pyproject.toml with [tool.lore].")
+]
+
+P = ParamSpec("P")
+
+
+def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:
+    """Keep a closed pipe from being taken for an error on its way through the command framework."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> int:
+        try:
+            code = command(*args, **kwargs)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:
+            from lore.cli.main import closed_pipe
+
+            return closed_pipe()
+
+    return run
+
+
+def out(colour: bool | None) -> Console:
+    """Return the console of standard output."""
+    from lore.report.console import console, wants_colour
+
+    terminal = sys.stdout.isatty()
+    return console(sys.stdout, colour=wants_colour(colour, os.environ, terminal=terminal), terminal=terminal)
+
+
+def settings(explicit: str | None) -> Settings:
+    """Return the settings in force here."""
+    from lore.config import load
+
+    return load(explicit, Path.cwd())
+
+
+def tail_policy(given: str | None, configured: str) -> str:
+    """Return the tail policy; raises LoreError for an unknown one."""
+    from lore.errors import LoreError
+    from lore.prompt.assemble import POLICIES
+
+    policy = given or configured
+    if policy not in POLICIES:
+        raise LoreError(f"unknown tail policy {policy!r}", hint="policies: " + ", ".join(POLICIES))
+    return policy
+
+
+def log(verbose: bool) -> Callable[[str], None]:
+    """Return what says things on standard error, if they are wanted."""
+
+    def say(text: str) -> None:
+        if verbose:
+            from lore.report.console import visible
+
+            print(visible(text), file=sys.stderr)
+
+    return say

@@ -1,0 +1,91 @@
+"""`lore diff-prefix`: two turns, or every successive pair of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.cli.common import AsJson, Colour, Config, Dialect, Format, Tail, out, quiet_pipe, settings, tail_policy
+
+if TYPE_CHECKING:
+    from lore.model.results import Diff
+
+
+@quiet_pipe
+def run(
+    left: Annotated[str, typer.Argument(help="A recording, one turn of it (PATH#N), or `-`.")],
+    right: Annotated[str | None, typer.Argument(help="The later turn; without it, every pair of LEFT.")] = None,
+    fail_under: Annotated[
+        float | None, typer.Option("--fail-under", help="Exit 1 where a pair reuses less than this share (0 to 1).")
+    ] = None,
+    tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True,
+    as_json: AsJson = False,
+    dialect: Dialect = None,
+    tail: Tail = None,
+    format: Format = None,
+    config: Config = None,
+    color: Colour = None,
+) -> int:
+    """Compare two turns: how much of the first the second reuses, where they part, and why."""
+    from lore.errors import LoreError
+    from lore.run.diff import diff_files, diff_session
+    from lore.run.options import Options
+
+    if fail_under is not None and not 0 <= fail_under <= 1:
+        raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
+    policy = tail_policy(tail, settings(config).assemble.tail)
+    options = Options(format=format, dialect=dialect, policy=policy, counter=_counter() if tokens else None)  # pyright: ignore[reportArgumentType]
+    diffs = iter([diff_files(left, right, options)]) if right is not None else diff_session(left, options)
+    write = _writer(as_json, color)
+    failed = False
+    for diff in diffs:
+        write(diff)
+        failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
+    return 1 if failed else 0
+
+
+class _Lazy:
+    """The tokenizer, imported and loaded at the first count."""
+
+    name = "o200k_base"
+
+    def __init__(self) -> None:
+        self._made = None
+
+    def _counter(self):  # noqa: ANN202
+        if self._made is None:
+            from lore.tokens.o200k import Counter
+
+            self._made = Counter()
+        return self._made
+
+    def count(self, data: bytes) -> int:
+        return self._counter().count(data)
+
+    def common(self, left: bytes, right: bytes) -> int:
+        return self._counter().common(left, right)
+
+
+def _counter() -> _Lazy:
+    return _Lazy()
+
+
+def _writer(as_json: bool, color: bool | None):  # noqa: ANN202
+    if as_json:
+        import sys
+
+        from lore.report.json_report import render
+
+        def write_json(diff: Diff) -> None:
+            sys.stdout.write(render(diff) + "\n")
+
+        return write_json
+    from lore.report.diff import write
+
+    console = out(color)
+
+    def write_text(diff: Diff) -> None:
+        write(diff, console)
+
+    return write_text

@@ -1,0 +1,76 @@
+"""The last `try` of lore: every way to end, and its exit code.
+
+0 fine; 1 findings; 2 usage, configuration, unreadable input; 3 incomplete; 70 a bug in lore; 130 interrupt.
+A closed pipe is not an error. Nothing heavy is imported before it is needed: `lore --version` is answered
+here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+BUG, INTERRUPTED, USAGE = 70, 130, 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run lore and return its exit code."""
+    args = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # the same bytes under any locale
+            reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    if args == ["--version"]:
+        from lore import __version__
+
+        print(f"lore {__version__}")
+        return 0
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return closed_pipe()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
+        return _failed(error)
+
+
+def _run(args: list[str]) -> int:
+    from lore.cli.app import app
+
+    result = app(args, standalone_mode=False, prog_name="lore")
+    return result if isinstance(result, int) else 0
+
+
+def closed_pipe() -> int:
+    """Go quietly: the reader of our output has what it wanted."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _failed(error: Exception) -> int:
+    from lore.errors import LoreError
+    from lore.report.mask import mask
+
+    if isinstance(error, LoreError):
+        place = f"\n  --> {error.where}" if error.where is not None and error.where.line is not None else ""
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        print(mask(f"error: {_one_line(error.message)}{place}{hint}"), file=sys.stderr)
+        return error.exit_code
+    usage = getattr(error, "format_message", None)
+    if usage is not None:
+        print(mask(f"error: {_one_line(str(usage()))}\nhint: lore --help"), file=sys.stderr)
+        return USAGE
+    if os.environ.get("LORE_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exc()
+    said = _one_line(mask(f"{type(error).__name__}: {error}"))[:300]
+    print(f"error: a bug in lore: {said} (LORE_DEBUG=1 shows where)", file=sys.stderr)
+    return BUG
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) if "\n" in text else text

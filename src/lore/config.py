@@ -1,0 +1,89 @@
+"""Configuration: `lore.toml`, or `[tool.lore]` in `pyproject.toml`, to frozen settings.
+
+Looked for in the working directory, then in its parents; the first that has settings holds. Strict: an
+unknown key or a wrong type is a LoreError that names the key and suggests the nearest one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from lore.check.budgets import Budgets
+from lore.errors import LoreError, Where
+from lore.prompt.assemble import Policy
+
+
+class Assemble(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[assemble]`: where volatile context goes."""
+
+    tail: Policy = "system"
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """All settings; `[check]` holds the budgets."""
+
+    check: Budgets = Budgets()
+    assemble: Assemble = Assemble()
+
+
+def load(explicit: str | None, folder: Path) -> Settings:
+    """Return the settings in force; `explicit` names a file, else it is looked for from `folder` up."""
+    if explicit is not None:
+        return _read(Path(explicit), named=True) or Settings()
+    for place in (folder, *folder.parents):
+        for name in ("lore.toml", "pyproject.toml"):
+            if (place / name).is_file() and (found := _read(place / name, named=False)) is not None:
+                return found
+    return Settings()
+
+
+def _read(path: Path, *, named: bool) -> Settings | None:
+    try:
+        table = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise LoreError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise LoreError(f"{path} is no TOML: {error}", where=Where(str(path))) from None
+    if path.name == "pyproject.toml":
+        tool: dict[str, Any] = table.get("tool", {})
+        if "lore" not in tool:
+            return Settings() if named else None
+        table = cast("dict[str, Any]", tool["lore"])
+    return _settings(table, path)
+
+
+def _settings(table: dict[str, Any], path: Path) -> Settings:
+    _check_keys(table, Settings, path, "")
+    try:
+        settings = msgspec.convert(table, Settings)
+    except msgspec.ValidationError as error:
+        raise LoreError(f"{path}: {error}", where=Where(str(path))) from None
+    reuse = settings.check.min_reuse
+    if reuse is not None and not 0 <= reuse <= 1:
+        raise LoreError(f"{path}: check.min_reuse is {reuse}", hint="it is a share: 0 to 1", where=Where(str(path)))
+    for name in ("max_busts", "max_lost_tokens"):
+        value: int | None = getattr(settings.check, name)
+        if value is not None and value < 0:
+            raise LoreError(f"{path}: check.{name} is negative", where=Where(str(path)))
+    return settings
+
+
+_SECTIONS: dict[str, type[Struct]] = {"check": Budgets, "assemble": Assemble}
+
+
+def _check_keys(table: dict[str, Any], kind: type[Struct], path: Path, prefix: str) -> None:
+    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    for key, value in table.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1)
+            hint = f"did you mean {prefix}{near[0]}?" if near else "known keys: " + ", ".join(names)
+            raise LoreError(f"{path}: unknown key {prefix}{key}", hint=hint, where=Where(str(path)))
+        section = _SECTIONS.get(key) if not prefix else None
+        if section is not None and isinstance(value, dict):
+            _check_keys(cast("dict[str, Any]", value), section, path, f"{key}.")

@@ -1,0 +1,183 @@
+"""The outside world of recordings: names to inputs, inputs to bytes, folders to files.
+
+Rules: a name is a path, `-` (standard input), or either with `#TURN` or `#CHAIN:TURN`; a file that exists
+under the whole name wins. Inputs are read in pieces and never written. What cannot be opened is a
+LoreError with the name; a folder is walked in the order of names, links to folders are not followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lore.errors import LoreError, Where
+from lore.model.events import MAIN
+
+PIECE = 1024 * 1024
+HEAD = 256 * 1024
+HEAD_LIMIT = 64 * 1024 * 1024  # a first line longer than this is none that a recorder wrote
+STDIN = "-"
+_SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
+
+
+class Name(NamedTuple):
+    """What the user named: a file, and perhaps one turn of it (`turn` None: the last, or all)."""
+
+    path: str
+    chain: str | None = None
+    turn: int | None = None
+
+    def __str__(self) -> str:
+        shown = show(self.path)
+        if self.turn is None:
+            return shown
+        return f"{shown}#{self.turn}" if self.chain in (None, MAIN) else f"{shown}#{self.chain}:{self.turn}"
+
+
+def parse_name(text: str) -> Name:
+    """Read `PATH`, `PATH#N`, `PATH#CHAIN:N`."""
+    if text == STDIN or "#" not in text or os.path.lexists(text):
+        return Name(text)
+    path, _, selector = text.rpartition("#")
+    match = _SELECTOR.match(selector)
+    if match is None or not path:
+        return Name(text)
+    return Name(path, match["chain"], int(match["turn"]))
+
+
+def show(path: str) -> str:
+    """Return a file name that can be printed: bytes that are no text become escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace") if path != STDIN else "<stdin>"
+
+
+def pieces(path: str, size: int = PIECE) -> Iterator[bytes]:
+    """Read an input from its beginning; raises LoreError where it cannot be opened or read."""
+    try:
+        if path == STDIN:
+            while data := os.read(sys.stdin.fileno(), size):
+                yield data
+            return
+        if not stat.S_ISREG(os.stat(path).st_mode) and not stat.S_ISFIFO(os.stat(path).st_mode):
+            raise LoreError(f"{show(path)} is not a file", hint=_folder_hint(path))
+        with open(path, "rb", buffering=0) as file:
+            while data := file.read(size):
+                yield data
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError as error:  # an embedded NUL
+        raise LoreError(f"cannot open {show(path)!r}: {error}") from None
+
+
+def _folder_hint(path: str) -> str:
+    return "name a file in it; `lore check` takes folders" if os.path.isdir(path) else "name a regular file"
+
+
+def unreadable(path: str, error: OSError) -> LoreError:
+    """Say that a file cannot be read, and why."""
+    reason = (error.strerror or str(error)).lower()
+    return LoreError(f"cannot read {show(path)}: {reason}", where=Where(show(path)))
+
+
+class Opened(NamedTuple):
+    """The beginning of an input, and all of it, to be iterated once."""
+
+    head: bytes
+    data: Iterator[bytes]
+
+
+def open_head(path: str) -> Opened:
+    """Read enough of an input to recognise it: 256 KiB, or to the end of the first line."""
+    source = pieces(path, HEAD)
+    taken: list[bytes] = []
+    size, whole_line = 0, False
+    for data in source:
+        taken.append(data)
+        size += len(data)
+        whole_line = whole_line or b"\n" in data
+        if not _may_be_json(taken[0]) or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+            break
+    head = b"".join(taken)
+
+    def everything() -> Iterator[bytes]:
+        yield from taken
+        yield from source
+
+    return Opened(_whole_lines(head), everything())
+
+
+def _may_be_json(data: bytes) -> bool:
+    return data.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"")
+
+
+def _whole_lines(head: bytes) -> bytes:
+    end = head.rfind(b"\n")
+    return head if end < 0 or len(head) < HEAD else head[: end + 1]
+
+
+def files_below(folder: str) -> Iterator[str]:
+    """Yield the files below a folder, in the order of their names, hidden ones left out."""
+
+    def failed(error: OSError) -> None:
+        raise unreadable(str(error.filename or folder), error)
+
+    for path, folders, names in os.walk(folder, onerror=failed):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield os.path.join(path, name)
+
+
+def common_length(left: str, right: str) -> tuple[int, int, int]:
+    """Return the sizes of two files and the length of their literal common prefix, in bytes.
+
+    Reads both once, in blocks of 256 KiB: the size at which two files are compared fastest (measured).
+    """
+    from lore.prefix.overlap import common_bytes  # noqa: PLC0415 - costs an import only where it is used
+
+    sizes = [0, 0]
+    common, equal = 0, True
+    mine, theirs = _Blocks(left), _Blocks(right)
+    while True:
+        one, other = mine.next(), theirs.next()
+        sizes[0] += len(one)
+        sizes[1] += len(other)
+        if equal and one == other:
+            common += len(one)
+        elif equal:
+            common += common_bytes(one, other)
+            equal = False
+        if not one and not other:
+            return sizes[0], sizes[1], common
+        if not equal:
+            return mine.size(sizes[0]), theirs.size(sizes[1]), common
+
+
+class _Blocks:
+    """A file's bytes in blocks of one size, whatever pieces the system gives."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._pieces = pieces(path, HEAD)
+        self._rest = b""
+
+    def next(self) -> bytes:
+        data = self._rest or next(self._pieces, b"")
+        self._rest = b""
+        while 0 < len(data) < HEAD:
+            more = next(self._pieces, b"")
+            if not more:
+                break
+            data += more
+        self._rest, data = data[HEAD:], data[:HEAD]
+        return data
+
+    def size(self, read: int) -> int:
+        """Return the whole size; a stream is read to its end for it."""
+        if self._path != STDIN and Path(self._path).is_file():
+            return os.stat(self._path).st_size
+        return read + len(self._rest) + sum(len(data) for data in self._pieces)

@@ -1,0 +1,1 @@
+"""Fold: events to session state, one pure step at a time."""

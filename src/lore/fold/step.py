@@ -1,0 +1,191 @@
+"""`step(state, event)`: the only way session state changes.
+
+In: a state and an event. Out: the next state and the problems of that event. Rules: total (any event,
+any state), pure (the old state stays as it was), one table kind -> function. An unknown id, a turn out
+of order, a second header are no-ops with a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from lore.fold import compaction, timeline, turns
+from lore.fold.timeline import Folded, changed
+from lore.model import events as e
+from lore.model.items import is_absent
+from lore.model.jsonslice import table
+from lore.model.problems import Problem
+from lore.model.state import Chain, Fact, Session
+
+_replace = msgspec.structs.replace
+
+
+class Step(NamedTuple):
+    """The state after an event, and what was wrong with the event."""
+
+    state: Session
+    problems: tuple[Problem, ...] = ()
+
+
+def step(state: Session, event: e.Event) -> Step:
+    """Apply one event. Costs O(1), compaction and removal O(items that they move)."""
+    on_chain = _ON_CHAIN.get(type(event))
+    if on_chain is None:
+        return _ON_SESSION[type(event)](state, event)
+    chain, problems = on_chain(state.chain(event.chain), event)
+    return Step(_with_chain(state, chain), problems)
+
+
+def _with_chain(state: Session, chain: Chain) -> Session:
+    return _replace(state, chains={**state.chains, chain.id: chain})
+
+
+def _session_started(state: Session, event: e.SessionStarted) -> Step:
+    if state.started:
+        return Step(state, (Problem("LORE212", "a second session_started; the first holds"),))
+    problems: tuple[Problem, ...] = ()
+    if event.v != 1:
+        problems = (Problem("LORE212", f"log version {event.v} is newer than this lore; read as version 1"),)
+    opened = _replace(
+        state,
+        id=event.session_id,
+        model=event.model,
+        dialect=event.dialect,
+        system=event.system,
+        tools=event.tools,
+        params=event.params,
+        attachments=event.attachments,
+        started=True,
+    )
+    if event.chain in opened.chains:  # events came before the header: give it to their chain too
+        held = _replace(
+            opened.chains[event.chain],
+            model=event.model, system=event.system, tools=event.tools, params=event.params,
+        )  # fmt: skip
+        return Step(_with_chain(opened, held), problems)
+    return Step(_with_chain(opened, opened.chain(event.chain)), problems)
+
+
+def _session_changed(chain: Chain, event: e.SessionChanged) -> Folded:
+    fields: dict[str, Any] = {}
+    for name in ("system", "params"):
+        value: Raw = getattr(event, name)
+        if not is_absent(value) and value != getattr(chain, name):
+            fields[name] = value
+    if event.tools is not None and event.tools != chain.tools:
+        fields["tools"] = event.tools
+    if fields:
+        chain = changed(_replace(chain, **fields), "LORE145", " and ".join(sorted(fields)) + " changed")
+    if event.model is not None and event.model != chain.model:
+        if chain.model is not None:
+            chain = changed(chain, "LORE119", f"model changed from {chain.model} to {event.model}")
+        chain = _replace(chain, model=event.model)
+    return Folded(chain)
+
+
+def _layer(state: Session, event: e.Layer) -> Step:
+    if event.when not in ("once_at_start", "every_turn"):
+        return Step(state, (Problem("LORE207", f"layer {event.name!r} has unknown `when` {event.when!r}"),))
+    begun = any(chain.turns for chain in state.chains.values())
+    late = event.when == "once_at_start" and begun
+    field = "turn_layers" if event.when == "every_turn" else "late_layers" if late else "start_layers"
+    layers: tuple[e.Layer, ...] = getattr(state, field)
+    names = [layer.name for layer in layers]
+    if event.name in names:
+        place = names.index(event.name)
+        layers = (*layers[:place], event, *layers[place + 1 :])
+    else:
+        layers = (*layers, event)
+    return Step(_replace(state, **{field: layers}))
+
+
+def _knowledge(state: Session, event: e.Knowledge) -> Step:
+    known = state.knowledge.get(event.id)
+    if event.op == "remove":
+        if known is None:
+            return Step(state, (Problem("LORE204", f"knowledge {event.id!r} is removed but not known"),))
+        rest = {name: fact for name, fact in state.knowledge.items() if name != event.id}
+        return Step(_replace(state, knowledge=rest))
+    if event.op not in ("add", "create", "update"):
+        return Step(state, (Problem("LORE207", f"knowledge has unknown op {event.op!r}"),))
+    problems: tuple[Problem, ...] = ()
+    if known is None and event.op == "update":
+        problems = (Problem("LORE204", f"knowledge {event.id!r} is updated but not known; added"),)
+    base = known or Fact(event.id)
+    fact = Fact(
+        event.id,
+        base.category if event.category is None else event.category,
+        base.title if event.title is None else event.title,
+        base.content if event.content is None else event.content,
+    )
+    return Step(_replace(state, knowledge={**state.knowledge, event.id: fact}), problems)
+
+
+def _turn_started(state: Session, event: e.TurnStarted) -> Step:
+    chain, problems = turns.start(state.chain(event.chain), event)
+    if chain.pinned is None:
+        chain = _replace(chain, pinned=tuple(state.knowledge.values()))
+    return Step(_with_chain(state, chain), problems)
+
+
+def _prompt_delta(chain: Chain, event: e.PromptDelta) -> Folded:
+    if not _is_selector(event.selector):
+        return Folded(chain, (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),))
+    for place, delta in enumerate(chain.deltas):
+        if delta.seq == event.seq:
+            merged = _replace(delta, selector=event.selector)
+            return Folded(_replace(chain, deltas=(*chain.deltas[:place], merged, *chain.deltas[place + 1 :])))
+    return Folded(_replace(chain, deltas=(*chain.deltas, event)))
+
+
+def _is_selector(raw: Raw) -> bool:
+    selector = table(bytes(raw)) or {}
+    place = selector.get("insert_at", selector.get("insertAt", b""))
+    return selector.get("target") == b'"messages"' and place.isdigit()
+
+
+def _context_persisted(chain: Chain, event: e.ContextPersisted) -> Folded:
+    return Folded(_replace(chain, persisted=(*chain.persisted, event)))
+
+
+def _cache_reset(chain: Chain, event: e.CacheReset) -> Folded:
+    chain = _replace(chain, pinned=None, deltas=())
+    return Folded(changed(chain, "LORE144", event.reason))
+
+
+def _unchanged(chain: Chain, _: e.CompactStarted) -> Folded:
+    return Folded(chain)
+
+
+def _opaque(state: Session, _: e.OpaqueEvent) -> Step:
+    return Step(_replace(state, opaque=state.opaque + 1))
+
+
+_ON_CHAIN: dict[type, Callable[[Chain, Any], Folded]] = {
+    e.Append: timeline.append,
+    e.PatchText: timeline.patch_text,
+    e.PatchToolCall: timeline.patch_tool_call,
+    e.ToolResultCleared: timeline.clear_results,
+    e.Remove: timeline.remove,
+    e.CompactStarted: _unchanged,
+    e.CompactApplied: compaction.compact,
+    e.TurnCompleted: turns.end,
+    e.TurnFailed: turns.end,
+    e.TurnCanceled: turns.end,
+    e.SessionChanged: _session_changed,
+    e.PromptDelta: _prompt_delta,
+    e.ContextPersisted: _context_persisted,
+    e.CacheReset: _cache_reset,
+}
+
+_ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {
+    e.SessionStarted: _session_started,
+    e.TurnStarted: _turn_started,
+    e.Layer: _layer,
+    e.Knowledge: _knowledge,
+    e.OpaqueEvent: _opaque,
+}

@@ -1,0 +1,44 @@
+"""Turns: requests that start, end, fail or are given up, and what was billed for them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lore.fold.timeline import Folded
+from lore.model.events import Billed, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.problems import Problem
+from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals
+
+_ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}
+_COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+
+
+def start(chain: Chain, event: TurnStarted) -> Folded:
+    """Open a turn: the changes noted since the last one become its own."""
+    problems: tuple[Problem, ...] = ()
+    if chain.turn is not None and event.turn <= chain.turn.turn:
+        problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
+    opened = OpenTurn(event.turn, event.at, event.context, chain.since)
+    totals = msgspec.structs.replace(chain.totals, turns=chain.turns + 1)
+    return Folded(msgspec.structs.replace(chain, turn=opened, turns=chain.turns + 1, since=(), totals=totals), problems)
+
+
+def end(chain: Chain, event: TurnCompleted | TurnFailed | TurnCanceled) -> Folded:
+    """Close the turn; a second closing of the same turn replaces the first."""
+    if chain.turn is None or event.turn != chain.turn.turn:
+        return Folded(chain, (Problem("LORE213", f"turn {event.turn} ends but is not the one under way"),))
+    before = chain.last.usage if chain.last is not None and chain.last.turn == event.turn else None
+    closed = ClosedTurn(event.turn, _ENDS[type(event)], event.at, event.usage, event.verdict)
+    totals = _add(_add(chain.totals, before, -1), event.usage, 1)
+    return Folded(msgspec.structs.replace(chain, last=closed, totals=totals))
+
+
+def _add(totals: Totals, usage: Billed | None, sign: int) -> Totals:
+    if usage is None:
+        return totals
+    sums: dict[str, int | None] = {}
+    for name in _COUNTS:
+        count: int | None = getattr(usage, name)
+        had: int | None = getattr(totals, name)
+        sums[name] = had if count is None else (had or 0) + sign * count
+    return msgspec.structs.replace(totals, **sums)

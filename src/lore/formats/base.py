@@ -1,0 +1,60 @@
+"""What a reader is, and the table of readers.
+
+A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log) or
+exchanges (recorded requests), and problems. Its `state` is all that it remembers: a reader restored
+from it goes on exactly where the other stopped. Rules: no reader raises on any input; what it cannot
+model becomes an opaque event with a problem; what it cannot read, a problem with line and byte.
+
+How to add one: write a class with the members of `Reader` in its own file, add it to `READERS` (or
+publish it under the entry-point group `lore.formats`), and run `lore.testing.ReaderContract` on it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+
+from lore.model.events import Event
+from lore.model.exchange import Exchange
+from lore.model.problems import Problem
+
+Yields: TypeAlias = Literal["events", "exchanges"]
+Clock: TypeAlias = Literal["first_line", "end"]
+
+
+class Read(NamedTuple):
+    """One thing read, with its place: `line` from 1, `byte` from 0 (where its line starts)."""
+
+    value: Event | Exchange | Problem
+    line: int
+    byte: int
+
+
+class Reader(Protocol):
+    """A recorded format."""
+
+    name: ClassVar[str]
+    yields: ClassVar[Yields]
+    clock: ClassVar[Clock]  # what the time of `turn_completed` is: the response's first line, or its end
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        """Tell from the first bytes of a file (whole lines, or all there is) whether it is this format."""
+        ...
+
+    @classmethod
+    def restore(cls, state: bytes) -> Reader:
+        """Make the reader that had this state; raises ValueError where the bytes are none."""
+        ...
+
+    @property
+    def state(self) -> bytes:
+        """All that the reader remembers."""
+        ...
+
+    def feed(self, data: bytes) -> list[Read]:
+        """Take the next bytes; cost O(bytes)."""
+        ...
+
+    def finish(self) -> list[Read]:
+        """Take what is left after the last byte."""
+        ...

@@ -1,0 +1,155 @@
+"""Request bodies, Anthropic Messages or OpenAI Chat Completions: as they are, or in records.
+
+Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
+`{"request": body, "response" | "usage": …, "timestamp" | "ts": …}` where `request` is the body or its
+text. A body that stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from lore.formats.base import Clock, Read, Yields
+from lore.formats.lines import BOM, Line, Lines, fault, split_joined
+from lore.formats.usage import billed_of
+from lore.model.canonical import decode, text_of
+from lore.model.exchange import Exchange, Fidelity
+from lore.model.jsonslice import table
+from lore.model.problems import Problem
+
+WHOLE_LIMIT = 512 * 1024 * 1024  # one JSON value of more than this is no request body
+
+
+class _State(Struct, frozen=True):
+    number: int
+    byte: int
+    pending: bytes
+    whole: bytes | None
+    begun: bool
+
+
+class Bodies:
+    """Reader of request bodies."""
+
+    name: ClassVar[str] = "bodies"
+    yields: ClassVar[Yields] = "exchanges"
+    clock: ClassVar[Clock] = "end"
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._whole: list[bytes] | None = None  # a file that is one JSON value over several lines
+        self._begun = False
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        lines = Lines().feed(head.rstrip(b"\n") + b"\n")
+        if not lines:
+            return False
+        if not fault(lines[0].data):
+            return any(_exchange(line.data) is not None for line in lines)
+        return _looks_like_body(head)
+
+    @classmethod
+    def restore(cls, state: bytes) -> Bodies:
+        saved = msgspec.msgpack.decode(state, type=_State)
+        made = cls()
+        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
+        made._whole = None if saved.whole is None else [saved.whole]
+        made._begun = saved.begun
+        return made
+
+    @property
+    def state(self) -> bytes:
+        lines = self._lines
+        whole = None if self._whole is None else b"".join(self._whole)
+        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, whole, self._begun))
+
+    def feed(self, data: bytes) -> list[Read]:
+        if self._whole is not None:
+            self._whole.append(data)
+            return []
+        found: list[Read] = []
+        lines = self._lines.feed(data)
+        for number, line in enumerate(lines):
+            if not self._begun and fault(line.data) and split_joined(line.data) is None:
+                rest = [one.data for one in lines[number:]] + [self._lines.pending]
+                self._whole = [b"\n".join(rest)]
+                return found
+            self._begun = True
+            found.extend(_read(line, torn=False))
+        return found
+
+    def finish(self) -> list[Read]:
+        if self._whole is None:
+            return [read for line in self._lines.finish() for read in _read(line, torn=self._begun)]
+        return _read(Line(1, 0, b"".join(self._whole)), torn=False)
+
+
+def _looks_like_body(head: bytes) -> bool:
+    text = head.removeprefix(BOM).lstrip(b" \t\r\n")
+    return text[:1] == b"{" and b'"messages"' in text or (text[:1] == b"{" and b'"model"' in text)
+
+
+def _read(line: Line, *, torn: bool) -> list[Read]:
+    exchange = _exchange(line.data)
+    if exchange is not None:
+        return [Read(exchange, line.number, line.byte)]
+    reason = fault(line.data)
+    if not reason:
+        return [_problem("LORE203", "a record without a request body", line)]
+    joined = split_joined(line.data)
+    if joined is None:
+        return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
+    found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
+    for piece in joined:
+        found.extend(_read(Line(line.number, line.byte, piece), torn=False))
+    return found
+
+
+def _problem(code: str, message: str, line: Line) -> Read:
+    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
+
+
+def _exchange(data: bytes) -> Exchange | None:
+    """Read one JSON object; None where it is neither a body nor a record of one."""
+    data = data.strip(b" \t\r\n")
+    record = table(data)
+    if record is None:
+        return None
+    if record.get("messages", b"")[:1] == b"[":
+        return Exchange(data, "wire")
+    body, fidelity = _body(record.get("request", b""))
+    if body is None:
+        return None
+    usage = record.get("usage", b"null")
+    if usage == b"null":
+        usage = (table(record.get("response", b"null")) or {}).get("usage", b"null")
+    at = _seconds(record.get("timestamp", record.get("ts", b"null")))
+    return Exchange(body, fidelity, at, billed_of(usage))
+
+
+def _body(raw: bytes) -> tuple[bytes | None, Fidelity]:
+    fidelity: Fidelity = "parsed"
+    if raw[:1] == b'"':
+        fidelity = "wire"
+        raw = text_of(raw).encode("utf-8", "backslashreplace").strip()
+    body = table(raw) or {}
+    return (raw if body.get("messages", b"")[:1] == b"[" else None), fidelity
+
+
+def _seconds(raw: bytes) -> float | None:
+    """Read a time: seconds or milliseconds since the epoch, or RFC 3339 text."""
+    try:
+        value = decode(raw)
+        if isinstance(value, str):
+            parsed = datetime.fromisoformat(value)
+            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
+            return value / 1000 if value > 1e11 else float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None

@@ -1,0 +1,206 @@
+"""lore's own session log, version 1: JSON Lines, one event a line, `session_started` first.
+
+The fast lane decodes a line straight into its struct and refuses what it does not know; the slow lane
+then reads camelCase keys, unknown keys and lone surrogates. What neither takes is an opaque event.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from lore.formats.base import Clock, Read, Yields
+from lore.formats.lines import Line, Lines, fault, split_joined
+from lore.model import events as e
+from lore.model import lenient
+from lore.model.items import (
+    AssistantMessage,
+    CompactDivider,
+    ImageBlock,
+    Item,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+    blocks_of,
+    is_absent,
+)  # fmt: skip
+from lore.model.jsonslice import elements, members
+from lore.model.problems import Problem
+
+_DECODER = msgspec.json.Decoder(e.Event)
+
+
+class _State(msgspec.Struct, frozen=True):
+    number: int
+    byte: int
+    pending: bytes
+    begun: bool
+
+
+class LoreLog:
+    """Reader of lore's own logs."""
+
+    name: ClassVar[str] = "lore"
+    yields: ClassVar[Yields] = "events"
+    clock: ClassVar[Clock] = "end"
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._begun = False
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        first = next(iter(Lines().feed(head.rstrip(b"\n") + b"\n")), None)
+        if first is None:
+            return False
+        kinds = [first.data[m.value : m.end] for m in members(first.data) if m.key == "kind"]
+        return kinds[:1] != [] and kinds[0].strip(b'"').decode("utf-8", "replace") in e.KINDS
+
+    @classmethod
+    def restore(cls, state: bytes) -> LoreLog:
+        saved = msgspec.msgpack.decode(state, type=_State)
+        made = cls()
+        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
+        made._begun = saved.begun
+        return made
+
+    @property
+    def state(self) -> bytes:
+        lines = self._lines
+        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, self._begun))
+
+    def feed(self, data: bytes) -> list[Read]:
+        found: list[Read] = []
+        for line in self._lines.feed(data):
+            self._read(line, found, torn=False)
+        return found
+
+    def finish(self) -> list[Read]:
+        found: list[Read] = []
+        for line in self._lines.finish():
+            self._read(line, found, torn=True)
+        return found
+
+    def _read(self, line: Line, found: list[Read], *, torn: bool) -> None:
+        event = _event(line.data)
+        if event is not None:
+            if not self._begun:
+                self._begin(event, line, found)
+            found.append(Read(event, line.number, line.byte))
+            return
+        reason = fault(line.data)
+        if not reason:
+            self._begun = True
+            self._opaque(line, found)
+            return
+        joined = split_joined(line.data)
+        if joined is not None:
+            found.append(_problem("LORE209", f"{len(joined)} records on one line", line))
+            for piece in joined:
+                self._read(Line(line.number, line.byte, piece), found, torn=False)
+            return
+        code = "LORE202" if torn else "LORE201"
+        found.append(_problem(code, f"unreadable line: {reason}", line))
+
+    def _begin(self, event: e.Event, line: Line, found: list[Read]) -> None:
+        self._begun = True
+        if not isinstance(event, e.SessionStarted):
+            found.append(_problem("LORE212", "the log does not begin with session_started", line))
+
+    def _opaque(self, line: Line, found: list[Read]) -> None:
+        """Keep a record of unknown kind, or whose fields have the wrong types, as it is."""
+        kinds = [line.data[m.value : m.end] for m in members(line.data) if m.key == "kind"]
+        kind = kinds[-1].decode("utf-8", "replace").strip('"') if kinds else "(none)"
+        if lenient.snake(kind) in e.KINDS:
+            problem = _problem("LORE207", f"{kind} record has missing or wrong fields; kept as opaque", line)
+        else:
+            problem = _problem("LORE203", f"unknown record kind {kind[:60]!r}; kept as opaque", line)
+        found.append(problem)
+        found.append(Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte))
+
+
+def _problem(code: str, message: str, line: Line) -> Read:
+    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
+
+
+def _event(data: bytes) -> e.Event | None:
+    """Decode a line in the fast lane, else in the slow one; None where it is no event."""
+    try:
+        event = _DECODER.decode(data)
+        if not data.isascii():
+            data.decode("utf-8")  # msgspec's Raw does not look inside strings
+    except (ValueError, RecursionError):
+        event = _slow(data)
+    return event if event is not None and _well_formed(event) else None
+
+
+def _slow(data: bytes) -> e.Event | None:
+    try:
+        table = {m.key: data[m.value : m.end] for m in members(data)}
+        kind = e.KINDS.get(lenient.snake(table.get("kind", b"").strip(b'"').decode("utf-8")))
+        return None if kind is None else lenient.convert(data, kind)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_string(raw: Raw) -> bool:
+    """Tell whether content is a JSON string (or absent)."""
+    return bytes(raw)[:1] == b'"' or is_absent(raw)
+
+
+def _well_formed(event: e.Event) -> bool:
+    """Check the content that the decoder left raw: text is a string, output text or blocks."""
+    match event:
+        case e.Append(item=item):
+            return _good_item(item)
+        case e.PatchText(delta_text=text):
+            return bytes(text)[:1] == b'"'
+        case e.PatchToolCall(output=output):
+            return _good_output(output)
+        case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
+            return is_string(text)
+        case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
+            return _good_system(system) and _good_params(params)
+        case _:
+            return True
+
+
+def _good_item(item: Item) -> bool:
+    match item:
+        case UserMessage(text=text, blocks=blocks) | AssistantMessage(text=text, blocks=blocks):
+            return is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
+        case ToolCall(output=output):
+            return _good_output(output)
+        case CompactDivider(summary=summary):
+            return is_string(summary)
+        case _:
+            return True
+
+
+def _good_block(block: object) -> bool:
+    match block:
+        case TextBlock(text=text) | ThinkingBlock(text=text) | ImageBlock(data=text):
+            return bytes(text)[:1] == b'"'
+        case _:
+            return True
+
+
+def _good_output(output: Raw) -> bool:
+    if is_string(output):
+        return True
+    try:
+        return all(_good_block(block) for block in blocks_of(bytes(output)))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _good_system(raw: Raw) -> bool:
+    text = bytes(raw)
+    return is_string(raw) or (text[:1] == b"[" and all(one[:1] == b'"' for one in elements(text)))
+
+
+def _good_params(raw: Raw) -> bool:
+    return bytes(raw)[:1] == b"{" or is_absent(raw)

@@ -1,0 +1,1 @@
+"""Values only: what the other rooms hand to one another."""

@@ -1,0 +1,87 @@
+"""The one canonical encoder, and the one compact encoder.
+
+In: JSON text or Python values. Out: bytes. Rules:
+- `canonical` maps every spelling of one JSON value to the same bytes: keys sorted by code point, no
+  white space, shortest escapes, floats in shortest form. Values are strict: 1, 1.0, true and "1" differ.
+- `encode` keeps key order; it is how lore writes text of its own.
+- both are total: integers past 2^64 keep their digits, lone surrogates stay escapes, text that is no
+  JSON is its own canonical form.
+
+orjson is the encoder; it reads integers of 2^64 and more as floats and refuses lone surrogates, so
+both go through the standard library's `json` (the slow lane), piece by piece.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, cast
+
+import orjson
+
+_LONG_INTEGER = re.compile(rb"[0-9]{19}")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def decode(raw: bytes) -> Any:
+    """Decode JSON text exactly; raises ValueError where it is none, RecursionError where too deep."""
+    if _LONG_INTEGER.search(raw) is None and _SURROGATE.search(raw) is None:
+        return orjson.loads(raw)
+    return json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def encode(value: object) -> bytes:
+    """Encode a value compactly, keys in the order given."""
+    return _write(value, sort=False)
+
+
+def canonical(raw: bytes) -> bytes:
+    """Return the canonical encoding of JSON text, or the text itself where it cannot be decoded."""
+    try:
+        return _write(decode(raw), sort=True)
+    except (ValueError, RecursionError):
+        return raw
+
+
+def text_of(raw: bytes) -> str:
+    """Decode a JSON string; other JSON gives its own text. Lone surrogates are kept."""
+    try:
+        value = decode(raw)
+    except (ValueError, RecursionError):
+        return raw.decode("utf-8", "replace")
+    return value if isinstance(value, str) else raw.decode("utf-8", "replace")
+
+
+def printable(text: str) -> str:
+    """Return text that any encoder takes: lone surrogates become visible escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _write(value: object, *, sort: bool) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None)
+    except (TypeError, ValueError):
+        return _slow(value, sort=sort)
+
+
+def _slow(value: object, *, sort: bool) -> bytes:
+    match value:
+        case str():
+            text = json.dumps(value, ensure_ascii=False)
+            return text.encode("utf-8", "backslashreplace")
+        case int():
+            return str(value).encode()
+        case list() | tuple():
+            items = cast("list[object]", value)
+            return b"[" + b",".join([_write(item, sort=sort) for item in items]) + b"]"
+        case dict():
+            table = cast("dict[str, object]", value)
+            keys = sorted(table) if sort else list(table)
+            parts = [_write(key, sort=sort) + b":" + _write(table[key], sort=sort) for key in keys]
+            return b"{" + b",".join(parts) + b"}"
+        case _:
+            raise TypeError(f"no JSON for {type(value).__name__}")

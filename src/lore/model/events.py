@@ -1,0 +1,232 @@
+"""Events of a session log, version 1: deltas to session state, one struct a kind.
+
+Rules: immutable; fields that the log may leave out have a default; content stays `Raw` (see items).
+Every event may carry `id`, `at` (RFC 3339), `chain` and `agent_id`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model.items import NULL, Item, Status
+
+MAIN = "main"
+
+
+class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"):
+    """What every record may carry."""
+
+    id: int | str | None = None
+    at: str | None = None
+    chain: str = MAIN
+    agent_id: str | None = None
+
+
+class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
+    """The header of a log."""
+
+    session_id: str
+    v: int = 1
+    model: str | None = None
+    dialect: str | None = None
+    system: Raw = NULL
+    tools: tuple[Raw, ...] | None = None
+    attachments: tuple[str, ...] = ()
+    params: Raw = NULL
+    user_id: str | None = None
+    project_id: str | None = None
+    parent_session_id: str | None = None
+
+
+class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
+    """The model, the system prompt, the tools or the parameters changed in mid-session."""
+
+    model: str | None = None
+    system: Raw = NULL
+    tools: tuple[Raw, ...] | None = None
+    params: Raw = NULL
+
+
+class Layer(Envelope, frozen=True, kw_only=True, tag="layer"):
+    """A named piece of context; `when` is `once_at_start` or `every_turn`."""
+
+    name: str
+    when: str
+    text: Raw
+
+
+class Append(Envelope, frozen=True, kw_only=True, tag="append"):
+    """An item at the end of the timeline."""
+
+    item: Item
+
+
+class PatchText(Envelope, frozen=True, kw_only=True, tag="patch_text"):
+    """More text for the most recent assistant message of this uuid."""
+
+    uuid: str
+    delta_text: Raw
+
+
+class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
+    """The state or the result of the most recent call of this id."""
+
+    call_id: str
+    status: Status
+    output: Raw = NULL
+    error: str | None = None
+    detail: Raw = NULL
+
+
+class ToolResultCleared(Envelope, frozen=True, kw_only=True, tag="tool_result_cleared"):
+    """Old results were replaced by a placeholder (micro-compaction)."""
+
+    call_ids: tuple[str, ...]
+    placeholder: Raw = NULL
+
+
+class Remove(Envelope, frozen=True, kw_only=True, tag="remove"):
+    """Items were taken back: a rewind, an overflow recovery."""
+
+    uuids: tuple[str, ...]
+
+
+class CompactStarted(Envelope, frozen=True, kw_only=True, tag="compact_started"):
+    """A compaction began; the timeline does not change yet."""
+
+    trigger: str
+    pre_tokens: int | None = None
+
+
+class CompactApplied(Envelope, frozen=True, kw_only=True, tag="compact_applied"):
+    """A compaction prunes the timeline to the preserved items and leaves a divider."""
+
+    uuid: str
+    trigger: str
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+    preserved_uuids: tuple[str, ...] | None = None
+    summary: Raw = NULL
+
+
+class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
+    """A model request goes out: its prompt is made of every event up to here."""
+
+    turn: int
+    context: Raw = NULL
+
+
+class Billed(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the provider's counters say, in tokens; unknown is None. Fresh means not read from a cache."""
+
+    fresh_tokens: int | None = None
+    read_tokens: int | None = None
+    write_tokens: int | None = None
+    output_tokens: int | None = None
+    write_5m_tokens: int | None = None
+    write_1h_tokens: int | None = None
+
+
+class Verdict(Struct, frozen=True, omit_defaults=True):
+    """What the provider itself says about a miss."""
+
+    reason: str
+    missed_tokens: int | None = None
+    source: str | None = None
+
+
+class TurnCompleted(Envelope, frozen=True, kw_only=True, tag="turn_completed"):
+    """The response is whole."""
+
+    turn: int
+    usage: Billed | None = None
+    verdict: Verdict | None = None
+
+
+class TurnFailed(Envelope, frozen=True, kw_only=True, tag="turn_failed"):
+    """The request failed; what the provider billed all the same is kept."""
+
+    turn: int
+    usage: Billed | None = None
+    verdict: Verdict | None = None
+    error: str | None = None
+
+
+class TurnCanceled(Envelope, frozen=True, kw_only=True, tag="turn_canceled"):
+    """The request was given up."""
+
+    turn: int
+    usage: Billed | None = None
+    verdict: Verdict | None = None
+    error: str | None = None
+
+
+class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
+    """What a session knows changed; here `id` names the entry. `op`: add (or create), update, remove."""
+
+    op: str
+    id: str  # pyright: ignore[reportGeneralTypeIssues]
+    category: str | None = None
+    title: str | None = None
+    content: str | None = None
+
+
+class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
+    """A durable prompt delta; selector and content are JSON, kept to the byte."""
+
+    seq: int
+    selector: Raw
+    content: Raw = NULL
+
+
+class ContextPersisted(Envelope, frozen=True, kw_only=True, tag="context_persisted"):
+    """A tail that was written into history."""
+
+    turn: int
+    insert_at: int
+    content: Raw
+
+
+class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
+    """The prefix was given up on purpose."""
+
+    reason: str
+
+
+class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):
+    """A record that a reader could not model, verbatim."""
+
+    record: Raw
+
+
+Event: TypeAlias = (
+    SessionStarted
+    | SessionChanged
+    | Layer
+    | Append
+    | PatchText
+    | PatchToolCall
+    | ToolResultCleared
+    | Remove
+    | CompactStarted
+    | CompactApplied
+    | TurnStarted
+    | TurnCompleted
+    | TurnFailed
+    | TurnCanceled
+    | Knowledge
+    | PromptDelta
+    | ContextPersisted
+    | CacheReset
+    | OpaqueEvent
+)
+
+KINDS: dict[str, type[Envelope]] = {str(kind.__struct_config__.tag): kind for kind in Envelope.__subclasses__()}
+
+
+def encode(event: Event) -> bytes:
+    """Write an event as one line of a log, without the line feed."""
+    return msgspec.json.encode(event)

@@ -1,0 +1,127 @@
+"""Items of the timeline and the blocks of their content: what `append` carries and the fold keeps.
+
+Rules: immutable; content is JSON text as it was recorded (`Raw`, a slice of its line), so that what a
+writer spelled is what an assembler writes again; only what must be compared (ids, kinds, names) is
+decoded. `NULL` stands for content that is absent.
+
+Shapes: lore's session log, version 1 (the README of this package names the contract).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model import lenient
+
+NULL = Raw(b"null")
+
+
+class TextBlock(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="text"):
+    """Text; `text` is a JSON string."""
+
+    text: Raw
+
+
+class ThinkingBlock(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="thinking"
+):
+    """A model's reasoning, with the provider's signature where it gave one."""
+
+    text: Raw
+    signature: str | None = None
+
+
+class ImageBlock(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="image"):
+    """An image in base64; `data` is a JSON string."""
+
+    media_type: str
+    data: Raw
+
+
+class RawBlock(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="raw"):
+    """A block of a provider's own shape, verbatim."""
+
+    json: Raw
+
+
+Block: TypeAlias = TextBlock | ThinkingBlock | ImageBlock | RawBlock
+Status: TypeAlias = Literal["running", "completed", "failed"]
+
+
+class UserMessage(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="user_message"
+):
+    """What a user, or a harness in the user's place (`source`), said. Either `text` or `blocks`."""
+
+    uuid: str
+    text: Raw = NULL
+    blocks: tuple[Block, ...] | None = None
+    source: str = "user"
+
+
+class AssistantMessage(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="assistant_message"
+):
+    """What the model said. Either `text` or `blocks`. Items of one `response_id` are one response."""
+
+    uuid: str
+    text: Raw = NULL
+    blocks: tuple[Block, ...] | None = None
+    stop_reason: str | None = None
+    response_id: str | None = None
+
+
+class ToolCall(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="tool_call"):
+    """A tool call together with its result; `output` is a JSON string or an array of blocks."""
+
+    uuid: str
+    call_id: str
+    name: str
+    input: Raw
+    status: Status = "running"
+    output: Raw = NULL
+    error: str | None = None
+    detail: Raw = NULL
+    response_id: str | None = None
+
+
+class CompactDivider(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="compact_divider"
+):
+    """Where a compaction pruned `pruned` items; `summary` is a JSON string."""
+
+    uuid: str
+    trigger: str
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+    summary: Raw = NULL
+    pruned: int = 0
+
+
+class OpaqueItem(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="opaque"):
+    """A record that stands in the timeline though lore cannot model it, verbatim."""
+
+    uuid: str
+    record: Raw
+
+
+Item: TypeAlias = UserMessage | AssistantMessage | ToolCall | CompactDivider | OpaqueItem
+
+
+def is_absent(raw: Raw) -> bool:
+    """Tell whether optional content is missing (or an explicit null)."""
+    return bytes(raw) == b"null"
+
+
+def blocks_of(raw: bytes) -> tuple[Block, ...]:
+    """Decode an array of blocks; raises ValueError where it is none."""
+    try:
+        return _BLOCKS.decode(raw)
+    except msgspec.DecodeError:
+        return lenient.convert(raw, tuple[Block, ...])
+
+
+_BLOCKS = msgspec.json.Decoder(tuple[Block, ...])

@@ -1,0 +1,198 @@
+"""Slice JSON text without decoding it.
+
+In: bytes that a JSON parser has already accepted (these functions do not validate). Out: positions.
+Rules: the result is exact (what is returned is a range of the input, key order, spelling and white
+space untouched); cost is O(bytes), one regular-expression match per string or bracket.
+
+Used where msgspec's `Raw` cannot serve: lines with lone surrogates, positions of members, paths.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+_TOKEN = re.compile(rb'"(?:[^"\\]+|\\.)*"|[{}\[\],:]', re.DOTALL)
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_TRAIL = b" \t\r\n"
+
+
+class Member(NamedTuple):
+    """One member of an object: its key, where the key starts, and the half-open range of its value."""
+
+    key: str
+    start: int
+    value: int
+    end: int
+
+
+class Leaf(NamedTuple):
+    """A place inside a JSON value: the path to it (`.text`, `[2].name`) and where that value starts."""
+
+    path: str
+    start: int
+
+
+def key_text(token: bytes) -> str:
+    """Decode a JSON string token, lone surrogates included."""
+    text = token[1:-1]
+    if b"\\" not in text:
+        return text.decode("utf-8", "backslashreplace")
+    return str(json.loads(token.decode("utf-8", "backslashreplace"), strict=False))
+
+
+def _pieces(raw: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges between the top-level commas of the container that opens at `start`."""
+    depth, begin = 0, start + 1
+    for match in _TOKEN.finditer(raw, start):
+        char = raw[match.start()]
+        if char in b"{[":
+            depth += 1
+        elif char in b"}]":
+            depth -= 1
+            if depth == 0:
+                if raw[begin : match.start()].strip(_TRAIL):
+                    yield begin, match.start()
+                return
+        elif char == 0x2C and depth == 1:
+            yield begin, match.start()
+            begin = match.end()
+
+
+def _trim(raw: bytes, start: int, end: int) -> tuple[int, int]:
+    match = _SPACE.match(raw, start, end)
+    start = match.end() if match else start
+    while end > start and raw[end - 1] in _TRAIL:
+        end -= 1
+    return start, end
+
+
+def elements(raw: bytes) -> list[bytes]:
+    """Slice the elements of a JSON array; anything else has none."""
+    begin = _trim(raw, 0, len(raw))[0]
+    if raw[begin : begin + 1] != b"[":
+        return []
+    return [raw[a:b] for a, b in (_trim(raw, *piece) for piece in _pieces(raw, begin))]
+
+
+def members(raw: bytes) -> list[Member]:
+    """Find the members of a JSON object, in order, duplicates included; anything else has none."""
+    begin = _trim(raw, 0, len(raw))[0]
+    if raw[begin : begin + 1] != b"{":
+        return []
+    found: list[Member] = []
+    for piece in _pieces(raw, begin):
+        start, end = _trim(raw, *piece)
+        token = _TOKEN.match(raw, start)
+        if token is None or raw[start : start + 1] != b'"':
+            continue
+        colon = raw.index(b":", token.end())
+        value, end = _trim(raw, colon + 1, end)
+        found.append(Member(key_text(token.group()), start, value, end))
+    return found
+
+
+def spans(raw: bytes) -> list[Member]:
+    """Find the members of an object as `members` does, without looking inside the values.
+
+    Where the object is plainly written (no duplicate keys, no escapes in keys); else falls back.
+    """
+    try:
+        fast = _TABLE.decode(raw)
+    except (ValueError, RecursionError):
+        return members(raw)
+    found: list[Member] = []
+    at = raw.find(b"{") + 1
+    for key, value in fast.items():
+        token, text = b'"' + key.encode() + b'"', bytes(value)
+        start = _skip(raw, at)
+        colon = _skip(raw, start + len(token))
+        begin = _skip(raw, colon + 1)
+        end = begin + len(text)
+        if not raw.startswith(token, start) or raw[colon : colon + 1] != b":" or not raw.startswith(text, begin):
+            return members(raw)
+        found.append(Member(key, start, begin, end))
+        at = _skip(raw, end)
+        at += raw[at : at + 1] == b","
+    return found if raw[at : at + 1] == b"}" or not found else members(raw)
+
+
+def _skip(raw: bytes, at: int) -> int:
+    match = _SPACE.match(raw, at)
+    return match.end() if match else at
+
+
+def table(raw: bytes) -> dict[str, bytes] | None:
+    """Slice the values of a JSON object, validated; None where it is none. Of duplicates the last holds."""
+    try:
+        fast = _TABLE.decode(raw)
+        if not raw.isascii():
+            raw.decode("utf-8")  # msgspec does not look inside strings that it skips
+        return {key: bytes(value) for key, value in fast.items()}
+    except (ValueError, RecursionError):
+        pass
+    try:
+        value: object = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return {m.key: raw[m.value : m.end] for m in members(raw)} if isinstance(value, dict) else None
+
+
+def array(raw: bytes) -> list[bytes]:
+    """Slice the elements of a JSON array that has been validated; anything else has none."""
+    try:
+        return [bytes(one) for one in _ARRAY.decode(raw)]
+    except (ValueError, RecursionError):
+        return elements(raw)
+
+
+_TABLE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def without_member(raw: bytes, key: str) -> bytes:
+    """Return an object's bytes with every member of this name cut out, its comma too."""
+    drop = [m for m in members(raw) if m.key == key]
+    for member in reversed(drop):
+        after = _SPACE.match(raw, member.end)
+        end = after.end() if after else member.end
+        if raw[end : end + 1] == b",":
+            following = _SPACE.match(raw, end + 1)
+            raw = raw[: member.start] + raw[following.end() if following else end + 1 :]
+            continue
+        before = raw[: member.start].rstrip(_TRAIL)
+        raw = (before[:-1] if before.endswith(b",") else before) + raw[member.end :]
+    return raw
+
+
+def leaf_at(raw: bytes, offset: int) -> Leaf:
+    """Name the innermost value that holds byte `offset` of a JSON value; the root where none does.
+
+    An offset in punctuation, white space or a key belongs to the container around it.
+    """
+    path, base = "", 0
+    while (child := _child(raw, offset)) is not None:
+        suffix, start, end = child
+        path, base, offset, raw = path + suffix, base + start, offset - start, raw[start:end]
+    return Leaf(path, base)
+
+
+def _child(raw: bytes, offset: int) -> tuple[str, int, int] | None:
+    if raw[:1] == b"{":
+        for member in members(raw):
+            if member.value <= offset < member.end:
+                return f".{member.key}", member.value, member.end
+    elif raw[:1] == b"[":
+        for number, piece in enumerate(_pieces(raw, 0)):
+            start, end = _trim(raw, *piece)
+            if start <= offset < end:
+                return f"[{number}]", start, end
+    return None

@@ -1,0 +1,135 @@
+"""The slow lane: decode JSON text that msgspec refuses, into the same structs, keeping raw slices.
+
+Needed for lines with lone surrogates (JavaScript writes them), for camelCase spellings of known keys,
+and for records with keys that this version does not know. In: bytes and a struct type (or a union of
+tagged structs). Out: the struct; `Raw` fields are exact slices. Raises ValueError (msgspec's
+ValidationError is one) where the text is no JSON or a value has the wrong type.
+
+Cost: one regular-expression match per string or bracket and level; use it only where the fast lane
+has failed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from msgspec import inspect as mi
+
+from lore.model.canonical import decode
+from lore.model.jsonslice import elements, members
+
+_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+def snake(name: str) -> str:
+    """Spell a camelCase name as snake_case; other names stay."""
+    return _HUMP.sub(lambda hump: "_" + hump.group().lower(), name)
+
+
+def convert(raw: bytes, kind: Any) -> Any:
+    """Decode JSON text into `kind`; unknown keys are passed over, camelCase ones understood."""
+    text = raw.decode("utf-8")  # a UnicodeDecodeError is a ValueError
+    json.loads(text, parse_constant=_refuse)  # validates: slicing does not
+    return _value(raw.strip(b" \t\r\n"), _info(kind))
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+@cache
+def _info(kind: Any) -> mi.Type:
+    return mi.type_info(kind)
+
+
+def _value(raw: bytes, info: mi.Type) -> Any:
+    match info:
+        case mi.RawType():
+            return Raw(raw)
+        case mi.UnionType(types=types):
+            return _union(raw, types)
+        case mi.StructType():
+            return _struct(raw, info)
+        case mi.VarTupleType(item_type=item):
+            _expect(raw, b"[")
+            return tuple(_value(piece, item) for piece in elements(raw))
+        case mi.CustomType() if raw == b"null":
+            return info.cls()
+        case mi.DictType(value_type=item):
+            _expect(raw, b"{")
+            return {m.key: _value(raw[m.value : m.end], item) for m in members(raw)}
+        case _:
+            return _scalar(raw, info)
+
+
+def _expect(raw: bytes, opening: bytes) -> None:
+    if raw[:1] != opening:
+        raise msgspec.ValidationError(f"expected {opening.decode()}, got {raw[:20]!r}")
+
+
+def _scalar(raw: bytes, info: mi.Type) -> Any:
+    value = decode(raw)
+    match info, value:
+        case mi.StrType(), str():
+            value.encode("utf-8")  # names and ids with lone surrogates are no names
+            return value
+        case mi.LiteralType(values=values), str() if value in values:
+            return value
+        case mi.BoolType(), bool():
+            return value
+        case mi.IntType(), int() if not isinstance(value, bool):
+            return value
+        case mi.FloatType(), int() | float() if not isinstance(value, bool):
+            return float(value)
+        case mi.NoneType(), None:
+            return None
+        case _:
+            raise msgspec.ValidationError(f"unexpected value {raw[:40]!r}")
+
+
+def _union(raw: bytes, types: tuple[mi.Type, ...]) -> Any:
+    if raw == b"null" and any(isinstance(one, mi.NoneType) for one in types):
+        return None
+    structs = [one for one in types if isinstance(one, mi.StructType)]
+    if structs and raw[:1] == b"{":
+        return _struct(raw, _tagged(raw, structs))
+    failures: list[str] = []
+    for one in types:
+        if isinstance(one, mi.StructType | mi.NoneType):
+            continue
+        try:
+            return _value(raw, one)
+        except ValueError as error:
+            failures.append(str(error))
+    raise msgspec.ValidationError("; ".join(failures) or f"unexpected value {raw[:40]!r}")
+
+
+def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:
+    if len(structs) == 1:
+        return structs[0]
+    table = {m.key: raw[m.value : m.end] for m in members(raw)}
+    for one in structs:
+        tag = table.get(one.tag_field or "", table.get("kind", b""))  # an item's tag may be spelled `kind`
+        if snake(tag.strip(b'"').decode("utf-8")) == one.tag:
+            return one
+    raise msgspec.ValidationError("unknown kind")
+
+
+def _struct(raw: bytes, info: mi.StructType) -> Any:
+    _expect(raw, b"{")
+    fields = {field.encode_name: field for field in info.fields}
+    values: dict[str, Any] = {}
+    for member in members(raw):
+        key = member.key if member.key in fields else snake(member.key)
+        field = fields.get(key)
+        if field is not None:
+            values[field.name] = _value(raw[member.value : member.end], field.type)
+    for field in info.fields:
+        if field.required and field.name not in values:
+            raise msgspec.ValidationError(f"missing field {field.encode_name!r}")
+    return info.cls(**values)

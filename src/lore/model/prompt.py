@@ -1,0 +1,90 @@
+"""A prompt: the content of one request in the provider's render order, as segments.
+
+Order: tools, system, messages, tail. Rules: a segment holds exact bytes and a path; a cache mark is a
+fact about it and never part of its bytes; JSON punctuation between segments counts nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain as chained
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from lore.model.exchange import Fidelity
+from lore.model.vector import Vector
+
+Section: TypeAlias = Literal["tools", "system", "messages"]
+Kind: TypeAlias = Literal["tool", "text", "envelope", "block"]
+
+
+class Segment:
+    """The smallest piece that diverges or not.
+
+    `section`, `path` (`messages[3].content[0]`) and `data` (its exact bytes); `kind` says whether it is
+    one tool, text of the system prompt, a message's envelope or a content block; `mark` is the cache
+    breakpoint set on it, as JSON. Segments are equal when section, kind and bytes are: the path moves
+    when history is pruned, and a mark is not content.
+    """
+
+    __slots__ = ("data", "kind", "mark", "path", "section")
+
+    def __init__(
+        self, section: Section, path: str, data: bytes, *, kind: Kind = "block", mark: bytes | None = None
+    ) -> None:
+        self.section: Section = section
+        self.path = path
+        self.data = data
+        self.kind: Kind = kind
+        self.mark = mark
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Segment):
+            return NotImplemented
+        return self.data == other.data and self.kind == other.kind and self.section == other.section
+
+    def __hash__(self) -> int:
+        return hash((self.data, self.kind, self.section))
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path} {self.data!r})"
+
+
+class Prompt(Struct, frozen=True):
+    """One request's content. `head` is tools and system; `tail` is the volatile end lore added.
+
+    `marks` are the positions of segments with a mark, counted over head and messages; `auto_mark` says
+    that the request asks for automatic marking; `params` are the request's other fields, as JSON.
+    """
+
+    dialect: str
+    fidelity: Fidelity
+    model: str | None = None
+    head: tuple[Segment, ...] = ()
+    messages: Vector[Segment] = Vector()
+    tail: tuple[Segment, ...] = ()
+    marks: tuple[int, ...] = ()
+    auto_mark: bool = False
+    params: dict[str, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self.head) + len(self.messages) + len(self.tail)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return chained(self.head, self.messages, self.tail)
+
+    def at(self, position: int) -> Segment | None:
+        """Return the segment at a position over head, messages and tail; None past the end."""
+        for part in (self.head, self.messages, self.tail):
+            if position < len(part):
+                return part[position]
+            position -= len(part)
+        return None
+
+    @property
+    def stable(self) -> int:
+        """Count the segments before the tail."""
+        return len(self.head) + len(self.messages)

@@ -1,0 +1,214 @@
+"""Results: the JSON that commands answer with, schema version 1. A promise: fields are only added.
+
+Unknown is None, never 0. Offsets are bytes, ranges half-open.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+from lore.model.codes import CauseKind, Severity
+from lore.model.problems import Problem
+
+SCHEMA = 1
+
+
+class Side(Struct, frozen=True):
+    """One side of a comparison."""
+
+    name: str
+    format: str | None = None
+    dialect: str | None = None
+    model: str | None = None
+    fidelity: str | None = None
+
+
+class FileLengths(Struct, frozen=True):
+    """The literal longest common prefix of two whole files."""
+
+    left_bytes: int
+    right_bytes: int
+    common_prefix_bytes: int
+
+
+class PromptLengths(Struct, frozen=True):
+    """The longest common prefix of two prompts. Token counts are None where none were asked for."""
+
+    left_bytes: int
+    right_bytes: int
+    common_prefix_bytes: int
+    common_prefix_segments: int
+    left_tail_bytes: int
+    canonical_common_prefix_bytes: int
+    left_tokens: int | None = None
+    right_tokens: int | None = None
+    common_prefix_tokens: int | None = None
+    tokenizer: str | None = None
+
+
+class DivergenceResult(Struct, frozen=True):
+    """Where two prompts part."""
+
+    section: str
+    path: str
+    offset: int
+    prompt_offset: int
+    left: str
+    right: str
+
+
+class CauseResult(Struct, frozen=True):
+    """Why, and what it cost."""
+
+    code: str
+    name: str
+    kind: CauseKind
+    section: str | None
+    evidence: str
+    lost_bytes: int
+    lost_tokens: int | None
+    tokens: str | None
+    fix: str
+
+
+class CachePrediction(Struct, frozen=True):
+    """What a cache would read and write."""
+
+    cache: str
+    read_tokens: int | None
+    write_tokens: int | None
+    fresh_tokens: int | None
+    confidence: str
+
+
+class BilledResult(Struct, frozen=True):
+    """What the provider's counters say."""
+
+    fresh_tokens: int | None
+    read_tokens: int | None
+    write_tokens: int | None
+    output_tokens: int | None
+
+
+class VerdictResult(Struct, frozen=True):
+    """What the provider itself says about a miss."""
+
+    reason: str
+    missed_tokens: int | None
+    source: str | None
+
+
+class Diff(Struct, frozen=True):
+    """`lore diff-prefix --json`. `chain` and `turn` name the right side, in a pair of one session."""
+
+    left: Side
+    right: Side
+    file: FileLengths | None
+    prompt: PromptLengths | None
+    relation: str | None
+    divergence: DivergenceResult | None
+    reuse_ratio: float | None
+    causes: list[CauseResult]
+    caches: list[CachePrediction]
+    billed: BilledResult | None
+    verdict: VerdictResult | None
+    problems: list[Problem]
+    chain: str | None = None
+    turn: int | None = None
+    schema: int = SCHEMA
+
+
+class Finding(Struct, frozen=True):
+    """One finding of `lore check`."""
+
+    code: str
+    name: str
+    kind: CauseKind
+    severity: Severity
+    path: str
+    message: str
+    fix: str
+    line: int | None = None
+    chain: str | None = None
+    turn: int | None = None
+    dialect: str | None = None
+    section: str | None = None
+    json_path: str | None = None
+    offset: int | None = None
+    evidence: str = ""
+    lost_bytes: int | None = None
+    lost_tokens: int | None = None
+    tokens: str | None = None
+    fidelity: str | None = None
+    confidence: str | None = None
+    fingerprint: str = ""
+
+
+class Summary(Struct):
+    """The counts of `lore check`. `skipped`: files in a folder that are no recordings."""
+
+    files: int = 0
+    sessions: int = 0
+    chains: int = 0
+    turns: int = 0
+    pairs: int = 0
+    compactions: int = 0
+    busts: int = 0
+    expected: int = 0
+    waste: int = 0
+    unattributable: int = 0
+    problems: int = 0
+    skipped: int = 0
+    lost_tokens: int = 0
+
+
+class Checked(Struct, frozen=True):
+    """`lore check --json`."""
+
+    summary: Summary
+    findings: list[Finding]
+    problems: list[Problem]
+    schema: int = SCHEMA
+
+
+class ChainResult(Struct, frozen=True):
+    """One chain of a folded session."""
+
+    id: str
+    kind: str
+    turns: int
+    items: int
+
+
+class SessionResult(Struct, frozen=True):
+    """What a folded session is."""
+
+    id: str
+    format: str
+    fidelity: str
+    model: str | None
+    chains: list[ChainResult]
+
+
+class UsageResult(Struct, frozen=True):
+    """Usage summed over all chains."""
+
+    turns: int
+    fresh_tokens: int | None
+    read_tokens: int | None
+    write_tokens: int | None
+    output_tokens: int | None
+
+
+class FoldResult(Struct, frozen=True):
+    """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them."""
+
+    session: SessionResult
+    timeline: list[Raw]
+    pruned: list[str]
+    usage: UsageResult
+    problems: list[Problem]
+    schema: int = SCHEMA
+
+
+SCHEMAS: dict[str, type[Struct]] = {"diff-prefix": Diff, "check": Checked, "fold": FoldResult}

@@ -1,0 +1,164 @@
+"""Session state: what folding events gives. Immutable; `fold.step` makes the next one.
+
+Rules: unchanged parts are shared between states; what a compaction prunes is gone from the state (the
+log keeps it); a chain carries its own model, system, tools and parameters, inherited from the header.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model.events import MAIN, Billed, ContextPersisted, Layer, PromptDelta, Verdict
+from lore.model.items import NULL, Item, ToolCall
+from lore.model.vector import Vector
+
+
+class Entry(Struct, frozen=True):
+    """An item in its place: the turn during which it came, and the response (`group`) it belongs to.
+
+    Neighbours of one group are one message of the model: text and parallel calls.
+    """
+
+    item: Item
+    turn: int
+    group: int
+
+
+class Change(Struct, frozen=True):
+    """An event that entitles the next prompt to differ: `cause` is a finding code."""
+
+    cause: str
+    detail: str
+
+
+class OpenTurn(Struct, frozen=True):
+    """The latest request of a chain; `since` lists the changes after the request before it."""
+
+    turn: int
+    at: str | None = None
+    context: Raw = NULL
+    since: tuple[Change, ...] = ()
+
+
+class ClosedTurn(Struct, frozen=True):
+    """The latest request of a chain that ended; `at` is when its response came, `state` how it ended."""
+
+    turn: int
+    state: str
+    at: str | None = None
+    usage: Billed | None = None
+    verdict: Verdict | None = None
+
+
+class Fact(Struct, frozen=True):
+    """One entry of what a session knows."""
+
+    id: str
+    category: str = ""
+    title: str = ""
+    content: str = ""
+
+
+class Totals(Struct, frozen=True):
+    """Usage summed over turns; None where no turn said anything."""
+
+    turns: int = 0
+    fresh_tokens: int | None = None
+    read_tokens: int | None = None
+    write_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Index:
+    """Positions by uuid and by call id, of one version of a timeline. A cache, never saved.
+
+    It belongs to the newest version; an older one that is stepped again builds its own.
+    """
+
+    __slots__ = ("calls", "owner", "repeats", "uuids")
+
+    def __init__(self, entries: Vector[Entry]) -> None:
+        self.owner = entries
+        self.repeats = False
+        self.uuids: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+        for place, entry in enumerate(entries):
+            self.note(entry.item, place)
+
+    def note(self, item: Item, place: int) -> None:
+        """Remember where an item stands; of one call id the most recent place holds."""
+        self.uuids[item.uuid] = place
+        if isinstance(item, ToolCall):
+            self.repeats = self.repeats or self.calls.get(item.call_id, place) != place
+            self.calls[item.call_id] = place
+
+    def renumber(self, before: Vector[Entry], after: Vector[Entry], first: int) -> None:
+        """Follow a timeline whose entries from `first` on changed; costs O(those entries).
+
+        A call id that occurred twice may have an earlier place that only a new index finds.
+        """
+        if self.repeats:
+            self.__init__(after)
+            return
+        for entry in before.since(first):
+            self.uuids.pop(entry.item.uuid, None)
+            if isinstance(entry.item, ToolCall):
+                self.calls.pop(entry.item.call_id, None)
+        for place, entry in enumerate(after.since(first), first):
+            self.note(entry.item, place)
+        self.owner = after
+
+
+class Chain(Struct, frozen=True):
+    """The state of one conversation: the main one, a subagent's, or a utility call's."""
+
+    id: str = MAIN
+    kind: str = "main"
+    model: str | None = None
+    system: Raw = NULL
+    tools: tuple[Raw, ...] | None = None
+    params: Raw = NULL
+    entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])
+    groups: int = 0
+    turns: int = 0
+    turn: OpenTurn | None = None
+    last: ClosedTurn | None = None
+    totals: Totals = Totals()
+    since: tuple[Change, ...] = ()
+    pinned: tuple[Fact, ...] | None = None
+    deltas: tuple[PromptDelta, ...] = ()
+    persisted: tuple[ContextPersisted, ...] = ()
+    index: Index | None = None
+
+
+class Session(Struct, frozen=True):
+    """The state of a whole session."""
+
+    id: str = ""
+    format: str = "lore"
+    model: str | None = None
+    dialect: str | None = None
+    system: Raw = NULL
+    tools: tuple[Raw, ...] | None = None
+    params: Raw = NULL
+    attachments: tuple[str, ...] = ()
+    started: bool = False
+    start_layers: tuple[Layer, ...] = ()
+    late_layers: tuple[Layer, ...] = ()
+    turn_layers: tuple[Layer, ...] = ()
+    knowledge: dict[str, Fact] = {}
+    chains: dict[str, Chain] = {}
+    opaque: int = 0
+
+    def chain(self, name: str) -> Chain:
+        """Return a chain's state; one that has not begun inherits the header."""
+        found = self.chains.get(name)
+        if found is not None:
+            return found
+        kind = "main" if name == MAIN else "subagent"
+        return Chain(name, kind, self.model, self.system, self.tools, self.params)
+
+    def main(self) -> Chain:
+        """Return the main chain; where a log has none (a subagent's own file), its first."""
+        return self.chains.get(MAIN) or next(iter(self.chains.values()), Chain())

@@ -1,0 +1,135 @@
+"""A persistent vector: append, replace and compare without copying the history.
+
+In: items. Out: versions that share their chunks. Rules:
+- no version ever changes: an append may grow the shared tail list, but every version knows how much
+  of it is its own, so older versions see what they always saw;
+- append is O(1) amortised, `set` copies one chunk and the list of chunks (one pointer per 256 items);
+- two versions of one history are compared chunk by chunk, by identity first.
+
+Not safe for appends to one version from several threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+WIDTH = 256
+
+
+class Vector(Generic[T]):
+    """An immutable sequence with cheap append and replace."""
+
+    __slots__ = ("_chunks", "_size", "_tail")
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        self._chunks: tuple[tuple[T, ...], ...] = ()
+        self._tail: list[T] = []
+        self._size = 0
+        tail = list(items)
+        if len(tail) > WIDTH:
+            full = len(tail) // WIDTH * WIDTH
+            self._chunks = tuple(tuple(tail[i : i + WIDTH]) for i in range(0, full, WIDTH))
+            tail = tail[full:]
+        self._tail = tail
+        self._size = len(tail)
+
+    @classmethod
+    def _of(cls, chunks: tuple[tuple[T, ...], ...], tail: list[T], size: int) -> Vector[T]:
+        made: Vector[T] = cls.__new__(cls)
+        made._chunks, made._tail, made._size = chunks, tail, size
+        return made
+
+    def __len__(self) -> int:
+        return len(self._chunks) * WIDTH + self._size
+
+    def __iter__(self) -> Iterator[T]:
+        return self.since(0)
+
+    def since(self, start: int) -> Iterator[T]:
+        """Iterate from index `start` to the end, without touching what stands before it."""
+        first, skip = divmod(start, WIDTH)
+        if start < 0:
+            raise IndexError(start)
+        for number in range(first, len(self._chunks)):
+            chunk = self._chunks[number]
+            yield from (chunk[skip:] if skip else chunk)
+            skip = 0
+        yield from self._tail[max(0, start - len(self._chunks) * WIDTH) : self._size]
+
+    def __getitem__(self, index: int) -> T:
+        if index < 0:
+            index += len(self)
+        number, place = divmod(index, WIDTH)
+        if 0 <= number < len(self._chunks):
+            return self._chunks[number][place]
+        if number == len(self._chunks) and place < self._size:
+            return self._tail[place]
+        raise IndexError(index)
+
+    def append(self, item: T) -> Vector[T]:
+        """Return this vector with one more item."""
+        tail, size = self._tail, self._size
+        if len(tail) != size:  # another version grew this tail already: take a copy of our part
+            tail = tail[:size]
+        if size == WIDTH:
+            return self._of((*self._chunks, tuple(tail)), [item], 1)
+        tail.append(item)
+        return self._of(self._chunks, tail, size + 1)
+
+    def extend(self, items: Iterable[T]) -> Vector[T]:
+        """Return this vector with all of `items` after its own."""
+        made = self
+        for item in items:
+            made = made.append(item)
+        return made
+
+    def set(self, index: int, item: T) -> Vector[T]:
+        """Return this vector with `item` at `index` (0 <= index < len)."""
+        number, place = divmod(index, WIDTH)
+        if number == len(self._chunks) and 0 <= place < self._size:
+            tail = self._tail[: self._size]
+            tail[place] = item
+            return self._of(self._chunks, tail, self._size)
+        if not 0 <= number < len(self._chunks):
+            raise IndexError(index)
+        chunk = list(self._chunks[number])
+        chunk[place] = item
+        chunks = (*self._chunks[:number], tuple(chunk), *self._chunks[number + 1 :])
+        return self._of(chunks, self._tail, self._size)
+
+    def cut(self, size: int) -> Vector[T]:
+        """Return the first `size` items; shares every whole chunk."""
+        if size >= len(self):
+            return self
+        number, place = divmod(size, WIDTH)
+        if number == len(self._chunks):
+            return self._of(self._chunks, self._tail, place)
+        return self._of(self._chunks[:number], list(self._chunks[number][:place]), place)
+
+    def common(self, other: Vector[T]) -> int:
+        """Count the leading items that are equal; shared chunks cost one comparison each."""
+        number = 0
+        for mine, theirs in zip(self._chunks, other._chunks, strict=False):
+            if mine is not theirs and mine != theirs:
+                break
+            number += 1
+        count = number * WIDTH
+        for mine, theirs in zip(self.since(count), other.since(count), strict=False):
+            if mine is not theirs and mine != theirs:
+                break
+            count += 1
+        return count
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vector):
+            return NotImplemented
+        theirs = cast("Vector[T]", other)
+        return len(self) == len(theirs) and self.common(theirs) == len(self)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"Vector({list(self)!r})"

@@ -1,0 +1,183 @@
+"""Name why a prompt did not extend the one before it.
+
+In: two prompts, their overlap, the changes that the session recorded between them. Out: causes, the
+expected ones first. Rules: an expected cause explains the whole break; what only differs in spelling is
+serialisation; a difference that a rule explains has that rule's code; the rest is `prefix-moved`.
+
+Source of the causes and their numbers: the catalogue of known cache breaks (public issue threads).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import Struct
+
+from lore.model.canonical import canonical, decode, encode, text_of
+from lore.model.jsonslice import table
+from lore.model.prompt import Prompt, Segment
+from lore.model.state import Change
+from lore.prefix.divergence import excerpt
+from lore.prefix.overlap import Overlap, common_bytes, same_content
+
+
+class Cause(Struct, frozen=True):
+    """A finding code, the section it is about, the evidence in words, and the segment where it begins."""
+
+    code: str
+    section: str | None
+    evidence: str
+    position: int = 0
+
+
+def limit_of(left: Prompt) -> int:
+    """Count the leading segments that the left prompt wanted cached: up to its last mark, or all."""
+    if left.marks and not left.auto_mark:
+        return left.marks[-1] + 1
+    return left.stable
+
+
+def causes(left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change]) -> tuple[Cause, ...]:
+    """Return the causes of a bust; empty where the left is reused up to its tail."""
+    known = recorded(changes)
+    if left.model != right.model and not any(cause.code == "LORE119" for cause in known):
+        known = (*known, Cause("LORE119", None, f"model changed from {left.model} to {right.model}"))
+    if found.covered and not any(cause.code == "LORE119" for cause in known):
+        return ()
+    if known:
+        return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
+    if found.common >= limit_of(left):
+        section = _section(left, right, found.common)
+        return (Cause("LORE146", section, "the change is behind the last cache mark", found.common),)
+    return _explained(left, right, found, changes)
+
+
+def _begins(cause: Cause, found: Overlap) -> int:
+    return 0 if cause.code == "LORE119" else found.common  # another model reads nothing of this cache
+
+
+def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
+    """Return the expected causes among the changes that a session recorded."""
+    return tuple(Cause(change.cause, None, change.detail) for change in changes if change.cause in _EXPECTED)
+
+
+_EXPECTED = frozenset(("LORE119", "LORE125", "LORE143", "LORE144", "LORE145"))
+
+
+def _section(left: Prompt, right: Prompt, position: int) -> str | None:
+    mine, theirs = left.at(position), right.at(position)
+    sections = [one.section for one in (mine, theirs) if one is not None]
+    return min(sections, key=("tools", "system", "messages").index, default=None)
+
+
+def _explained(left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change]) -> tuple[Cause, ...]:
+    """Explain the spelling first, then what differs behind it in content."""
+    causes: list[Cause] = []
+    if found.canonical > found.common:
+        mine, theirs = left.at(found.common), right.at(found.common)
+        if mine is not None and theirs is not None:
+            causes.append(msgspec.structs.replace(_spelling(mine, theirs), position=found.common))
+    if not found.covered_canonical and found.canonical < limit_of(left):
+        cause = _content(left, right, found.canonical, changes)
+        causes.append(msgspec.structs.replace(cause, position=found.canonical))
+    return tuple(causes)
+
+
+def _spelling(mine: Segment, theirs: Segment) -> Cause:
+    where = mine.path
+    if (mine.data[:1] == b'"') != (theirs.data[:1] == b'"') and mine.kind != "envelope":
+        return Cause("LORE112", mine.section, f"{where} is a text on one side and a block of it on the other")
+    wrapped = [b"{" + one.data + b"}" if one.kind == "envelope" else one.data for one in (mine, theirs)]
+    if encode(decode(wrapped[0])) != encode(decode(wrapped[1])):
+        return Cause("LORE105", mine.section, f"{where} has the same members in another order")
+    return Cause("LORE106", mine.section, f"{where} has the same content in another spelling")
+
+
+def _content(left: Prompt, right: Prompt, position: int, changes: Iterable[Change]) -> Cause:
+    mine, theirs = left.at(position), right.at(position)
+    section = _section(left, right, position)
+    if section == "tools":
+        return _tools(left, right)
+    if mine is None or theirs is None:
+        gone = left.stable - position
+        return Cause("LORE100", section, f"the prompt ends where {gone} segments stood before")
+    cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
+    if _is_result(left, position, mine) and mine.section == theirs.section and mine.kind == theirs.kind:
+        return Cause("LORE117", section, cleared or f"{mine.path} was sent before with other content")
+    for code, what, mask in _MASKS:
+        if mine.kind == theirs.kind and mask(mine.data) == mask(theirs.data):
+            return Cause(code, section, f"{what} in {mine.path}: {_difference(mine, theirs)}")
+    return Cause("LORE100", section, f"{mine.path} differs: {_difference(mine, theirs)}")
+
+
+def _difference(mine: Segment, theirs: Segment) -> str:
+    at = common_bytes(mine.data, theirs.data)
+    return f"…{excerpt(mine, at, 12, 28)}… became …{excerpt(theirs, at, 12, 28)}…"
+
+
+def _is_result(prompt: Prompt, position: int, segment: Segment) -> bool:
+    """Tell whether a segment is a tool's result: a block of that type, or content of a tool message."""
+    if segment.kind == "envelope":
+        return False
+    if (
+        b'"tool_result"' in segment.data[:200]
+        and text_of((table(segment.data) or {}).get("type", b'""')) == "tool_result"
+    ):
+        return True
+    while position > 0 and (before := prompt.at(position - 1)) is not None:
+        if before.kind == "envelope":
+            return b'"role":"tool"' in before.data.replace(b" ", b"")
+        position -= 1
+    return False
+
+
+def _tools(left: Prompt, right: Prompt) -> Cause:
+    mine = [one for one in left.head if one.section == "tools"]
+    theirs = [one for one in right.head if one.section == "tools"]
+    if Counter(one.data for one in mine) == Counter(one.data for one in theirs):
+        return Cause("LORE102", "tools", f"the same {len(mine)} tools in another order")
+    names, others = [_name(one) for one in mine], [_name(one) for one in theirs]
+    added = [name for name in others if name not in names]
+    removed = [name for name in names if name not in others]
+    if added or removed:
+        parts = [f"{word} {', '.join(some[:5])}" for word, some in (("added", added), ("removed", removed)) if some]
+        return Cause("LORE103", "tools", "; ".join(parts))
+    held = {_name(one): one for one in theirs}
+    changed = [name for name, one in zip(names, mine, strict=True) if not same_content(one, held[name])]
+    if changed:
+        return Cause("LORE104", "tools", f"another definition of {', '.join(changed[:5])}")
+    return Cause("LORE102", "tools", f"the same {len(mine)} tools in another order and spelling")
+
+
+def _name(tool: Segment) -> str:
+    own = table(tool.data) or {}
+    inner = table(own.get("function", b"null")) or own
+    return text_of(inner.get("name", b'"(unnamed)"'))
+
+
+_DATES = re.compile(
+    rb"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
+    rb"|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\b\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?\b"
+    rb"|\b(Mon|Tues?|Wed(nes)?|Thu(rs)?|Fri|Sat(ur)?|Sun)(day)?\b"
+    rb"|\b(Jan(uary)?|Feb(ruary)?|Mar(ch)?|Apr(il)?|May|June?|July?|Aug(ust)?|Sep(tember)?|Oct(ober)?"
+    rb"|Nov(ember)?|Dec(ember)?)\.? \d{1,2}(st|nd|rd|th)?(,? \d{4})?|\b1[5-9]\d{8}(\d{3})?\b"
+)
+_REMINDER = re.compile(rb"<total_tokens>[^<]*</total_tokens>|\b[\d,]+ tokens (left|remaining)\b")
+_IDS = re.compile(
+    rb"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|/tmp/[\w./-]+|\bpid[ =:]+\d+"
+    rb"|\b(?=[0-9a-zA-Z_-]*\d)[0-9a-zA-Z_-]{16,}\b|\b[0-9a-f]{12,}\b"
+)
+
+
+def _mask(pattern: re.Pattern[bytes]) -> Callable[[bytes], bytes]:
+    return lambda data: pattern.sub(b"\x00", canonical(data))
+
+
+_MASKS: tuple[tuple[str, str, Callable[[bytes], bytes]], ...] = (
+    ("LORE101", "a date or time", _mask(_DATES)),
+    ("LORE109", "a token count", _mask(_REMINDER)),
+    ("LORE108", "an id", _mask(_IDS)),
+)

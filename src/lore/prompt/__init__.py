@@ -1,0 +1,1 @@
+"""Prompts: session state to prompt, and prompt to and from request body."""

@@ -1,0 +1,18 @@
+"""Request shapes, one file each, and the table of them."""
+
+from __future__ import annotations
+
+from lore.model.jsonslice import table
+from lore.prompt.base import Dialect
+from lore.prompt.dialects.anthropic import Anthropic
+from lore.prompt.dialects.openai_chat import OpenAIChat
+
+DIALECTS: dict[str, Dialect] = {"anthropic": Anthropic(), "openai-chat": OpenAIChat()}
+
+
+def dialect_of(body: bytes) -> Dialect | None:
+    """Recognise a request body; None where no dialect does. The first match holds."""
+    members = table(body)
+    if members is None:
+        return None
+    return next((dialect for dialect in DIALECTS.values() if dialect.recognises(members)), None)

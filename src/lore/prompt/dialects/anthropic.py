@@ -1,0 +1,149 @@
+"""Anthropic Messages: `tools`, `system`, `messages`, in this render order.
+
+Source: Anthropic's API reference (Messages, prompt caching). A tool's results stand in the user message
+after the calls; a mark is `cache_control` on a tool or a block; a top-level `cache_control` asks for
+automatic marking.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Raw
+
+from lore.model.canonical import encode, text_of
+from lore.model.exchange import Fidelity
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
+from lore.model.jsonslice import array, table
+from lore.model.prompt import Prompt, Segment
+from lore.model.vector import Vector
+from lore.prompt.base import Memo, Rendered, Unit
+from lore.prompt.dialects.shared import MARK, marks_of, message, tools, unmark, write_body, write_messages
+
+NO_RESULT = b'"[no result recorded]"'
+_OWN = ("model", "tools", "system", "messages")
+_SIGNS = (b'"tool_use"', b'"tool_result"', b'"input_schema"', b'"thinking"')
+
+
+class Anthropic:
+    """Dialect of the Messages API."""
+
+    name: ClassVar[str] = "anthropic"
+
+    def recognises(self, body: dict[str, bytes]) -> bool:
+        if "messages" not in body:
+            return False
+        if "system" in body or "anthropic_version" in body or b'"input_schema"' in body.get("tools", b""):
+            return True
+        messages = body["messages"]
+        if b'"tool_calls"' in messages or b'"role":"tool"' in messages.replace(b": ", b":"):
+            return False
+        claude = b"claude" in body.get("model", b"") and b"/" not in body.get("model", b"")
+        first = (table(next(iter(array(messages)), b"")) or {}).get("role")
+        return first not in (b'"system"', b'"developer"') and (claude or any(sign in messages for sign in _SIGNS))
+
+    def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        members = table(body) or {}
+        head = (*tools(members.get("tools", b"")), *_system(members.get("system", b"null")))
+        segments: list[Segment] = []
+        for index, raw in enumerate(array(members.get("messages", b"[]"))):
+            segments.extend(memo.get(index, raw, lambda i=index, r=raw: message(r, f"messages[{i}]", "messages")))
+        return Prompt(
+            dialect=self.name, fidelity=fidelity, head=head, messages=Vector(segments),
+            model=text_of(members["model"]) if "model" in members else None,
+            marks=marks_of(head, segments), auto_mark=members.get(MARK, b"null") != b"null",
+            params={key: value for key, value in members.items() if key not in _OWN},
+        )  # fmt: skip
+
+    def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        found = [Segment("tools", f"tools[{number}]", bytes(tool), kind="tool") for number, tool in enumerate(tools)]
+        for number, text in enumerate(system):
+            data = b'{"type":"text","text":' + text + b"}"
+            found.append(Segment("system", f"system[{number}]", data, kind="text"))
+        return tuple(found)
+
+    def first(self, head: tuple[Segment, ...]) -> int:
+        return 0
+
+    def render(self, unit: Unit, index: int) -> Rendered:
+        role = "assistant" if unit.role == "assistant" else "system" if unit.role == "system" else "user"
+        blocks = [_block(block) for block in unit.blocks]
+        blocks += [_result(call) for call in unit.calls] if unit.role == "results" else map(_call, unit.calls)
+        return Rendered(_segments(role, blocks, index), 1)
+
+    def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
+        data = b'{"type":"text","text":' + encode(text) + b"}"
+        if own_message:
+            return _segments("system", [data], messages)
+        if last is None or messages == 0:
+            return _segments("user", [data], messages)
+        place = int(last.path.rpartition("[")[2].rstrip("]")) + 1 if last.kind != "envelope" else 0
+        return (Segment("messages", f"messages[{messages - 1}].content[{place}]", data),)
+
+    def write(self, prompt: Prompt) -> bytes:
+        tools = [one.data for one in prompt.head if one.section == "tools"]
+        system = [one for one in prompt.head if one.section == "system"]
+        members: list[tuple[str, bytes]] = []
+        if prompt.model is not None:
+            members.append(("model", encode(prompt.model)))
+        members.extend(prompt.params.items())
+        if tools:
+            members.append(("tools", b"[" + b",".join(tools) + b"]"))
+        if len(system) == 1 and system[0].path == "system":
+            members.append(("system", system[0].data))
+        elif system:
+            members.append(("system", b"[" + b",".join(one.data for one in system) + b"]"))
+        members.append(("messages", write_messages([*prompt.messages, *prompt.tail])))
+        return write_body(members)
+
+
+def _system(raw: bytes) -> list[Segment]:
+    if raw[:1] == b"[":
+        found: list[Segment] = []
+        for number, block in enumerate(array(raw)):
+            data, mark = unmark(block)
+            found.append(Segment("system", f"system[{number}]", data, kind="text", mark=mark))
+        return found
+    return [] if raw == b"null" else [Segment("system", "system", raw, kind="text")]
+
+
+def _segments(role: str, blocks: list[bytes], index: int) -> tuple[Segment, ...]:
+    path = f"messages[{index}]"
+    envelope = Segment("messages", path, f'"role":"{role}"'.encode(), kind="envelope")
+    return (
+        envelope,
+        *(Segment("messages", f"{path}.content[{n}]", data) for n, data in enumerate(blocks)),
+    )
+
+
+def _block(block: Block) -> bytes:
+    match block:
+        case TextBlock(text=text):
+            return b'{"type":"text","text":' + bytes(text) + b"}"
+        case ThinkingBlock(text=text, signature=signature):
+            signed = b"" if signature is None else b',"signature":' + encode(signature)
+            return b'{"type":"thinking","thinking":' + bytes(text) + signed + b"}"
+        case ImageBlock(media_type=media, data=data):
+            source = b'{"type":"base64","media_type":' + encode(media) + b',"data":' + bytes(data) + b"}"
+            return b'{"type":"image","source":' + source + b"}"
+        case RawBlock(json=raw):
+            return bytes(raw)
+
+
+def _call(call: ToolCall) -> bytes:
+    parts = (b'{"type":"tool_use","id":', encode(call.call_id), b',"name":', encode(call.name), b',"input":')
+    return b"".join((*parts, bytes(call.input), b"}"))
+
+
+def _result(call: ToolCall) -> bytes:
+    output = bytes(call.output)
+    failed = call.status == "failed"
+    if is_absent(call.output):
+        failed = failed or call.status == "running"
+        output = encode(call.error) if call.error is not None else NO_RESULT
+        if call.status == "completed" and call.error is None:
+            output = b'""'
+    elif output[:1] == b"[":
+        output = b"[" + b",".join(_block(block) for block in blocks_of(output)) + b"]"
+    end = b',"is_error":true}' if failed else b"}"
+    return b'{"type":"tool_result","tool_use_id":' + encode(call.call_id) + b',"content":' + output + end

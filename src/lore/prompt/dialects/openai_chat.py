@@ -1,0 +1,177 @@
+"""OpenAI Chat Completions: `tools`, then `messages`, whose leading system messages are the system part.
+
+Source: OpenAI's Chat reference; that tools render before the system message is measured (see the facts
+that the README names). Calls stand in `tool_calls` of the assistant's message, each result in a `tool`
+message of its own. There is no place for a model's reasoning: it is left out, and said to be.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import ClassVar
+
+from msgspec import Raw
+
+from lore.model.canonical import encode, text_of
+from lore.model.exchange import Fidelity
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
+from lore.model.jsonslice import array, table
+from lore.model.prompt import Prompt, Segment
+from lore.model.vector import Vector
+from lore.prompt.base import Memo, Rendered, Unit
+from lore.prompt.dialects.anthropic import NO_RESULT
+from lore.prompt.dialects.shared import MARK, marks_of, message, role_of, tools, write_body, write_messages
+
+_OWN = ("model", "tools", "messages")
+_LISTED = ("content", "tool_calls")
+_SYSTEM = ("system", "developer")
+
+
+class OpenAIChat:
+    """Dialect of the Chat Completions API."""
+
+    name: ClassVar[str] = "openai-chat"
+
+    def recognises(self, body: dict[str, bytes]) -> bool:
+        return "messages" in body
+
+    def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        members = table(body) or {}
+        raws = array(members.get("messages", b"[]"))
+        leading = sum(1 for _ in takewhile(lambda raw: role_of(raw) in _SYSTEM, raws))
+        head = tools(members.get("tools", b""))
+        segments: list[Segment] = []
+        for index, raw in enumerate(raws):
+            system = index < leading
+            section = "system" if system else "messages"
+            parsed = memo.get(index, raw, lambda i=index, r=raw, s=section: message(r, f"messages[{i}]", s, _LISTED))
+            (head if system else segments).extend(parsed)
+        return Prompt(
+            dialect=self.name, fidelity=fidelity, head=tuple(head), messages=Vector(segments),
+            model=text_of(members["model"]) if "model" in members else None,
+            marks=marks_of(head, segments), auto_mark=members.get(MARK, b"null") != b"null",
+            params={key: value for key, value in members.items() if key not in _OWN},
+        )  # fmt: skip
+
+    def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        found = [
+            Segment("tools", f"tools[{number}]", _tool(bytes(tool)), kind="tool") for number, tool in enumerate(tools)
+        ]
+        if system:
+            found.append(Segment("system", "messages[0]", b'"role":"system"', kind="envelope"))
+        for number, text in enumerate(system):
+            data = b'{"type":"text","text":' + text + b"}"
+            found.append(Segment("system", f"messages[0].content[{number}]", data))
+        return tuple(found)
+
+    def first(self, head: tuple[Segment, ...]) -> int:
+        return sum(1 for segment in head if segment.kind == "envelope")
+
+    def render(self, unit: Unit, index: int) -> Rendered:
+        if unit.role == "results":
+            return _results(unit.calls, index)
+        omitted: list[str] = []
+        blocks = [data for block in unit.blocks if (data := _block(block, omitted)) is not None]
+        if not blocks and not unit.calls:
+            return Rendered((), 0, tuple(omitted))
+        path = f"messages[{index}]"
+        envelope = Segment("messages", path, f'"role":"{unit.role}"'.encode(), kind="envelope")
+        content = [Segment("messages", f"{path}.content[{n}]", data) for n, data in enumerate(blocks)]
+        calls = [Segment("messages", f"{path}.tool_calls[{n}]", _call(call)) for n, call in enumerate(unit.calls)]
+        return Rendered((envelope, *content, *calls), 1, tuple(omitted))
+
+    def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
+        data = b'{"type":"text","text":' + encode(text) + b"}"
+        if own_message or last is None or messages == 0:
+            role = b'"role":"system"' if own_message else b'"role":"user"'
+            path = f"messages[{messages}]"
+            envelope = Segment("messages", path, role, kind="envelope")
+            return (envelope, Segment("messages", f"{path}.content[0]", data))
+        place = int(last.path.rpartition("[")[2].rstrip("]")) + 1 if last.kind != "envelope" else 0
+        return (Segment("messages", f"messages[{messages - 1}].content[{place}]", data),)
+
+    def write(self, prompt: Prompt) -> bytes:
+        tools = [one.data for one in prompt.head if one.section == "tools"]
+        system = [one for one in prompt.head if one.section == "system"]
+        members: list[tuple[str, bytes]] = []
+        if prompt.model is not None:
+            members.append(("model", encode(prompt.model)))
+        members.extend(prompt.params.items())
+        if tools:
+            members.append(("tools", b"[" + b",".join(tools) + b"]"))
+        members.append(("messages", write_messages([*system, *prompt.messages, *prompt.tail], _LISTED)))
+        return write_body(members)
+
+
+def _tool(raw: bytes) -> bytes:
+    """A tool in Chat's shape; one in Anthropic's is wrapped, its schema as it was spelled."""
+    own = table(raw) or {}
+    if "function" in own or "input_schema" not in own:
+        return raw
+    parts = [b'"name":' + own.get("name", b'""')]
+    if "description" in own:
+        parts.append(b'"description":' + own["description"])
+    parts.append(b'"parameters":' + own["input_schema"])
+    return b'{"type":"function","function":{' + b",".join(parts) + b"}}"
+
+
+def _block(block: Block, omitted: list[str]) -> bytes | None:
+    match block:
+        case TextBlock(text=text):
+            return b'{"type":"text","text":' + bytes(text) + b"}"
+        case ImageBlock(media_type=media, data=data):
+            url = encode(f"data:{media};base64,")[:-1] + bytes(data)[1:]
+            return b'{"type":"image_url","image_url":{"url":' + url + b"}}"
+        case ThinkingBlock():
+            omitted.append("thinking")
+            return None
+        case RawBlock(json=raw):
+            return _raw(bytes(raw), omitted)
+
+
+def _raw(raw: bytes, omitted: list[str]) -> bytes | None:
+    """A provider's own block: its text if it has one, or the block itself if it is a Chat part."""
+    own = table(raw) or {}
+    kind = text_of(own.get("type", b'"block"'))
+    if kind in ("image_url", "input_audio", "file", "refusal"):
+        return raw
+    if kind == "text" and own.get("text", b"")[:1] == b'"':
+        return b'{"type":"text","text":' + own["text"] + b"}"
+    omitted.append(kind)
+    return None
+
+
+def _call(call: ToolCall) -> bytes:
+    arguments = encode(bytes(call.input).decode("utf-8", "backslashreplace"))
+    function = b'{"name":' + encode(call.name) + b',"arguments":' + arguments + b"}"
+    return b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
+
+
+def _results(calls: tuple[ToolCall, ...], index: int) -> Rendered:
+    segments: list[Segment] = []
+    omitted: list[str] = []
+    for number, call in enumerate(calls):
+        path = f"messages[{index + number}]"
+        role = b'"role":"tool","tool_call_id":' + encode(call.call_id)
+        segments.append(Segment("messages", path, role, kind="envelope"))
+        for place, data in enumerate(_output(call, omitted)):
+            segments.append(Segment("messages", f"{path}.content[{place}]", data))
+    return Rendered(tuple(segments), len(calls), tuple(omitted))
+
+
+def _output(call: ToolCall, omitted: list[str]) -> list[bytes]:
+    output = bytes(call.output)
+    if output[:1] == b"[":
+        found: list[bytes] = []
+        for block in blocks_of(output):
+            data = _block(block, omitted)
+            if data is not None and b'"image_url"' in data[:20]:
+                omitted.append("image in a tool result")
+            elif data is not None:
+                found.append(data)
+        return found or [b'{"type":"text","text":""}']
+    if is_absent(call.output):
+        output = encode(call.error) if call.error is not None else NO_RESULT
+        if call.status == "completed" and call.error is None:
+            output = b'""'
+    return [b'{"type":"text","text":' + output + b"}"]

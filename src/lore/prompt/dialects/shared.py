@@ -1,0 +1,136 @@
+"""What the dialects with a `messages` array have in common: reading and writing messages.
+
+A message is one envelope segment (its members other than content, as they stand) and one segment a
+content block. Marks are cut out of the bytes and kept beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lore.model.jsonslice import array, members, spans, table, without_member
+from lore.model.prompt import Section, Segment
+
+MARK = "cache_control"
+_MARK = b'"cache_control"'
+
+
+class Unmarked(NamedTuple):
+    """An object's bytes without its marks, and the mark that it had."""
+
+    data: bytes
+    mark: bytes | None
+
+
+def unmark(raw: bytes) -> Unmarked:
+    """Cut a mark out of a block or tool, also out of the blocks that a tool result holds."""
+    if _MARK not in raw:
+        return Unmarked(raw, None)
+    marks = [raw[m.value : m.end] for m in members(raw) if m.key == MARK]
+    data = without_member(raw, MARK) if marks else raw
+    mark = next((one for one in reversed(marks) if one != b"null"), None)
+    if _MARK in data:
+        for member in members(data):
+            value = data[member.value : member.end]
+            if member.key == "content" and value[:1] == b"[" and _MARK in value:
+                for inner in reversed(array(value)):
+                    bare = unmark(inner)
+                    value, mark = _swap(value, inner, bare.data), mark or bare.mark
+                data = data[: member.value] + value + data[member.end :]
+    return Unmarked(data, mark)
+
+
+def _swap(value: bytes, old: bytes, new: bytes) -> bytes:
+    place = value.rfind(old)
+    return value[:place] + new + value[place + len(old) :]
+
+
+def message(raw: bytes, path: str, section: Section, listed: tuple[str, ...] = ("content",)) -> tuple[Segment, ...]:
+    """Slice a message: the envelope, then each element of the `listed` members, in that order."""
+    found = spans(raw)
+    if not found:
+        return (Segment(section, path, raw),)
+    inside = {m.key: raw[m.value : m.end] for m in found if m.key in listed}
+    outer = [raw[m.start : m.end] for m in found if m.key not in inside and m.key != MARK]
+    segments = [Segment(section, path, b",".join(outer), kind="envelope")]
+    for key in listed:
+        segments.extend(_content(inside.get(key, b"null"), f"{path}.{key}", section))
+    mark = next((raw[m.value : m.end] for m in found if m.key == MARK), None)
+    if mark is not None and mark != b"null":
+        segments[-1].mark = mark
+    return tuple(segments)
+
+
+def _content(value: bytes, path: str, section: Section) -> Iterable[Segment]:
+    if value == b"null":
+        return
+    if value[:1] != b"[":
+        yield Segment(section, path, value)
+        return
+    for number, block in enumerate(array(value)):
+        data, mark = unmark(block)
+        yield Segment(section, f"{path}[{number}]", data, mark=mark)
+
+
+def tools(raw: bytes) -> list[Segment]:
+    """Slice an array of tools."""
+    found: list[Segment] = []
+    for number, tool in enumerate(array(raw) if raw[:1] == b"[" else []):
+        data, mark = unmark(tool)
+        found.append(Segment("tools", f"tools[{number}]", data, kind="tool", mark=mark))
+    return found
+
+
+def role_of(raw: bytes) -> str:
+    """Return a message's role; empty where it has none."""
+    role = (table(raw) or {}).get("role", b'""')
+    return role.strip(b'"').decode("utf-8", "replace")
+
+
+def marks_of(head: Iterable[Segment], messages: Iterable[Segment]) -> tuple[int, ...]:
+    """Return the positions of marked segments, counted over head and messages."""
+    found = [place for place, segment in enumerate(head) if segment.mark is not None]
+    start = sum(1 for _ in head)
+    found.extend(place for place, segment in enumerate(messages, start) if segment.mark is not None)
+    return tuple(found)
+
+
+def write_messages(segments: Iterable[Segment], listed: tuple[str, ...] = ("content",)) -> bytes:
+    """Write messages from segments: each envelope opens one, what follows belongs to it."""
+    written: list[bytes] = []
+    current: list[Segment] = []
+    for segment in segments:
+        if segment.kind == "envelope" and current:
+            written.append(_message(current, listed))
+            current = []
+        current.append(segment)
+    if current:
+        written.append(_message(current, listed))
+    return b"[" + b",".join(written) + b"]"
+
+
+def _message(segments: list[Segment], listed: tuple[str, ...]) -> bytes:
+    envelope, rest = segments[0], segments[1:]
+    if envelope.kind != "envelope":
+        return envelope.data
+    parts = [envelope.data] if envelope.data else []
+    for key in listed:
+        own = [one for one in rest if list_of(one) == key]
+        if len(own) == 1 and own[0].path.endswith(f".{key}"):
+            parts.append(f'"{key}":'.encode() + own[0].data)
+        elif own or (key == "content" and len(listed) == 1):
+            parts.append(f'"{key}":['.encode() + b",".join(one.data for one in own) + b"]")
+        elif key == "content":
+            parts.append(b'"content":null')
+    return b"{" + b",".join(parts) + b"}"
+
+
+def list_of(segment: Segment) -> str:
+    """Name the member of its message that a segment stands in: `content`, `tool_calls`."""
+    return segment.path.rpartition(".")[2].partition("[")[0]
+
+
+def write_body(members_: Iterable[tuple[str, bytes]]) -> bytes:
+    """Write an object from encoded members, in order."""
+    return b"{" + b",".join(f'"{key}":'.encode() + value for key, value in members_) + b"}"

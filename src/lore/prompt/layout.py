@@ -1,0 +1,126 @@
+"""The layout: what of a session's state goes where in a prompt.
+
+    system[0]   the persisted prompt                     unchanged for the whole session
+    system[1]   static context: layers, [session], [attachments]
+    system[2]   knowledge as it was known when the chain was pinned
+    messages    the timeline, byte-stable
+    tail        this turn's context
+
+In: a session, a chain. Out: system texts as JSON strings, units. Rules: what is pinned is rendered in
+canonical order, whatever order it came in; a timeline item renders the same in every turn. Sessions
+that lore did not assemble (another tool's recording) get no text of lore's: only what they hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from lore.model.canonical import encode, text_of
+from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.jsonslice import elements
+from lore.model.state import Chain, Entry, Fact, Session
+from lore.prompt.base import Unit
+
+SHORTEST_ID = 5
+
+
+def system_texts(session: Session, chain: Chain) -> tuple[bytes, ...]:
+    """Return the blocks of the system prompt, as JSON strings."""
+    texts = list(_persisted(bytes(chain.system)))
+    if session.format == "lore":
+        texts.append(encode(_static(session)))
+        known = knowledge_text(chain.pinned or (), tuple(session.knowledge))
+        if known:
+            texts.append(encode(known))
+    return tuple(texts)
+
+
+def _persisted(system: bytes) -> list[bytes]:
+    if system[:1] == b'"':
+        return [system] if system != b'""' else []
+    return [text for text in elements(system) if text != b'""']
+
+
+def _static(session: Session) -> str:
+    parts = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
+    parts.append(f"[session]\nid: {session.id}")
+    if session.attachments:
+        names = "\n".join(f"  - {name}" for name in session.attachments)
+        parts.append(f"[attachments]\n{names}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def knowledge_text(facts: tuple[Fact, ...], known: tuple[str, ...]) -> str:
+    """Render what is known: categories by name, entries by title and content; empty for nothing."""
+    if not facts:
+        return ""
+    lines = ["## Long-term Knowledge"]
+    category: str | None = None
+    names = tuple(fact.id for fact in facts) + known
+    for fact in sorted(facts, key=lambda one: (one.category, one.title, one.content, one.id)):
+        if fact.category != category:
+            category = fact.category
+            lines.append(f"### {category or 'General'}")
+        title = f"**[{shown_id(fact.id, names)}]{' ' + fact.title if fact.title else ''}**"
+        lines.append(f"* {title}: {fact.content}" if fact.content else f"* {title}")
+    return "\n".join(lines)
+
+
+def shown_id(name: str, names: tuple[str, ...]) -> str:
+    """Return the shortest prefix of at least 5 characters that no other id begins with."""
+    others = [other for other in names if other != name]
+    for size in range(SHORTEST_ID, len(name)):
+        if not any(other.startswith(name[:size]) for other in others):
+            return name[:size]
+    return name
+
+
+def token(session_id: str) -> str:
+    """Return the 8 hex digits that mark lore's own messages in a session."""
+    return hashlib.sha256(session_id.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+
+
+def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:
+    """Group entries into what was said; yields the number of entries taken with their units."""
+    group: list[Entry] = []
+    for entry in entries:
+        if group and entry.group != group[-1].group:
+            yield len(group), _units_of(group)
+            group = []
+        group.append(entry)
+    if group:
+        yield len(group), _units_of(group)
+
+
+def _units_of(group: list[Entry]) -> tuple[Unit, ...]:
+    match group[0].item:
+        case UserMessage(text=text, blocks=blocks):
+            return _said("user", (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ())
+        case CompactDivider(summary=summary):
+            return () if is_absent(summary) else _said("user", (TextBlock(summary),))
+        case OpaqueItem():
+            return ()
+        case AssistantMessage() | ToolCall():
+            return _response(group)
+
+
+def _said(role: str, blocks: tuple[object, ...]) -> tuple[Unit, ...]:
+    kept = tuple(one for one in blocks if not (isinstance(one, TextBlock) and bytes(one.text) == b'""'))
+    return (Unit(role, kept),) if kept else ()  # pyright: ignore[reportArgumentType]
+
+
+def _response(group: list[Entry]) -> tuple[Unit, ...]:
+    blocks: list[object] = []
+    calls: list[ToolCall] = []
+    for entry in group:
+        item = entry.item
+        if isinstance(item, ToolCall):
+            calls.append(item)
+        elif isinstance(item, AssistantMessage):
+            blocks.extend((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ())
+    said = _said("assistant", tuple(blocks))
+    if not calls:
+        return said
+    spoken = said[0].blocks if said else ()
+    return (Unit("assistant", spoken, tuple(calls)), Unit("results", (), tuple(calls)))

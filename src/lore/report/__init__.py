@@ -1,0 +1,1 @@
+"""Reports: results to text, JSON, and other forms. They say; they do not judge."""

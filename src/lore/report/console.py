@@ -1,0 +1,55 @@
+"""The terminal: colour by flag, then NO_COLOR, then FORCE_COLOR, then whether it is one.
+
+Rules: text from recordings is data: it never carries markup, and control characters, escapes, zero-width
+and direction marks are shown as what they are instead of being obeyed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from lore.report.mask import mask
+
+WIDTH = 100  # where there is no terminal to ask: the same text on every machine
+
+_INVISIBLE = re.compile(
+    "[\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff\ud800-\udfff]"
+)
+_NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
+
+
+def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal: bool) -> bool:
+    """Decide about colour."""
+    if flag is not None:
+        return flag
+    if environment.get("NO_COLOR"):
+        return False
+    return bool(environment.get("FORCE_COLOR")) or terminal
+
+
+def console(file: TextIO, *, colour: bool, terminal: bool) -> Console:
+    """Make a console for a stream; without colour it writes plain text."""
+    return Console(
+        file=file, force_terminal=colour, color_system="standard" if colour else None, no_color=not colour,
+        width=None if terminal else WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=True,
+        legacy_windows=False,
+    )  # fmt: skip
+
+
+def visible(text: str) -> str:
+    """Make invisible characters visible and mask credentials."""
+    return _INVISIBLE.sub(lambda found: _NAMES.get(found.group(), f"<U+{ord(found.group()):04X}>"), mask(text))
+
+
+def line(*parts: str | tuple[str, str]) -> Text:
+    """Join text and (text, style) pairs into one line of safe text."""
+    text = Text()
+    for part in parts:
+        shown, style = (part, "") if isinstance(part, str) else part
+        text.append(visible(shown), style)
+    return text

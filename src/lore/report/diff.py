@@ -1,0 +1,99 @@
+"""`lore diff-prefix` for a person: a bar of reused against lost, where it broke, why, what to do."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from lore.model.results import CauseResult, Diff, DivergenceResult, PromptLengths, Side
+from lore.prefix.overlap import common_bytes
+from lore.report.console import line, visible
+
+BAR = 40
+_KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cyan"}
+
+
+def write(diff: Diff, out: Console) -> None:
+    """Write one comparison."""
+    out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), ("  " + _described(diff.right), "dim")))
+    if diff.prompt is not None:
+        _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out)
+    if diff.divergence is not None:
+        _divergence(diff.divergence, out)
+    for cause in diff.causes:
+        _cause(cause, out)
+    if diff.billed is not None:
+        counts = [
+            ("read", diff.billed.read_tokens),
+            ("written", diff.billed.write_tokens),
+            ("fresh", diff.billed.fresh_tokens),
+        ]
+        said = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for name, count in counts)
+        out.print(line(f"  billed    {said} (recorded)"))
+    if diff.verdict is not None:
+        out.print(line(f"  provider  says {diff.verdict.reason}"))
+    if diff.file is not None:
+        file = diff.file
+        out.print(
+            line(
+                f"  files     {file.common_prefix_bytes:,} bytes in common at the start, "
+                f"of {file.left_bytes:,} and {file.right_bytes:,}"
+            )
+        )
+    if diff.prompt is None:
+        which = " and ".join(side.name for side in (diff.left, diff.right) if side.dialect is None)
+        out.print(line(f"  no prompt in {which}: only the bytes were compared"))
+    for problem in diff.problems:
+        out.print(line((f"  {problem.code}    {problem.message}", "yellow")))
+
+
+def _described(side: Side) -> str:
+    return ", ".join(part for part in (side.dialect, side.model, side.fidelity) if part)
+
+
+def _lengths(lengths: PromptLengths, ratio: float | None, relation: str | None, out: Console) -> None:
+    stable = lengths.left_bytes - lengths.left_tail_bytes
+    share = 0.0 if ratio is None else ratio
+    full = min(BAR, int(BAR * share)) if share < 1 else BAR
+    shown = "—" if ratio is None else f"{int(share * 1000) / 10:.1f} %"
+    text = Text("  reused    ")
+    text.append("█" * full, "green")
+    text.append("░" * (BAR - full), "red")
+    text.append(f"  {shown}", "bold")
+    out.print(text)
+    said = f"{lengths.common_prefix_bytes:,} of {stable:,} bytes"
+    if lengths.common_prefix_tokens is not None:
+        said += (
+            f", {lengths.common_prefix_tokens:,} of {lengths.left_tokens:,} tokens (counted with {lengths.tokenizer})"
+        )
+    out.print(line(f"            {said}"))
+    if lengths.canonical_common_prefix_bytes and relation == "diverged":
+        out.print(line(f"            {lengths.canonical_common_prefix_bytes:,} bytes in canonical form"))
+    out.print(line(f"  relation  {relation}"))
+
+
+def _divergence(where: DivergenceResult, out: Console) -> None:
+    out.print(
+        line(
+            "  differs   at ",
+            (where.path, "bold"),
+            f", byte {where.offset:,} of it, byte {where.prompt_offset:,} of the prompt",
+        )
+    )
+    left, right = where.left.encode(), where.right.encode()
+    shared = len(left[: common_bytes(left, right)].decode("utf-8", "ignore"))
+    for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
+        shown = Text(f"    {sign} ")
+        shown.append("…" + visible(text[:shared]), "dim")
+        shown.append(visible(text[shared:]), style)
+        shown.append("…" if text else "(ends here)", "dim")
+        out.print(shown)
+
+
+def _cause(cause: CauseResult, out: Console) -> None:
+    style = _KINDS[cause.kind]
+    out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.evidence}"))
+    if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
+        out.print(line(f"            lost {cause.lost_bytes:,} bytes, {cause.lost_tokens:,} tokens ({cause.tokens})"))
+    if cause.kind != "expected":
+        out.print(line("            fix: ", (cause.fix, "green")))

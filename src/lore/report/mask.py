@@ -1,0 +1,32 @@
+"""Mask text that looks like a credential: in reports, messages and logs, never in assembled prompts.
+
+Rules: the masked text has the length of the original, so offsets hold; the first four characters stay,
+so that a person can tell which credential it was.
+
+Patterns: the published prefixes of the providers named beside them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PATTERN = re.compile(
+    r"""
+      sk-[A-Za-z0-9_-]{16,}                                  # OpenAI, Anthropic, OpenRouter and others
+    | (?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,} | glpat-[A-Za-z0-9_-]{16,}
+    | (?:AKIA|ASIA)[A-Z0-9]{16}                              # AWS
+    | AIza[A-Za-z0-9_-]{30,} | ya29\.[A-Za-z0-9_-]{20,}      # Google
+    | xox[abeprs]-[A-Za-z0-9-]{10,}                          # Slack
+    | (?:hf|npm)_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
+    | eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?   # JSON web tokens
+    | (?<=Bearer\ )[A-Za-z0-9._~+/-]{20,}
+    | (?<=://)[^\s/:@"]+:[^\s/@"]{3,}(?=@)                   # user:password@host
+    | -----BEGIN[A-Z ]*PRIVATE\ KEY-----[A-Za-z0-9+/=\s\\n]*
+    """,
+    re.VERBOSE,
+)
+
+
+def mask(text: str) -> str:
+    """Replace what looks like a credential by stars, but for its first four characters."""
+    return _PATTERN.sub(lambda found: found.group()[:4] + "*" * (len(found.group()) - 4), text)

@@ -1,0 +1,68 @@
+"""`lore check` for a person: what is wrong, where, what it cost, what to do; then one line of sums."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from lore.model.results import Checked, Finding, Summary
+from lore.report.console import line
+
+_MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
+
+
+class Terminal:
+    """The report for a terminal."""
+
+    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+        shown = [one for one in result.findings if verbose or one.severity != "note"]
+        for one in shown:
+            _finding(one, out)
+        if shown:
+            out.print()
+        _summary(result.summary, out)
+        notes = sum(one.severity == "note" for one in result.findings)
+        if notes and not verbose:
+            out.print(line((f"{notes} expected or harmless: show them with -v", "dim")))
+
+
+def _finding(one: Finding, out: Console) -> None:
+    mark, style = _MARKS[one.severity]
+    out.print(line((f"{mark} {one.code} {one.name}", style), "  ", (_place(one), "bold")))
+    out.print(line(f"    {one.message}"))
+    if one.lost_tokens:
+        size = "" if one.lost_bytes is None else f", {one.lost_bytes:,} bytes"
+        out.print(line(f"    lost {one.lost_tokens:,} tokens ({one.tokens}){size}"))
+    if one.severity != "note":
+        out.print(line("    fix: ", (one.fix, "green")))
+
+
+def _place(one: Finding) -> str:
+    place = one.path if one.line is None else f"{one.path}:{one.line}"
+    if one.turn is not None:
+        place += f"  turn {one.turn}" + ("" if one.chain in (None, "main") else f" of {one.chain}")
+    return place if one.json_path is None else f"{place}  {one.json_path}"
+
+
+def _summary(sums: Summary, out: Console) -> None:
+    out.print(
+        line(
+            f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
+            f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
+            + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
+        )
+    )
+    style = "bold red" if sums.waste else "bold yellow" if sums.unattributable else "bold green"
+    out.print(
+        line(
+            (f"{counted(sums.busts, 'bust')}: {sums.waste} waste, {sums.unattributable} unattributable, ", style),
+            (f"{sums.expected} expected", style),
+            f"; {sums.lost_tokens:,} tokens lost beyond what was expected",
+        )
+    )
+    if sums.problems:
+        out.print(line(f"{counted(sums.problems, 'problem')} in the recordings"))
+
+
+def counted(number: int, word: str) -> str:
+    """Return `1 file`, `2 files`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

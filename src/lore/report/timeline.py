@@ -1,0 +1,101 @@
+"""`lore fold` for a person: one line an item, dividers, and sums."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from lore.model.canonical import text_of
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    ImageBlock,
+    Item,
+    OpaqueItem,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+)  # fmt: skip
+from lore.model.jsonslice import table
+from lore.model.results import FoldResult
+from lore.report.console import line
+from lore.report.terminal import counted
+
+SHOWN = 100
+
+
+def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "") -> None:
+    """Write a timeline and its sums."""
+    if title:
+        out.print(line((title, "bold")))
+    for item in items:
+        _item(item, out)
+    session = result.session
+    out.print(
+        line(
+            f"session {session.id} ({session.format}, {session.fidelity}): {counted(len(items), 'item')}, "
+            f"{counted(len(result.pruned), 'item')} pruned, {counted(result.usage.turns, 'turn')}, "
+            f"{counted(len(session.chains), 'chain')}"
+        )
+    )
+    usage = result.usage
+    if usage.read_tokens is not None or usage.fresh_tokens is not None:
+        counts = (
+            (usage.fresh_tokens, "fresh"),
+            (usage.read_tokens, "read"),
+            (usage.write_tokens, "written"),
+            (usage.output_tokens, "output"),
+        )
+        said = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
+        out.print(line(f"billed: {said} tokens (recorded)"))
+    for problem in result.problems:
+        out.print(line((f"{problem.code} {problem.file}:{problem.line} {problem.message}", "yellow")))
+
+
+def _item(item: Item, out: Console) -> None:
+    match item:
+        case UserMessage(text=text, blocks=blocks, source=source):
+            who = "user" if source == "user" else f"user ({source})"
+            out.print(line((f"{who:<10}", "bold cyan"), " ", _said(bytes(text), blocks)))
+        case AssistantMessage(text=text, blocks=blocks):
+            out.print(line((f"{'assistant':<10}", "bold magenta"), " ", _said(bytes(text), blocks)))
+        case ToolCall(name=name, status=status, output=output):
+            result = "" if is_absent(output) else f" → {_short(text_of(bytes(output)))}"
+            out.print(
+                line(
+                    (f"{'tool':<10}", "bold blue"),
+                    f" {name} {_short(bytes(item.input).decode('utf-8', 'replace'), 40)} {status}{result}",
+                )
+            )
+        case CompactDivider(trigger=trigger, pruned=pruned, summary=summary):
+            told = "" if is_absent(summary) else f": {_short(text_of(bytes(summary)))}"
+            out.print(line((f"──── compaction ({trigger}), {counted(pruned, 'item')} pruned ────{told}", "yellow")))
+        case OpaqueItem(record=record):
+            kind = (table(bytes(record)) or {}).get("type", b"")
+            out.print(line((f"{'opaque':<10} {text_of(kind) if kind else ''} {len(bytes(record)):,} bytes", "dim")))
+
+
+def _said(text: bytes, blocks: tuple[Block, ...] | None) -> str:
+    if blocks is None:
+        return _short(text_of(text)) if text != b"null" else "(empty)"
+    return " ".join(map(_block, blocks)) or "(empty)"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case TextBlock(text=text):
+            return _short(text_of(bytes(text)))
+        case ThinkingBlock(text=text):
+            return f"[thinking: {_short(text_of(bytes(text)), 60)}]"
+        case ImageBlock(media_type=media, data=data):
+            return f"[image {media}, {len(bytes(data)):,} bytes]"
+        case RawBlock(json=raw):
+            return f"[{_short(bytes(raw).decode('utf-8', 'replace'), 60)}]"
+
+
+def _short(text: str, size: int = SHOWN) -> str:
+    text = " ".join(text[: size * 2].split())
+    return text if len(text) <= size else text[: size - 1] + "…"

@@ -1,0 +1,91 @@
+"""Compare two turns, or every successive pair of a session: what `lore diff-prefix` answers.
+
+In: names. Out: one result a pair. Rules: a side that holds several turns stands for its last main-chain
+turn; two whole files are also compared byte by byte, whatever they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lore import corpus
+from lore.check.pairs import Pairs
+from lore.corpus import Name
+from lore.errors import LoreError
+from lore.model.results import Diff, FileLengths, Side
+from lore.model.turn import Turn
+from lore.run.figures import Figures
+from lore.run.options import Options
+from lore.run.problems import Problems
+from lore.run.recording import Recording, UnrecognisedError
+from lore.run.sides import pick
+
+
+def diff_files(left: str, right: str, options: Options) -> Diff:
+    """Compare two named turns; raises LoreError where a name cannot be read or has no such turn."""
+    names = corpus.parse_name(left), corpus.parse_name(right)
+    if names[0].path == names[1].path == corpus.STDIN:
+        raise LoreError("standard input can be one side only", hint="name a file for the other side")
+    file = None
+    if names[0].path != names[1].path and corpus.STDIN not in (names[0].path, names[1].path):
+        file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
+    problems = Problems()
+    mine, left_side = _side(names[0], options, problems)
+    theirs, right_side = _side(names[1], options, problems)
+    if mine is None or theirs is None:
+        return Diff(left_side, right_side, file, None, None, None, None, [], [], None, None, problems.kept)
+    pairs, figures = Pairs(), Figures(options.counter)
+    pairs.advance(mine)
+    figures.first(mine)
+    pair = pairs.advance(theirs)
+    assert pair is not None  # a second turn makes a pair
+    return figures.describe(pair, left_side, right_side, file=file, problems=problems.kept)
+
+
+def _side(name: Name, options: Options, problems: Problems) -> tuple[Turn | None, Side]:
+    """Read one side; a file that is no recording, or holds no turn, has no prompt."""
+    try:
+        recording = options.open(name.path, problems)
+        turn = pick(recording, name).turn
+    except UnrecognisedError:
+        if name.turn is not None:
+            raise
+        return None, Side(str(name))
+    return turn, _described(str(name), recording, turn)
+
+
+def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
+    prompt = None if turn is None else turn.prompt
+    return Side(
+        name,
+        format=recording.reader.name,
+        dialect=None if prompt is None else prompt.dialect,
+        model=None if prompt is None else prompt.model,
+        fidelity=None if prompt is None else prompt.fidelity,
+    )
+
+
+def diff_session(name: str, options: Options) -> Iterator[Diff]:
+    """Compare every turn of a session with the one before it in its chain, in the order recorded."""
+    parsed = corpus.parse_name(name)
+    if parsed.turn is not None:
+        raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
+    problems = Problems()
+    recording = options.open(parsed.path, problems)
+    chains: dict[str, tuple[Pairs, Figures]] = {}
+    pairs_seen = 0
+    for turn in recording.turns():
+        pairs, figures = chains.setdefault(turn.chain, (Pairs(), Figures(options.counter)))
+        pair = pairs.advance(turn)
+        if pair is None:
+            figures.first(turn)
+            continue
+        pairs_seen += 1
+        names = [f"{recording.shown}#{turn.chain}:{one.number}" for one in (pair.left, pair.right)]
+        left, right = (_described(*args) for args in zip(names, (recording,) * 2, (pair.left, pair.right), strict=True))
+        yield figures.describe(pair, left, right, file=None, problems=problems.take(), named=True)
+    if not pairs_seen:
+        raise LoreError(
+            f"{recording.shown} holds {len(chains)} turn{'s' * (len(chains) != 1)} and no pair to compare",
+            hint="name two files, or a session of several turns",
+        )

@@ -1,0 +1,172 @@
+"""Put a pair of turns into figures: bytes, canonical bytes, tokens, causes with their cost.
+
+Rules: every figure that is not counted is said to be estimated; what was not asked for is None; text
+that looks like a credential is masked before it is cut, so that half of one is not shown either.
+"""
+
+from __future__ import annotations
+
+from lore.check.pairs import Pair
+from lore.model.codes import CODES
+from lore.model.events import Billed, Verdict
+from lore.model.problems import Problem
+from lore.model.prompt import Segment
+from lore.model.results import (
+    BilledResult,
+    CauseResult,
+    Diff,
+    DivergenceResult,
+    FileLengths,
+    PromptLengths,
+    Side,
+    VerdictResult,
+)  # fmt: skip
+from lore.model.turn import Turn
+from lore.prefix.causes import limit_of
+from lore.prefix.divergence import AFTER, BEFORE, Divergence, divergence
+from lore.prefix.measure import Measure, Measured
+from lore.prefix.overlap import canonical_of, common_bytes, relation
+from lore.report.mask import mask
+from lore.tokens.base import TokenCounter
+
+_WIDE = 400  # a credential is shorter: masking sees all of any that the excerpt touches
+
+
+class Figures:
+    """Figures for the successive pairs of one chain; each segment is weighed once."""
+
+    def __init__(self, counter: TokenCounter | None) -> None:
+        self._counter = counter
+        self._canonical = Measure(lambda segment: len(canonical_of(segment)))
+        self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
+
+    def first(self, turn: Turn) -> None:
+        """Take the first turn of the chain."""
+        self._canonical.advance(turn.prompt, 0)
+        if self._tokens is not None:
+            self._tokens.advance(turn.prompt, 0)
+
+    def describe(
+        self, pair: Pair, left: Side, right: Side, *, file: FileLengths | None, problems: list[Problem],
+        named: bool = False,
+    ) -> Diff:  # fmt: skip
+        """Return the result for the next pair; `named` adds the chain and turn of its right side."""
+        canonical = self._canonical_bytes(pair)
+        wanted = 0 if self._tokens is None else self._tokens.upto(limit_of(pair.left.prompt))
+        tokens = self._token_counts(pair)
+        where = divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common)
+        lengths = PromptLengths(
+            left_bytes=pair.bytes.left,
+            right_bytes=pair.bytes.right,
+            common_prefix_bytes=pair.bytes.common + pair.overlap.inside,
+            common_prefix_segments=pair.overlap.common,
+            left_tail_bytes=pair.left_tail_bytes,
+            canonical_common_prefix_bytes=canonical,
+            left_tokens=None if tokens is None else tokens.left,
+            right_tokens=None if tokens is None else tokens.right,
+            common_prefix_tokens=None if tokens is None else tokens.common,
+            tokenizer=None if self._counter is None else self._counter.name,
+        )
+        return Diff(
+            left,
+            right,
+            file,
+            lengths,
+            relation(pair.left.prompt, pair.right.prompt, pair.overlap),
+            None if where is None else _divergence(where, pair),
+            None if pair.reuse is None else round(pair.reuse, 6),
+            [
+                _cause(pair, number, None if tokens is None else max(0, wanted - tokens.common))
+                for number in range(len(pair.causes))
+            ],
+            [],
+            billed_result(pair.right.usage),
+            verdict_result(pair.right.verdict),
+            problems,
+            chain=pair.right.chain if named else None,
+            turn=pair.right.number if named else None,
+        )
+
+    def _canonical_bytes(self, pair: Pair) -> int:
+        """Common canonical bytes, in the left's canonical encoding; then go on to the right prompt."""
+        position = pair.overlap.canonical
+        shared = self._canonical.upto(position)
+        mine, theirs = pair.left.prompt.at(position), pair.right.prompt.at(position)
+        if (
+            position < pair.left.prompt.stable
+            and mine is not None
+            and theirs is not None
+            and (mine.section, mine.kind) == (theirs.section, theirs.kind)
+        ):
+            shared += common_bytes(canonical_of(mine), canonical_of(theirs))
+        self._canonical.advance(pair.right.prompt, pair.overlap.common)
+        return shared
+
+    def _token_counts(self, pair: Pair) -> Measured | None:
+        if self._tokens is None or self._counter is None:
+            return None
+        sums = self._tokens.advance(pair.right.prompt, pair.overlap.common)
+        inside = 0
+        if pair.overlap.inside:
+            mine, theirs = _differing(pair)
+            inside = self._counter.common(mine.data, theirs.data)
+        return Measured(sums.left, sums.right, sums.common + inside)
+
+
+def _differing(pair: Pair) -> tuple[Segment, Segment]:
+    position = pair.overlap.common
+    mine, theirs = pair.left.prompt.at(position), pair.right.prompt.at(position)
+    assert mine is not None and theirs is not None  # `inside` is 0 otherwise
+    return mine, theirs
+
+
+def _divergence(where: Divergence, pair: Pair) -> DivergenceResult:
+    position, inside = pair.overlap.common, pair.overlap.inside
+    return DivergenceResult(
+        where.section,
+        where.path,
+        where.offset,
+        where.prompt_offset,
+        masked_excerpt(pair.left.prompt.at(position), inside),
+        masked_excerpt(pair.right.prompt.at(position), inside),
+    )
+
+
+def masked_excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int = AFTER) -> str:
+    """Return the text around a byte with credentials masked, also those that reach over its ends."""
+    if segment is None:
+        return ""
+    start = max(0, at - _WIDE)
+    wide = segment.data[start : at + _WIDE]
+    hidden = mask(wide.decode("latin-1")).encode("latin-1")  # one character a byte: offsets hold
+    return hidden[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")
+
+
+def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
+    """Return what a cause cost in tokens, and whether that is recorded, counted or estimated."""
+    if pair.fell is not None and pair.fell > 0:
+        return pair.fell, "recorded"
+    if counted is not None:
+        return counted, "counted"
+    return round(pair.lost[number] / pair.bytes_per_token), "estimated"
+
+
+def _cause(pair: Pair, number: int, counted: int | None) -> CauseResult:
+    cause = pair.causes[number]
+    code = CODES[cause.code]
+    tokens, how = lost_tokens(pair, number, counted if pair.lost[number] == pair.lost_bytes else None)
+    return CauseResult(
+        cause.code, code.name, code.kind, cause.section, mask(cause.evidence), pair.lost[number], tokens, how, code.fix
+    )
+
+
+def billed_result(usage: Billed | None) -> BilledResult | None:
+    """Return the four counts."""
+    if usage is None:
+        return None
+    return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
+
+
+def verdict_result(verdict: Verdict | None) -> VerdictResult | None:
+    """Return the provider's verdict."""
+    return None if verdict is None else VerdictResult(verdict.reason, verdict.missed_tokens, verdict.source)
