@@ -147,7 +147,8 @@ def bytes_per_token(turn: Turn, total_bytes: int) -> float:
 
 def _fell(left: Turn, right: Turn, fell: int) -> str:
     left_usage, right_usage = left.usage, right.usage
-    assert left_usage is not None and right_usage is not None
+    assert left_usage is not None
+    assert right_usage is not None
     there = (left_usage.read_tokens or 0) + (left_usage.write_tokens or 0)
     said = f"; the provider says {right.verdict.reason}" if right.verdict is not None else ""
     return f"{there:,} tokens were cached, {right_usage.read_tokens or 0:,} were read: {fell:,} short{said}"

@@ -24,7 +24,7 @@ app.command("schema")(schema.run)
 
 
 @app.callback()
-def _main(  # pyright: ignore[reportUnusedFunction]
+def _main(
     version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
 ) -> None:
     if version:

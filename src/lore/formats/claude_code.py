@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import (
@@ -29,12 +29,11 @@ from lore.formats.claude_content import (
     pieces_of,
     verdict_of,
 )  # fmt: skip
+from lore.formats.claude_records import MARKERS, METADATA, MODELLED, ChainMemory, Compact, Memory, Record, decode_record
 from lore.formats.lines import Line, Lines, fault, split_joined
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.items import (
-    NULL,
     AssistantMessage,
     Block,
     Item,
@@ -46,94 +45,8 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.problems import Problem
 
-# Lines that say nothing to the model, by the types counted up to 2.1.219.
-METADATA = frozenset(
-    [
-        "progress",
-        "file-history-snapshot",
-        "file-history-delta",
-        "queue-operation",
-        "last-prompt",
-        "mode",
-        "permission-mode",
-        "custom-title",
-        "ai-title",
-        "agent-name",
-        "pr-link",
-        "bridge-session",
-        "summary",
-        "frame-link",
-        "tag",
-    ]
-)
-_MODELLED = frozenset(("user", "assistant", "system", "attachment"))
-_MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')
 _SYNTHETIC = "<synthetic>"
 _CONTINUES = "LORE206"
-
-
-class _Preserved(Struct, frozen=True, rename="camel"):
-    uuids: tuple[str, ...] = ()
-
-
-class _Compact(Struct, frozen=True, rename="camel"):
-    trigger: str = "manual"
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
-    preserved_messages: _Preserved | None = None
-    compacted_tool_ids: tuple[str, ...] = ()
-
-
-class Record(Struct, frozen=True, rename="camel"):
-    """One line, as far as lore reads it."""
-
-    type: str
-    uuid: str | None = None
-    parent_uuid: str | None = None
-    is_sidechain: bool | None = None
-    agent_id: str | None = None
-    session_id: str | None = None
-    timestamp: str | None = None
-    subtype: str | None = None
-    is_meta: bool | None = None
-    is_compact_summary: bool | None = None
-    is_visible_in_transcript_only: bool | None = None
-    message: Raw = NULL
-    compact_metadata: _Compact | None = None
-    microcompact_metadata: _Compact | None = None
-
-
-class _Chain(Struct):
-    """What the reader remembers of one chain."""
-
-    response: str | None = None
-    turn: int = 0
-    model: str | None = None
-    usage: e.Billed | None = None
-    verdict: e.Verdict | None = None
-    answered_at: str | None = None
-    asked_at: str | None = None
-    seen: dict[str, int] = {}
-    boundary: e.CompactApplied | None = None
-    order: list[str] = []
-    prompts: dict[str, str] = {}
-
-
-class _State(Struct):
-    """All that the reader remembers."""
-
-    number: int = 0
-    byte: int = 0
-    pending: bytes = b""
-    session: str | None = None
-    parents: dict[str, str | None] = {}
-    items: dict[str, tuple[str, ...]] = {}
-    side: dict[str, str] = {}
-    sides: int = 0
-    chains: dict[str, _Chain] = {}
-
-
-_RECORD = msgspec.json.Decoder(Record)
 
 
 class ClaudeCode:
@@ -144,7 +57,7 @@ class ClaudeCode:
     clock: ClassVar[Clock] = "first_line"
 
     def __init__(self) -> None:
-        self._state = _State()
+        self._state = Memory()
         self._lines = Lines()
         self._found: list[Read] = []
         self._line = Line(0, 0, b"")
@@ -152,18 +65,17 @@ class ClaudeCode:
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in Lines().feed(head.rstrip(b"\n") + b"\n"):
-            try:
-                record = _RECORD.decode(line.data)
-            except (ValueError, RecursionError):
+            record = decode_record(line.data)
+            if record is None:
                 continue
-            if record.type in METADATA | _MODELLED and any(marker in line.data for marker in _MARKERS):
+            if record.type in METADATA | MODELLED and any(marker in line.data for marker in MARKERS):
                 return True
         return False
 
     @classmethod
     def restore(cls, state: bytes) -> ClaudeCode:
         made = cls()
-        made._state = msgspec.json.decode(state, type=_State)
+        made._state = msgspec.json.decode(state, type=Memory)
         saved = made._state
         made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
         return made
@@ -201,7 +113,7 @@ class ClaudeCode:
 
     def _read(self, line: Line, *, torn: bool) -> None:
         self._line = line
-        record = _decode(line.data)
+        record = decode_record(line.data)
         if record is not None:
             self._take(record)
             return
@@ -241,7 +153,7 @@ class ClaudeCode:
                 )
             )
         name = self._chain_name(record)
-        chain = state.chains.setdefault(name, _Chain())
+        chain = state.chains.setdefault(name, ChainMemory())
         if record.uuid is not None and record.type != "assistant":
             chain.order.append(record.uuid)
         try:
@@ -265,7 +177,7 @@ class ClaudeCode:
 
     # lines, by type
 
-    def _user(self, record: Record, name: str, chain: _Chain) -> None:
+    def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
         message = message_of(bytes(record.message))
         if record.is_compact_summary and chain.boundary is not None:
             chain.boundary = msgspec.structs.replace(chain.boundary, summary=_summary(message))
@@ -297,7 +209,7 @@ class ClaudeCode:
             item = UserMessage(uuid, blocks=tuple(others), source=_source(record))
             self._prompt(record, name, chain, item)
 
-    def _prompt(self, record: Record, name: str, chain: _Chain, item: Item) -> None:
+    def _prompt(self, record: Record, name: str, chain: ChainMemory, item: Item) -> None:
         """Append a user's message; a second prompt under one parent takes the first one back."""
         parent, uuid = record.parent_uuid, item.uuid
         if parent is not None and not record.is_meta:
@@ -307,7 +219,7 @@ class ClaudeCode:
             chain.prompts[parent] = uuid
         self._append(record, name, item)
 
-    def _rewind(self, name: str, chain: _Chain, prompt: str, new: str) -> None:
+    def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
         parents, gone, taken = self._state.parents, {prompt}, list[str]()
         begin = chain.order.index(prompt) if prompt in chain.order else len(chain.order)
         for uuid in chain.order[begin:]:
@@ -319,7 +231,7 @@ class ClaudeCode:
             self._close(name, chain)
             self._emit(e.Remove(uuids=tuple(taken), chain=name))
 
-    def _assistant(self, record: Record, name: str, chain: _Chain) -> None:
+    def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
         message = message_of(bytes(record.message))
         uuid = _uuid(record, self._line)
         self._flush_boundary(name, chain)
@@ -344,7 +256,7 @@ class ClaudeCode:
                 )
             self._append(record, name, item)
 
-    def _respond(self, record: Record, name: str, chain: _Chain, response: str, message: Message) -> None:
+    def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
         if chain.response != response and response not in chain.seen:
             self._close(name, chain)
@@ -360,7 +272,7 @@ class ClaudeCode:
             chain.usage = billed(message.usage) or chain.usage
             chain.verdict = verdict_of(message.diagnostics) or chain.verdict
 
-    def _close(self, name: str, chain: _Chain) -> None:
+    def _close(self, name: str, chain: ChainMemory) -> None:
         if chain.response is None:
             return
         self._emit(
@@ -368,9 +280,9 @@ class ClaudeCode:
         )
         chain.response = chain.usage = chain.verdict = None
 
-    def _system(self, record: Record, name: str, chain: _Chain) -> None:
+    def _system(self, record: Record, name: str, chain: ChainMemory) -> None:
         self._flush_boundary(name, chain)
-        meta = record.compact_metadata or record.microcompact_metadata or _Compact()
+        meta = record.compact_metadata or record.microcompact_metadata or Compact()
         if record.subtype == "compact_boundary":
             self._close(name, chain)
             chain.boundary = self._boundary(record, name, meta)
@@ -379,7 +291,7 @@ class ClaudeCode:
             self._close(name, chain)
             self._emit(e.ToolResultCleared(call_ids=meta.compacted_tool_ids, chain=name, at=record.timestamp))
 
-    def _boundary(self, record: Record, name: str, meta: _Compact) -> e.CompactApplied:
+    def _boundary(self, record: Record, name: str, meta: Compact) -> e.CompactApplied:
         kept: list[str] | None = None
         if meta.preserved_messages is not None:
             known = [uuid for uuid in meta.preserved_messages.uuids if uuid in self._state.parents]
@@ -391,14 +303,14 @@ class ClaudeCode:
             preserved_uuids=None if kept is None else tuple(kept),
         )  # fmt: skip
 
-    def _flush_boundary(self, name: str, chain: _Chain) -> None:
+    def _flush_boundary(self, name: str, chain: ChainMemory) -> None:
         """Emit a compaction once its summary has come, or cannot come any more."""
         if chain.boundary is not None:
             self._emit(e.CompactStarted(trigger=chain.boundary.trigger, chain=name))
             self._emit(chain.boundary)
             chain.boundary = None
 
-    def _attachment(self, record: Record, name: str, chain: _Chain) -> None:
+    def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
         if chain.boundary is None:
             self._append(record, name, OpaqueItem(_uuid(record, self._line), Raw(self._line.data)))
 
@@ -409,27 +321,12 @@ class ClaudeCode:
             self._state.items[record.uuid] = (*had, item.uuid)
 
 
-_HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, _Chain], None]] = {
+_HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
     "user": ClaudeCode._user,  # pyright: ignore[reportPrivateUsage]
     "assistant": ClaudeCode._assistant,  # pyright: ignore[reportPrivateUsage]
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
     "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def _decode(data: bytes) -> Record | None:
-    try:
-        record = _RECORD.decode(data)
-        if not data.isascii():
-            data.decode("utf-8")
-        return record
-    except msgspec.ValidationError:
-        return None
-    except (ValueError, RecursionError):
-        try:
-            return lenient.convert(data, Record)
-        except (ValueError, RecursionError):
-            return None
 
 
 def _uuid(record: Record, line: Line) -> str:

@@ -42,6 +42,8 @@ def limit_of(left: Prompt) -> int:
 
 def causes(left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change]) -> tuple[Cause, ...]:
     """Return the causes of a bust; empty where the left is reused up to its tail."""
+    if left.dialect != right.dialect:  # two request shapes: nothing one says explains the other
+        return ()
     known = recorded(changes)
     if left.model != right.model and not any(cause.code == "LORE119" for cause in known):
         known = (*known, Cause("LORE119", None, f"model changed from {left.model} to {right.model}"))

@@ -1,8 +1,7 @@
 """What a report is, and the table of reports.
 
 A report turns a result of `lore check` into text. How to add one: write a class with the members of
-`Report` in its own file and add it to `REPORTS` (or publish it under the entry-point group
-`lore.reports`).
+`Report` in its own file and add it to `REPORTS`.
 """
 
 from __future__ import annotations

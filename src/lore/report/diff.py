@@ -10,6 +10,7 @@ from lore.prefix.overlap import common_bytes
 from lore.report.console import line, visible
 
 BAR = 40
+_SPELLING = ("LORE105", "LORE106", "LORE112")
 _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cyan"}
 
 
@@ -17,7 +18,8 @@ def write(diff: Diff, out: Console) -> None:
     """Write one comparison."""
     out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), ("  " + _described(diff.right), "dim")))
     if diff.prompt is not None:
-        _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out)
+        respelled = any(cause.code in _SPELLING for cause in diff.causes)
+        _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out, respelled=respelled)
     if diff.divergence is not None:
         _divergence(diff.divergence, out)
     for cause in diff.causes:
@@ -51,7 +53,9 @@ def _described(side: Side) -> str:
     return ", ".join(part for part in (side.dialect, side.model, side.fidelity) if part)
 
 
-def _lengths(lengths: PromptLengths, ratio: float | None, relation: str | None, out: Console) -> None:
+def _lengths(
+    lengths: PromptLengths, ratio: float | None, relation: str | None, out: Console, *, respelled: bool
+) -> None:
     stable = lengths.left_bytes - lengths.left_tail_bytes
     share = 0.0 if ratio is None else ratio
     full = min(BAR, int(BAR * share)) if share < 1 else BAR
@@ -67,8 +71,8 @@ def _lengths(lengths: PromptLengths, ratio: float | None, relation: str | None, 
             f", {lengths.common_prefix_tokens:,} of {lengths.left_tokens:,} tokens (counted with {lengths.tokenizer})"
         )
     out.print(line(f"            {said}"))
-    if lengths.canonical_common_prefix_bytes and relation == "diverged":
-        out.print(line(f"            {lengths.canonical_common_prefix_bytes:,} bytes in canonical form"))
+    if respelled:
+        out.print(line(f"            {lengths.canonical_common_prefix_bytes:,} bytes once both are in canonical form"))
     out.print(line(f"  relation  {relation}"))
 
 

@@ -20,6 +20,7 @@ from lore.check.rules import RULES, lost_tokens
 from lore.errors import LoreError
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
+from lore.run import plugins
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
@@ -41,6 +42,7 @@ class _Input(NamedTuple):
 
 def check(paths: list[str], budgets: Budgets, options: Options, log: Callable[[str], None]) -> Outcome:
     """Judge every recording under these paths; raises LoreError for one that was named and is none."""
+    plugins.load()
     judge = _Judge(budgets, options, log)
     for path in paths:
         before = judge.summary.files

@@ -116,7 +116,8 @@ class Figures:
 def _differing(pair: Pair) -> tuple[Segment, Segment]:
     position = pair.overlap.common
     mine, theirs = pair.left.prompt.at(position), pair.right.prompt.at(position)
-    assert mine is not None and theirs is not None  # `inside` is 0 otherwise
+    assert mine is not None
+    assert theirs is not None
     return mine, theirs
 
 

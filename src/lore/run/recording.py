@@ -26,6 +26,7 @@ from lore.prefix.chains import Chains
 from lore.prompt.assemble import Assembler, Policy
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
+from lore.run import plugins
 from lore.run.problems import Problems
 
 HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
@@ -45,7 +46,7 @@ class Recording:
         self.path = path
         self.shown = corpus.show(path)
         opened = corpus.open_head(path)
-        kind = _reader_named(format) if format else recognise(opened.head)
+        kind = _reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
         if kind is None:
             what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
             raise UnrecognisedError(f"{self.shown} {what}", hint=HINT_FORMATS)
@@ -182,7 +183,14 @@ def seconds(text: str | None) -> float | None:
         return None
 
 
+def _plugged(head: bytes) -> type[Reader] | None:
+    plugins.load()
+    return next((reader for reader in READERS.values() if reader.recognises(head)), None)
+
+
 def _reader_named(name: str) -> type[Reader]:
+    if name not in READERS:
+        plugins.load()
     kind = READERS.get(name)
     if kind is None:
         raise LoreError(f"unknown format {name!r}", hint="formats: " + ", ".join(READERS))
@@ -190,6 +198,8 @@ def _reader_named(name: str) -> type[Reader]:
 
 
 def _dialect_named(name: str) -> Dialect:
+    if name not in DIALECTS:
+        plugins.load()
     dialect = DIALECTS.get(name)
     if dialect is None:
         raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(DIALECTS))

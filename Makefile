@@ -1,0 +1,84 @@
+# make demo    see lore at work on fixtures/
+# make test    lint, types, layers, all tests with coverage
+# make bench   the speed bars, as ratios in one run
+# make soak    long runs: growing sessions, many generated ones
+# make fuzz    any bytes give events and problems, nothing else (SECONDS=60)
+# make golden  write the golden outputs of the commands anew
+# make audit   known vulnerabilities of the dependencies
+# make clean   remove the environment and what tools left behind
+
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+SECONDS ?= 60
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+else
+BIN := .venv/bin
+endif
+LORE := $(BIN)/lore
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: help demo test lint bench soak fuzz golden audit clean
+
+help:
+	@grep -E '^# make' Makefile | sed 's/^# //'
+
+.venv/made:
+	@test -n "$(PYTHON)" || { echo "lore needs Python 3.11 or newer"; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/lore: .venv/made pyproject.toml
+	@echo "installing lore into .venv"
+	@$(PIP) install -e .
+	@touch $@
+
+.venv/dev: .venv/made pyproject.toml
+	@echo "installing lore and its development tools into .venv"
+	@$(PIP) install -e '.[dev]'
+	@touch $@ .venv/lore
+
+demo: .venv/lore
+	@echo; echo "== 1. Assemble: the request body of a session's last turn. Same log, same bytes."
+	@echo "\$$ lore assemble fixtures/sessions/plain.jsonl"
+	@$(LORE) assemble fixtures/sessions/plain.jsonl
+	@echo; echo "== 2. Compare: the tools came in another order. All that follows is paid again."
+	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
+	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
+	@echo; echo "== 3. Compare: only the cache mark moved. Nothing is lost."
+	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json"
+	@$(LORE) diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json
+	@echo; echo "== 4. Check: a folder of sessions that waste nothing. Exit code 0."
+	@echo "\$$ lore check fixtures/sessions"
+	@$(LORE) check fixtures/sessions
+	@echo; echo "== 5. Check: the time stands in the system prompt. CI fails: exit code 1."
+	@echo "\$$ lore check fixtures/recordings"
+	@$(LORE) check fixtures/recordings; test $$? -eq 1
+
+lint: .venv/dev
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+bench: .venv/dev
+	$(BIN)/python tests/bench/run.py
+
+soak: .venv/dev
+	$(BIN)/python tests/soak/run.py
+
+fuzz: .venv/dev
+	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+
+golden: .venv/dev
+	$(BIN)/python tests/golden/update.py
+
+audit: .venv/dev
+	@$(PIP) install pip-audit
+	$(BIN)/pip-audit --skip-editable
+
+clean:
+	rm -rf .venv .coverage .hypothesis .pytest_cache .ruff_cache .import_linter_cache build dist
