@@ -120,7 +120,7 @@ def _whole_lines(head: bytes) -> bytes:
 
 
 def files_below(folder: str) -> Iterator[str]:
-    """Yield the files below a folder, in the order of their names, hidden ones left out."""
+    """Yield the files below a folder, in the order of their names, hidden and special ones left out."""
 
     def failed(error: OSError) -> None:
         raise unreadable(str(error.filename or folder), error)
@@ -128,8 +128,22 @@ def files_below(folder: str) -> Iterator[str]:
     for path, folders, names in os.walk(folder, onerror=failed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if not name.startswith("."):
-                yield os.path.join(path, name)
+            file = os.path.join(path, name)
+            if not name.startswith(".") and not _is_special(file):
+                yield file
+
+
+def _is_special(path: str) -> bool:
+    """Tell whether a name is a pipe, socket or device, whose reading might never end."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False  # let opening it say what is wrong
+
+
+def is_stream(path: str) -> bool:
+    """Tell whether an input can be read only once."""
+    return path == STDIN or (os.path.exists(path) and _is_special(path) and not os.path.isdir(path))
 
 
 def common_length(left: str, right: str) -> tuple[int, int, int]:

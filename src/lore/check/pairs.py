@@ -68,9 +68,10 @@ class Pair(Struct, frozen=True):
 
 
 class Pairs:
-    """Pair the turns of one chain."""
+    """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, billed: bool = True) -> None:
+        self._billed = billed
         self._last: Turn | None = None
         self._sizes = Measure(size)
         self._lives: float | None = None
@@ -89,7 +90,7 @@ class Pairs:
     def _pair(self, left: Turn, right: Turn) -> Pair:
         found = overlap(left.prompt, right.prompt)
         tail = self._sizes.tail
-        fell = fall(left, right)
+        fell = fall(left, right) if self._billed else None
         why = self._causes(left, right, found, fell)
         lost = self._lost(left, found, why)
         sums = self._sizes.advance(right.prompt, found.common)
@@ -114,7 +115,7 @@ class Pairs:
             return ()
         if not why and (known := recorded(right.changes)):
             return known
-        gone = expiry(left, right, self._lives)
+        gone = expiry(left, right, self._lives) if self._billed else None
         if gone is not None and (fell or fell is None):
             paused = f"{_duration(gone.pause)} since the last turn; the cache lives {_duration(gone.lifetime)}"
             return (Cause("LORE128", None, paused),)

@@ -23,6 +23,7 @@ def run(
     """Write the request body of a turn (default: the last)."""
     from lore import corpus
     from lore.errors import LoreError
+    from lore.report.plain import visible
     from lore.run.assembling import assemble
     from lore.run.options import Options
 
@@ -36,8 +37,8 @@ def run(
     made = assemble(name, Options(format=format, dialect=dialect, policy=policy))  # pyright: ignore[reportArgumentType]
     sys.stdout.buffer.write(made.body + b"\n")
     for problem in made.problems.kept:
-        print(f"{problem.code} {problem.file}:{problem.line}: {problem.message}", file=sys.stderr)
+        print(visible(f"{problem.code} {problem.file}:{problem.line}: {problem.message}"), file=sys.stderr)
     for note in made.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(visible(f"note: {note}"), file=sys.stderr)
     say(f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}, tail {policy}")
     return 0

@@ -81,7 +81,7 @@ def log(verbose: bool) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         if verbose:
-            from lore.report.console import visible
+            from lore.report.plain import visible
 
             print(visible(text), file=sys.stderr)
 

@@ -52,25 +52,26 @@ def closed_pipe() -> int:
 
 def _failed(error: Exception) -> int:
     from lore.errors import LoreError
-    from lore.report.mask import mask
 
     if isinstance(error, LoreError):
-        place = f"\n  --> {error.where}" if error.where is not None and error.where.line is not None else ""
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        print(mask(f"error: {_one_line(error.message)}{place}{hint}"), file=sys.stderr)
+        place = f"  --> {error.where}" if error.where is not None and error.where.line is not None else ""
+        hint = f"hint: {error.hint}" if error.hint else ""
+        _say(f"error: {error.message}", place, hint)
         return error.exit_code
     usage = getattr(error, "format_message", None)
     if usage is not None:
-        print(mask(f"error: {_one_line(str(usage()))}\nhint: lore --help"), file=sys.stderr)
+        _say(f"error: {' '.join(str(usage()).split())}", "hint: lore --help")
         return USAGE
     if os.environ.get("LORE_DEBUG") == "1":
         import traceback
 
         traceback.print_exc()
-    said = _one_line(mask(f"{type(error).__name__}: {error}"))[:300]
-    print(f"error: a bug in lore: {said} (LORE_DEBUG=1 shows where)", file=sys.stderr)
+    _say(f"error: a bug in lore: {type(error).__name__}: {str(error)[:300]} (LORE_DEBUG=1 shows where)")
     return BUG
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split()) if "\n" in text else text
+def _say(*lines: str) -> None:
+    from lore.report.plain import visible
+
+    for line in filter(None, lines):
+        print(visible(line), file=sys.stderr)

@@ -6,21 +6,15 @@ and direction marks are shown as what they are instead of being obeyed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from lore.report.mask import mask
+from lore.report.plain import visible
 
 WIDTH = 100  # where there is no terminal to ask: the same text on every machine
-
-_INVISIBLE = re.compile(
-    "[\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff\ud800-\udfff]"
-)
-_NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 
 
 def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal: bool) -> bool:
@@ -39,11 +33,6 @@ def console(file: TextIO, *, colour: bool, terminal: bool) -> Console:
         width=None if terminal else WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=True,
         legacy_windows=False,
     )  # fmt: skip
-
-
-def visible(text: str) -> str:
-    """Make invisible characters visible and mask credentials."""
-    return _INVISIBLE.sub(lambda found: _NAMES.get(found.group(), f"<U+{ord(found.group()):04X}>"), mask(text))
 
 
 def line(*parts: str | tuple[str, str]) -> Text:

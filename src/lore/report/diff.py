@@ -7,7 +7,8 @@ from rich.text import Text
 
 from lore.model.results import CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.prefix.overlap import common_bytes
-from lore.report.console import line, visible
+from lore.report.console import line
+from lore.report.plain import visible
 
 BAR = 40
 _SPELLING = ("LORE105", "LORE106", "LORE112")

@@ -1,7 +1,8 @@
 """Mask text that looks like a credential: in reports, messages and logs, never in assembled prompts.
 
 Rules: the masked text has the length of the original, so offsets hold; the first four characters stay,
-so that a person can tell which credential it was.
+so that a person can tell which credential it was; inside JSON text no escape is ever cut, so masked JSON
+is JSON.
 
 Patterns: the published prefixes of the providers named beside them.
 """
@@ -20,8 +21,8 @@ _PATTERN = re.compile(
     | (?:hf|npm)_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
     | eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?   # JSON web tokens
     | (?<=Bearer\ )[A-Za-z0-9._~+/-]{20,}
-    | (?<=://)[^\s/:@"]+:[^\s/@"]{3,}(?=@)                   # user:password@host
-    | -----BEGIN[A-Z ]*PRIVATE\ KEY-----[A-Za-z0-9+/=\s\\n]*
+    | (?<=://)[^\s/:@"\\]+:[^\s/@"\\]{3,}(?=@)               # user:password@host
+    | -----BEGIN[A-Z ]*PRIVATE\ KEY-----(?:[A-Za-z0-9+/=\s]|\\[nr])*
     """,
     re.VERBOSE,
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from lore import corpus
 from lore.check.pairs import Pairs
 from lore.corpus import Name
@@ -18,7 +20,7 @@ from lore.run.figures import Figures
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
-from lore.run.sides import pick
+from lore.run.sides import Picked, pick
 
 
 def diff_files(left: str, right: str, options: Options) -> Diff:
@@ -27,14 +29,18 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     if names[0].path == names[1].path == corpus.STDIN:
         raise LoreError("standard input can be one side only", hint="name a file for the other side")
     file = None
-    if names[0].path != names[1].path and corpus.STDIN not in (names[0].path, names[1].path):
+    if names[0].path != names[1].path and not any(corpus.is_stream(name.path) for name in names):
         file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
     problems = Problems()
-    mine, left_side = _side(names[0], options, problems)
-    theirs, right_side = _side(names[1], options, problems)
+    (mine, _), left_side = _side(names[0], options, problems)
+    (theirs, changes), right_side = _side(names[1], options, problems)
     if mine is None or theirs is None:
         return Diff(left_side, right_side, file, None, None, None, None, [], [], None, None, problems.kept)
-    pairs, figures = Pairs(), Figures(options.counter)
+    same = names[0].path == names[1].path and mine.chain == theirs.chain
+    between = tuple(one for number, some in changes.items() if mine.number < number <= theirs.number for one in some)
+    theirs = msgspec.structs.replace(theirs, changes=between if same else ())
+    pairs = Pairs(billed=same and theirs.number == mine.number + 1)
+    figures = Figures(options.counter)
     pairs.advance(mine)
     figures.first(mine)
     pair = pairs.advance(theirs)
@@ -42,16 +48,16 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     return figures.describe(pair, left_side, right_side, file=file, problems=problems.kept)
 
 
-def _side(name: Name, options: Options, problems: Problems) -> tuple[Turn | None, Side]:
+def _side(name: Name, options: Options, problems: Problems) -> tuple[Picked, Side]:
     """Read one side; a file that is no recording, or holds no turn, has no prompt."""
     try:
         recording = options.open(name.path, problems)
-        turn = pick(recording, name).turn
+        picked = pick(recording, name)
     except UnrecognisedError:
         if name.turn is not None:
             raise
-        return None, Side(str(name))
-    return turn, _described(str(name), recording, turn)
+        return Picked(None, {}), Side(str(name))
+    return picked, _described(str(name), recording, picked.turn)
 
 
 def _described(name: str, recording: Recording, turn: Turn | None) -> Side:

@@ -7,15 +7,16 @@ from typing import NamedTuple
 from lore.corpus import Name
 from lore.errors import LoreError, Where
 from lore.model.events import MAIN
+from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.run.recording import Recording
 
 
 class Picked(NamedTuple):
-    """A turn, or None where the recording holds none; and how many turns of its chain there are."""
+    """A turn, or None where the recording holds none; and the changes before each turn of its chain."""
 
     turn: Turn | None
-    turns: int
+    changes: dict[int, tuple[Change, ...]]
 
 
 def pick(recording: Recording, name: Name) -> Picked:
@@ -26,6 +27,7 @@ def pick(recording: Recording, name: Name) -> Picked:
     chosen: Turn | None = None
     first_chain: str | None = None
     highest = 0
+    changes: dict[int, tuple[Change, ...]] = {}
     for turn in recording.turns():
         first_chain = first_chain or turn.chain
         wanted = name.chain or MAIN
@@ -34,12 +36,14 @@ def pick(recording: Recording, name: Name) -> Picked:
         if turn.chain != wanted:
             continue
         if turn.chain == MAIN and chosen is not None and chosen.chain != MAIN:
-            chosen, highest = None, 0
+            chosen, highest, changes = None, 0, {}
         highest = max(highest, turn.number)
+        if turn.changes:
+            changes[turn.number] = turn.changes
         if name.turn is None or turn.number == name.turn:
             chosen = turn
     if chosen is None and (name.turn is not None or name.chain is not None):
         where = f" in chain {name.chain!r}" if name.chain else ""
         has = f"it has turns 1 to {highest}" if highest else "it has no turn there"
         raise LoreError(f"{recording.shown} has no turn {name.turn}{where}", hint=has, where=Where(recording.shown))
-    return Picked(chosen, highest)
+    return Picked(chosen, changes)
