@@ -8,11 +8,12 @@ from lore.formats.claude_code import ClaudeCode
 from lore.formats.lore_log import LoreLog
 
 READERS: dict[str, type[Reader]] = {"lore": LoreLog, "claude-code": ClaudeCode, "bodies": Bodies}
+BUILT_IN = frozenset(READERS)
 
 
 def recognise(head: bytes) -> type[Reader] | None:
-    """Return the reader of a file that begins like this; None where it is no recording."""
+    """Return lore's own reader of a file that begins like this; None where it is no recording."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     if text[:1] != b"{":
         return None
-    return next((reader for reader in READERS.values() if reader.recognises(head)), None)
+    return next((READERS[name] for name in READERS if name in BUILT_IN and READERS[name].recognises(head)), None)

@@ -110,18 +110,32 @@ class Vector(Generic[T]):
         return self._of(self._chunks[:number], list(self._chunks[number][:place]), place)
 
     def common(self, other: Vector[T]) -> int:
-        """Count the leading items that are equal; shared chunks cost one comparison each."""
-        number = 0
-        for mine, theirs in zip(self._chunks, other._chunks, strict=False):
-            if mine is not theirs and mine != theirs:
-                break
-            number += 1
+        """Count the leading items that are equal. What two versions share is compared by identity."""
+        number = self._common_chunks(other)
         count = number * WIDTH
-        for mine, theirs in zip(self.since(count), other.since(count), strict=False):
-            if mine is not theirs and mine != theirs:
+        if number == len(self._chunks) == len(other._chunks) and self._tail is other._tail:
+            return count + min(self._size, other._size)
+        mine, theirs = self._part(number), other._part(number)
+        size = min(len(mine), len(theirs))
+        if mine[:size] == theirs[:size]:  # compared in C, identity first
+            return count + size
+        for one, peer in zip(mine, theirs, strict=False):
+            if one is not peer and one != peer:
                 break
             count += 1
         return count
+
+    def _common_chunks(self, other: Vector[T]) -> int:
+        size = min(len(self._chunks), len(other._chunks))
+        if self._chunks[:size] == other._chunks[:size]:
+            return size
+        number = 0
+        while self._chunks[number] is other._chunks[number] or self._chunks[number] == other._chunks[number]:
+            number += 1
+        return number
+
+    def _part(self, number: int) -> list[T]:
+        return list(self._chunks[number]) if number < len(self._chunks) else self._tail[: self._size]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vector):

@@ -117,7 +117,7 @@ def _content(left: Prompt, right: Prompt, position: int, changes: Iterable[Chang
 
 def _difference(mine: Segment, theirs: Segment) -> str:
     at = common_bytes(mine.data, theirs.data)
-    return f"…{excerpt(mine, at, 12, 28)}… became …{excerpt(theirs, at, 12, 28)}…"
+    return f"…{excerpt(mine, at, 24, 24)}… became …{excerpt(theirs, at, 24, 24)}…"
 
 
 def _is_result(prompt: Prompt, position: int, segment: Segment) -> bool:

@@ -16,7 +16,7 @@ from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
-from lore.formats.registry import READERS, recognise
+from lore.formats.registry import BUILT_IN, READERS, recognise
 from lore.model.events import CompactApplied, Event, SessionStarted, TurnStarted
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
@@ -185,7 +185,8 @@ def seconds(text: str | None) -> float | None:
 
 def _plugged(head: bytes) -> type[Reader] | None:
     plugins.load()
-    return next((reader for reader in READERS.values() if reader.recognises(head)), None)
+    added = (reader for name, reader in READERS.items() if name not in BUILT_IN)
+    return next((reader for reader in added if reader.recognises(head)), None)
 
 
 def _reader_named(name: str) -> type[Reader]:
