@@ -64,13 +64,9 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
         raise LoreError(f"{path}: {error}", where=Where(str(path))) from None
-    reuse = settings.check.min_reuse
-    if reuse is not None and not 0 <= reuse <= 1:
-        raise LoreError(f"{path}: check.min_reuse is {reuse}", hint="it is a share: 0 to 1", where=Where(str(path)))
-    for name in ("max_busts", "max_lost_tokens"):
-        value: int | None = getattr(settings.check, name)
-        if value is not None and value < 0:
-            raise LoreError(f"{path}: check.{name} is negative", where=Where(str(path)))
+    fault = settings.check.fault()
+    if fault:
+        raise LoreError(f"{path}: check.{fault}", where=Where(str(path)))
     return settings
 
 

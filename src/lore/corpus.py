@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,11 +119,15 @@ def _whole_lines(head: bytes) -> bytes:
     return head if end < 0 or len(head) < HEAD else head[: end + 1]
 
 
-def files_below(folder: str) -> Iterator[str]:
-    """Yield the files below a folder, in the order of their names, hidden and special ones left out."""
+def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+    """Yield the files below a folder, in the order of their names, hidden and special ones left out.
+
+    A folder below it that cannot be listed is handed to `failed_on`, with the reason.
+    """
 
     def failed(error: OSError) -> None:
-        raise unreadable(str(error.filename or folder), error)
+        place = str(error.filename or folder)
+        failed_on(place, unreadable(place, error))
 
     for path, folders, names in os.walk(folder, onerror=failed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -18,6 +18,16 @@ class Budgets(Struct, frozen=True):
     max_busts: int | None = None
     max_lost_tokens: int | None = None
 
+    def fault(self) -> str:
+        """Say what is wrong with these budgets; empty where nothing is."""
+        if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
+            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1"
+        for name in ("max_busts", "max_lost_tokens"):
+            value: int | None = getattr(self, name)
+            if value is not None and value < 0:
+                return f"{name} is negative"
+        return ""
+
     def over(self, other: Budgets) -> Budgets:
         """Return these budgets, those that are not set taken from `other`."""
         return Budgets(
@@ -30,7 +40,7 @@ class Budgets(Struct, frozen=True):
 def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]:
     """Find a pair that reuses less than the budget."""
     limit, reuse = budgets.min_reuse, pair.reuse
-    if limit is None or reuse is None or reuse >= limit or (pair.bust and pair.worst == "expected"):
+    if limit is None or reuse is None or reuse >= limit or (pair.causes and pair.worst == "expected"):
         return
     said = f"{reuse:.1%} of the prompt before is reused, the budget is {limit:.1%}"
     yield finding(

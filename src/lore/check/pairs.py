@@ -7,6 +7,7 @@ reads alike; a fall that nothing explains is unattributable, never waste. Cost: 
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Struct
 
 from lore.cache.lifetime import expiry, lifetime
@@ -114,7 +115,9 @@ class Pairs:
         if not why and not fell:
             return ()
         if not why and (known := recorded(right.changes)):
-            return known
+            return tuple(msgspec.structs.replace(cause, position=found.common) for cause in known)
+        if not fell and all(cause.code == "LORE146" for cause in why):
+            return why
         gone = expiry(left, right, self._lives) if self._billed else None
         if gone is not None and (fell or fell is None):
             paused = f"{_duration(gone.pause)} since the last turn; the cache lives {_duration(gone.lifetime)}"
@@ -134,6 +137,20 @@ def fall(left: Turn, right: Turn) -> int | None:
     there = (left.usage.read_tokens or 0) + (left.usage.write_tokens or 0)
     short = there - right.usage.read_tokens
     return short if short > max(TOLERANCE_TOKENS, TOLERANCE_SHARE * there) else 0
+
+
+def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
+    """Return what a cause cost in tokens, and whether that is recorded, counted or estimated.
+
+    A bill that reads all that was cached says that nothing was lost, whatever the bytes say.
+    """
+    if pair.causes[number].code == "LORE146":
+        return 0, "recorded" if pair.fell is not None else "estimated"
+    if pair.fell is not None:
+        return pair.fell, "recorded"
+    if counted is not None:
+        return counted, "counted"
+    return round(pair.lost[number] / pair.bytes_per_token), "estimated"
 
 
 def bytes_per_token(turn: Turn, total_bytes: int) -> float:
@@ -159,5 +176,6 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     return f"{seconds / 3600:.1f} h"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lore.check.base import Place, Rule, finding
-from lore.check.pairs import Pair
+from lore.check.pairs import Pair, lost_tokens
 from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.results import Finding
-from lore.prefix.divergence import divergence
+from lore.prefix.divergence import place_of
 
 BILLED = frozenset(("LORE128", "LORE301"))
 
@@ -18,10 +18,11 @@ class PrefixMoved:
     """One finding for each cause of a pair that bytes show."""
 
     def pair(self, pair: Pair, place: Place) -> Iterable[Finding]:
-        where = divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common)
         for number, cause in enumerate(pair.causes):
             if cause.code in BILLED:
                 continue
+            begins = max(cause.position, pair.overlap.common)
+            where = None if pair.overlap.covered else place_of(pair.left.prompt, pair.right.prompt, begins)
             tokens, how = lost_tokens(pair, number)
             yield finding(
                 cause.code, place, _message(cause.code, cause.evidence),
@@ -80,21 +81,19 @@ RULES: dict[str, Rule] = {
 }
 
 
-def lost_tokens(pair: Pair, number: int) -> tuple[int, str]:
-    """Return what a cause cost in tokens: recorded by the bill, else estimated from bytes."""
-    if pair.fell is not None and pair.fell > 0:
-        return pair.fell, "recorded"
-    return round(pair.lost[number] / pair.bytes_per_token), "estimated"
+_LEADS = {
+    "LORE106": "the bytes differ though the content does not; a server that decodes them may not notice",
+    "LORE112": "the bytes differ though the content does not; a server that decodes them may not notice",
+    "LORE119": "another model reads nothing of this cache",
+    "LORE128": "the cache had expired",
+    "LORE146": "the prompt differs",
+}
+_KINDS = {
+    "waste": "the prompt does not extend the one before",
+    "unattributable": "the cache was not reused, and the recording does not show why",
+    "expected": "the prompt starts anew, as expected",
+}
 
 
 def _message(code: str, evidence: str) -> str:
-    lead = {
-        "waste": "the prompt does not extend the one before",
-        "unattributable": "the cache was not reused, and the recording does not show why",
-        "expected": "the prompt starts anew, as expected",
-    }[CODES[code].kind]
-    if code == "LORE106" or code == "LORE112":
-        lead = "the bytes differ though the content does not; a server that decodes them may not notice"
-    if code == "LORE146":
-        lead = "the prompt differs"
-    return f"{lead}: {evidence}"
+    return f"{_LEADS.get(code) or _KINDS[CODES[code].kind]}: {evidence}"

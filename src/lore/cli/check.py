@@ -29,17 +29,21 @@ def run(
 ) -> int:
     """Judge recordings: exit 1 where a session wastes its cache, 3 where not all could be judged."""
     from lore.check.budgets import Budgets
-    from lore.run.check import check, failed
+    from lore.errors import LoreError
+    from lore.run.check import check
     from lore.run.options import Options
 
     loaded = settings(config)
     given = Budgets(min_reuse=min_reuse, max_busts=max_busts, max_lost_tokens=max_lost_tokens)
+    fault = given.fault()
+    if fault:
+        raise LoreError(fault)
     budgets = given.over(loaded.check)
     options = Options(format=format, policy=loaded.assemble.tail)
-    result, incomplete = check(paths or ["."], budgets, options, log(verbose))
+    result, failed, incomplete = check(paths or ["."], budgets, options, log(verbose))
     from lore.report.registry import REPORTS
 
     REPORTS["json" if as_json else "terminal"].write(result, out(color), verbose=verbose)
-    if failed(result):
+    if failed:
         return 1
     return 3 if incomplete else 0

@@ -1,8 +1,8 @@
 """`step(state, event)`: the only way session state changes.
 
 In: a state and an event. Out: the next state and the problems of that event. Rules: total (any event,
-any state), pure (the old state stays as it was), one table kind -> function. An unknown id, a turn out
-of order, a second header are no-ops with a problem.
+any state), pure (the old state stays as it was), one table kind -> function. An unknown id, a turn that
+ends but is not under way, a second header are no-ops with a problem.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
         return Step(state, (Problem("LORE212", "a second session_started; the first holds"),))
     problems: tuple[Problem, ...] = ()
     if event.v != 1:
-        problems = (Problem("LORE212", f"log version {event.v} is newer than this lore; read as version 1"),)
+        problems = (Problem("LORE212", f"log version {event.v} is not 1; read as version 1"),)
     opened = _replace(
         state,
         id=event.session_id,

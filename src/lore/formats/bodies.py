@@ -100,7 +100,7 @@ def _read(line: Line, *, torn: bool) -> list[Read]:
         return [Read(exchange, line.number, line.byte)]
     reason = fault(line.data)
     if not reason:
-        return [_problem("LORE203", "a record without a request body", line)]
+        return [_problem("LORE210", "a record without a request body that lore knows", line)]
     joined = split_joined(line.data)
     if joined is None:
         return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]

@@ -74,6 +74,7 @@ def split_joined(line: bytes) -> list[bytes] | None:
     except UnicodeDecodeError:
         return None
     decoder, found, at = json.JSONDecoder(), list[bytes](), 0
+    text = text.strip(" \t\r\n")
     while at < len(text):
         try:
             _, end = decoder.raw_decode(text, at)

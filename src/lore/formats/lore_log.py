@@ -87,13 +87,12 @@ class LoreLog:
     def _read(self, line: Line, found: list[Read], *, torn: bool) -> None:
         event = _event(line.data)
         if event is not None:
-            if not self._begun:
-                self._begin(event, line, found)
+            self._begin(line, found, header=isinstance(event, e.SessionStarted))
             found.append(Read(event, line.number, line.byte))
             return
         reason = fault(line.data)
         if not reason:
-            self._begun = True
+            self._begin(line, found, header=b'"session_started"' in line.data)
             self._opaque(line, found)
             return
         joined = split_joined(line.data)
@@ -105,10 +104,10 @@ class LoreLog:
         code = "LORE202" if torn else "LORE201"
         found.append(_problem(code, f"unreadable line: {reason}", line))
 
-    def _begin(self, event: e.Event, line: Line, found: list[Read]) -> None:
-        self._begun = True
-        if not isinstance(event, e.SessionStarted):
+    def _begin(self, line: Line, found: list[Read], *, header: bool) -> None:
+        if not self._begun and not header:
             found.append(_problem("LORE212", "the log does not begin with session_started", line))
+        self._begun = True
 
     def _opaque(self, line: Line, found: list[Read]) -> None:
         """Keep a record of unknown kind, or whose fields have the wrong types, as it is."""

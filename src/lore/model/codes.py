@@ -58,10 +58,17 @@ CODES: dict[str, Code] = {
         "preserved-items-missing", "unattributable", "Record what a compaction keeps before it is applied."
     ),
     "LORE209": Code("joined-lines", "expected", "End every record with a line feed."),
+    "LORE210": Code(
+        "request-not-judged", "unattributable", "Record requests in a shape that lore knows, or leave them out."
+    ),
+    "LORE211": Code("dialect-not-written", "unattributable", "Choose a dialect that lore writes with --dialect."),
     "LORE212": Code("bad-header", "unattributable", "Begin a log with one session_started record, version 1."),
     "LORE213": Code("turn-out-of-order", "unattributable", "Number turns upwards and close the one that is open."),
     "LORE214": Code("unreadable-delta", "unattributable", "Write selectors as {target: messages, insert_at: n}."),
-    "LORE215": Code("unreadable-file", "waste", "Make the file readable, or leave it out."),
+    "LORE215": Code("unreadable-file", "unattributable", "Make the file readable, or leave it out."),
+    "LORE216": Code(
+        "not-assembled", "unattributable", "Read the findings of this session knowing that these parts are left out."
+    ),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
@@ -45,9 +45,12 @@ def causes(left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change
     if left.dialect != right.dialect:  # two request shapes: nothing one says explains the other
         return ()
     known = recorded(changes)
-    if left.model != right.model and not any(cause.code == "LORE119" for cause in known):
+    moved = left.model != right.model and left.model is not None and right.model is not None
+    if not moved:  # changed and changed back between the two
+        known = tuple(cause for cause in known if cause.code != "LORE119")
+    elif not any(cause.code == "LORE119" for cause in known):
         known = (*known, Cause("LORE119", None, f"model changed from {left.model} to {right.model}"))
-    if found.covered and not any(cause.code == "LORE119" for cause in known):
+    if found.covered and not moved:
         return ()
     if known:
         return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
@@ -107,11 +110,14 @@ def _content(left: Prompt, right: Prompt, position: int, changes: Iterable[Chang
         gone = left.stable - position
         return Cause("LORE100", section, f"the prompt ends where {gone} segments stood before")
     cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
-    if _is_result(left, position, mine) and mine.section == theirs.section and mine.kind == theirs.kind:
+    if _is_result(left, position, mine) and _is_result(right, position, theirs):
         return Cause("LORE117", section, cleared or f"{mine.path} was sent before with other content")
-    for code, what, mask in _MASKS:
-        if mine.kind == theirs.kind and mask(mine.data) == mask(theirs.data):
-            return Cause(code, section, f"{what} in {mine.path}: {_difference(mine, theirs)}")
+    if mine.kind == theirs.kind:
+        one, other = canonical(mine.data), canonical(theirs.data)
+        for code, what, pattern in _MASKS:  # a ladder: each rung masks what the one below did, too
+            one, other = pattern.sub(b"\x00", one), pattern.sub(b"\x00", other)
+            if one == other:
+                return Cause(code, section, f"{what} in {mine.path}: {_difference(mine, theirs)}")
     return Cause("LORE100", section, f"{mine.path} differs: {_difference(mine, theirs)}")
 
 
@@ -124,10 +130,8 @@ def _is_result(prompt: Prompt, position: int, segment: Segment) -> bool:
     """Tell whether a segment is a tool's result: a block of that type, or content of a tool message."""
     if segment.kind == "envelope":
         return False
-    if (
-        b'"tool_result"' in segment.data[:200]
-        and text_of((table(segment.data) or {}).get("type", b'""')) == "tool_result"
-    ):
+    kind = (table(segment.data) or {}).get("type") if b'"tool_result"' in segment.data else None
+    if kind == b'"tool_result"':
         return True
     while position > 0 and (before := prompt.at(position - 1)) is not None:
         if before.kind == "envelope":
@@ -141,16 +145,22 @@ def _tools(left: Prompt, right: Prompt) -> Cause:
     theirs = [one for one in right.head if one.section == "tools"]
     if Counter(one.data for one in mine) == Counter(one.data for one in theirs):
         return Cause("LORE102", "tools", f"the same {len(mine)} tools in another order")
-    names, others = [_name(one) for one in mine], [_name(one) for one in theirs]
-    added = [name for name in others if name not in names]
-    removed = [name for name in names if name not in others]
-    if added or removed:
-        parts = [f"{word} {', '.join(some[:5])}" for word, some in (("added", added), ("removed", removed)) if some]
-        return Cause("LORE103", "tools", "; ".join(parts))
+    names, others = Counter(map(_name, mine)), Counter(map(_name, theirs))
     held = {_name(one): one for one in theirs}
-    changed = [name for name, one in zip(names, mine, strict=True) if not same_content(one, held[name])]
+    changed = [_name(one) for one in mine if _name(one) in held and not same_content(one, held[_name(one)])]
+    parts = [
+        f"{word} {', '.join(some[:5])}{' …' if len(some) > 5 else ''}"
+        for word, some in (
+            ("added", list((others - names).elements())),
+            ("removed", list((names - others).elements())),
+            ("changed", changed),
+        )
+        if some
+    ]
+    if names != others:
+        return Cause("LORE103", "tools", "; ".join(parts))
     if changed:
-        return Cause("LORE104", "tools", f"another definition of {', '.join(changed[:5])}")
+        return Cause("LORE104", "tools", "; ".join(parts))
     return Cause("LORE102", "tools", f"the same {len(mine)} tools in another order and spelling")
 
 
@@ -162,7 +172,7 @@ def _name(tool: Segment) -> str:
 
 _DATES = re.compile(
     rb"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
-    rb"|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\b\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?\b"
+    rb"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\.\d{1,2}\.\d{4}\b|\b\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?\b"
     rb"|\b(Mon|Tues?|Wed(nes)?|Thu(rs)?|Fri|Sat(ur)?|Sun)(day)?\b"
     rb"|\b(Jan(uary)?|Feb(ruary)?|Mar(ch)?|Apr(il)?|May|June?|July?|Aug(ust)?|Sep(tember)?|Oct(ober)?"
     rb"|Nov(ember)?|Dec(ember)?)\.? \d{1,2}(st|nd|rd|th)?(,? \d{4})?|\b1[5-9]\d{8}(\d{3})?\b"
@@ -170,16 +180,12 @@ _DATES = re.compile(
 _REMINDER = re.compile(rb"<total_tokens>[^<]*</total_tokens>|\b[\d,]+ tokens (left|remaining)\b")
 _IDS = re.compile(
     rb"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|/tmp/[\w./-]+|\bpid[ =:]+\d+"
-    rb"|\b(?=[0-9a-zA-Z_-]*\d)[0-9a-zA-Z_-]{16,}\b|\b[0-9a-f]{12,}\b"
+    rb"|\b(?=(?:[a-zA-Z_-]*\d){4})[0-9a-zA-Z_-]{16,}\b|\b[0-9a-f]{12,}\b"
 )
 
 
-def _mask(pattern: re.Pattern[bytes]) -> Callable[[bytes], bytes]:
-    return lambda data: pattern.sub(b"\x00", canonical(data))
-
-
-_MASKS: tuple[tuple[str, str, Callable[[bytes], bytes]], ...] = (
-    ("LORE101", "a date or time", _mask(_DATES)),
-    ("LORE109", "a token count", _mask(_REMINDER)),
-    ("LORE108", "an id", _mask(_IDS)),
+_MASKS: tuple[tuple[str, str, re.Pattern[bytes]], ...] = (
+    ("LORE101", "a date or time", _DATES),
+    ("LORE109", "a token count", _REMINDER),
+    ("LORE108", "an id", _IDS),
 )

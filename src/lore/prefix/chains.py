@@ -1,11 +1,13 @@
 """Chains: which recorded request continues which.
 
-In: prompts in the order they were recorded. Out: the chain of each, and whether it is new. Rules: a
-request continues the latest one whose messages are a prefix of its own (system, tools and marks aside);
-else the latest that begins with the same first message; only among requests of one dialect that both
-have tools or both have none. A request for hardly any output is a utility call, a chain of its own.
+In: prompts in the order they were recorded. Out: the chain of each. Rules, the first that fits: a request
+continues the latest one whose messages are a prefix of its own (system, tools and marks aside); the
+latest that begins with the same first message and then says something else; the latest that it resembles:
+most of its messages stand at their places, or its only message is nearly the same. A request that only
+repeats the beginning of a chain starts another (a fork); so does one that drops all tools; one for hardly
+any output is a utility call, of a chain of its own.
 
-Cost: O(chains that begin alike) comparisons of shared messages a request.
+Cost: O(chains compared) comparisons of shared messages a request; at most 64 chains are compared.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
-from lore.model.prompt import Prompt
+from lore.model.prompt import Prompt, Segment
+from lore.prefix.overlap import common_bytes, same_content
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
+SIMILAR = 0.8
 UTILITY_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
 
 
@@ -31,23 +35,22 @@ class Chains:
     """Follow the chains of one recording."""
 
     def __init__(self) -> None:
-        self._alike: dict[tuple[object, ...], list[str]] = {}
-        self._last: dict[str, Prompt] = {}
+        self._last: dict[str, Prompt] = {}  # by chain, the latest touched last
+        self._alike: dict[tuple[bytes, ...], dict[str, None]] = {}  # ordered: the latest last
         self._turns: dict[str, int] = {}
         self._numbers = count(2)
 
     def link(self, prompt: Prompt) -> Link:
         """Take the next request."""
-        utility = _is_utility(prompt)
-        key = (prompt.dialect, utility, _has_tools(prompt), _first_message(prompt))
-        alike = self._alike.setdefault(key, [])
-        name = self._continued(prompt, alike)
+        first = _first_message(prompt)
+        name = self._continued(prompt, first)
         if name is None:
-            name = self._new(utility=utility)
-        else:
-            alike.remove(name)
-        alike.append(name)
+            name = self._new(utility=_is_utility(prompt))
+        self._last.pop(name, None)
         self._last[name] = prompt
+        alike = self._alike.setdefault(first, {})
+        alike.pop(name, None)
+        alike[name] = None
         self._turns[name] = self._turns.get(name, 0) + 1
         return Link(name, self._turns[name])
 
@@ -56,17 +59,54 @@ class Chains:
             return MAIN
         return f"{'utility' if utility else 'chain'}-{next(self._numbers)}"
 
-    def _continued(self, prompt: Prompt, alike: list[str]) -> str | None:
-        """Find the chain; a request that only repeats the beginning of one starts another (a fork)."""
+    def _continued(self, prompt: Prompt, first: tuple[bytes, ...]) -> str | None:
         latest: str | None = None
-        for name in reversed(alike[-LOOK_BACK:]):
-            before = self._last[name].messages
-            shared = before.common(prompt.messages)
-            if shared == len(before):
+        for name in islice(reversed(self._alike.get(first, {})), LOOK_BACK):
+            before = self._last[name]
+            if not _may_follow(before, prompt):
+                continue
+            shared = before.messages.common(prompt.messages)
+            if shared == len(before.messages):
                 return name
             if latest is None and shared < len(prompt.messages):
                 latest = name
-        return latest
+        if latest is not None:
+            return latest
+        recent = islice(reversed(self._last.items()), LOOK_BACK)
+        return next(
+            (name for name, before in recent if _may_follow(before, prompt) and _resembles(before, prompt)), None
+        )
+
+
+def _may_follow(before: Prompt, prompt: Prompt) -> bool:
+    return (
+        before.dialect == prompt.dialect
+        and _is_utility(before) == _is_utility(prompt)
+        and (_has_tools(prompt) or not _has_tools(before))
+    )
+
+
+def _resembles(before: Prompt, prompt: Prompt) -> bool:
+    """Tell whether a request is the next one of a conversation whose first message was rewritten."""
+    if len(prompt.messages) <= len(before.messages):
+        return False
+    pairs = [(one, peer) for one, peer in zip(before.messages, prompt.messages, strict=False) if one.kind != "envelope"]
+    if not pairs:
+        return False
+    if len(pairs) > 1:
+        return 2 * sum(one == peer for one, peer in pairs) >= len(pairs)
+    return _nearly_same(*pairs[0])
+
+
+def _nearly_same(one: Segment, peer: Segment) -> bool:
+    """Tell whether two texts differ in one place that is less than a fifth of the longer one."""
+    if same_content(one, peer):
+        return True
+    mine, theirs = one.data, peer.data
+    front = common_bytes(mine, theirs)
+    room = min(len(mine), len(theirs)) - front
+    back = common_bytes(mine[::-1][:room], theirs[::-1][:room])
+    return SIMILAR * max(len(mine), len(theirs)) <= front + back
 
 
 def _is_utility(prompt: Prompt) -> bool:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.jsonslice import leaf_at
+from lore.model.mask import mask
 from lore.model.prompt import Prompt, Section, Segment
-from lore.prefix.overlap import Overlap
+from lore.prefix.overlap import Overlap, common_bytes
 
 BEFORE, AFTER = 20, 80
+WIDE = 4096  # a credential is shorter: masking sees all of any that an excerpt touches
+
+
+class Place(Struct, frozen=True):
+    """A place in a prompt: section, path of the innermost JSON value, byte inside it."""
+
+    section: Section
+    path: str
+    offset: int
 
 
 class Divergence(Struct, frozen=True):
@@ -27,29 +37,40 @@ class Divergence(Struct, frozen=True):
     right: str
 
 
-def divergence(left: Prompt, right: Prompt, found: Overlap, common_bytes: int) -> Divergence | None:
+def divergence(left: Prompt, right: Prompt, found: Overlap, before: int) -> Divergence | None:
     """Return the first difference up to the left's tail; None where there is none.
 
-    `common_bytes` counts the bytes of the segments before it.
+    `before` counts the bytes of the segments before it.
     """
     if found.covered:
         return None
-    mine, theirs = left.at(found.common), right.at(found.common)
-    segment = theirs if mine is None or (theirs is not None and _earlier(theirs, mine)) else mine
-    if segment is None:
+    where = place_of(left, right, found.common)
+    if where is None:
         return None
-    suffix, start = _leaf(segment, found.inside)
     return Divergence(
-        section=segment.section,
-        path=segment.path + suffix,
-        offset=found.inside - start,
-        prompt_offset=common_bytes + found.inside,
-        left=excerpt(mine, found.inside),
-        right=excerpt(theirs, found.inside),
+        section=where.section,
+        path=where.path,
+        offset=where.offset,
+        prompt_offset=before + found.inside,
+        left=excerpt(left.at(found.common), found.inside),
+        right=excerpt(right.at(found.common), found.inside),
     )
 
 
 _ORDER = {"tools": 0, "system": 1, "messages": 2}
+
+
+def place_of(left: Prompt, right: Prompt, position: int) -> Place | None:
+    """Return where the segments at a position begin to differ."""
+    mine, theirs = left.at(position), right.at(position)
+    segment = theirs if mine is None or (theirs is not None and _earlier(theirs, mine)) else mine
+    if segment is None:
+        return None
+    inside = 0
+    if mine is not None and theirs is not None and (mine.section, mine.kind) == (theirs.section, theirs.kind):
+        inside = common_bytes(mine.data, theirs.data)
+    suffix, start = _leaf(segment, inside)
+    return Place(segment.section, segment.path + suffix, inside - start)
 
 
 def _earlier(one: Segment, other: Segment) -> bool:
@@ -65,7 +86,12 @@ def _leaf(segment: Segment, inside: int) -> tuple[str, int]:
 
 
 def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int = AFTER) -> str:
-    """Return the text around a byte of a segment; code points that are cut at its ends are left out."""
+    """Return the text around a byte of a segment, credentials masked, also one that reaches over its ends.
+
+    Code points that are cut at the ends are left out.
+    """
     if segment is None:
         return ""
-    return segment.data[max(0, at - before) : at + after].decode("utf-8", "ignore")
+    start = max(0, at - WIDE)
+    hidden = mask(segment.data[start : at + WIDE].decode("latin-1")).encode("latin-1")  # one character a byte
+    return hidden[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")

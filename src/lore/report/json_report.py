@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from rich.console import Console
 
+from lore.model.mask import mask
 from lore.model.results import Checked
-from lore.report.mask import mask
 
 
 def render(result: msgspec.Struct) -> str:

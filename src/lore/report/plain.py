@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lore.report.mask import mask
+from lore.model.mask import mask
 
 _INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff\ud800-\udfff]"

@@ -53,9 +53,6 @@ def _notes(recording: Recording, prompt: Prompt, omitted: Iterable[str]) -> tupl
         f"{count} {what} block{'s' * (count > 1)} left out: {prompt.dialect} has no place for them"
         for what, count in sorted(Counter(omitted).items())
     ]
-    chain = recording.state.main()
     if recording.state.format != "lore" and not any(one.section == "system" for one in prompt.head):
         notes.append("system prompt and tools are not in this recording: the body has only its messages")
-    if chain.deltas or chain.persisted or recording.state.late_layers:
-        notes.append("durable deltas, persisted context and late layers are folded but not written into bodies yet")
     return tuple(notes)

@@ -8,15 +8,15 @@ was named is an error. Findings come in the order of the files and of their line
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from lore import corpus
 from lore.check.base import Place
 from lore.check.budgets import Budgets, below_reuse, over_budget
-from lore.check.pairs import Pair, Pairs
-from lore.check.rules import RULES, lost_tokens
+from lore.check.pairs import Pair, Pairs, lost_tokens
+from lore.check.rules import RULES
 from lore.errors import LoreError
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
@@ -25,13 +25,14 @@ from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
 
-FINDINGS_KEPT = 10_000  # a report longer than this is read by nobody; the summary counts all
+FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 
 
 class Outcome(NamedTuple):
-    """The result, and whether every input could be judged."""
+    """The result, whether a finding is an error, and whether an input could not be judged."""
 
     result: Checked
+    failed: bool
     incomplete: bool
 
 
@@ -46,7 +47,7 @@ def check(paths: list[str], budgets: Budgets, options: Options, log: Callable[[s
     judge = _Judge(budgets, options, log)
     for path in paths:
         before = judge.summary.files
-        for entry in _inputs(path):
+        for entry in judge.inputs(path):
             judge.take(entry)
         if judge.summary.files == before and not judge.incomplete and os.path.isdir(path):
             raise LoreError(
@@ -55,23 +56,31 @@ def check(paths: list[str], budgets: Budgets, options: Options, log: Callable[[s
     return judge.outcome(corpus.show(paths[0]))
 
 
-def _inputs(path: str) -> Iterator[_Input]:
-    if path != corpus.STDIN and os.path.isdir(path):
-        for file in corpus.files_below(path):
-            yield _Input(file, named=False)
-    else:
-        yield _Input(path, named=True)
-
-
 class _Judge:
     def __init__(self, budgets: Budgets, options: Options, log: Callable[[str], None]) -> None:
         self.summary = Summary()
         self.incomplete = False
+        self._failed = False
         self._budgets = budgets
         self._options = options
         self._log = log
         self._findings: list[Finding] = []
+        self._kept: Counter[str] = Counter()
         self._problems: list[Problem] = []
+
+    def inputs(self, path: str) -> Iterator[_Input]:
+        """Yield a file, or the files below a folder; folders that cannot be read make the run incomplete."""
+        if path == corpus.STDIN or not os.path.isdir(path):
+            yield _Input(path, named=True)
+            return
+        for file in corpus.files_below(path, self._unreadable):
+            yield _Input(file, named=False)
+
+    def _unreadable(self, path: str, error: LoreError) -> None:
+        self.incomplete = True
+        problems = Problems()
+        problems.add(Problem("LORE215", error.message), corpus.show(path))
+        self._damage(problems, Place(corpus.show(path)))
 
     def take(self, entry: _Input) -> None:
         problems = Problems()
@@ -87,24 +96,21 @@ class _Judge:
         except LoreError as error:
             if entry.named:
                 raise
-            self.incomplete = True
-            problems.add(Problem("LORE215", error.message), corpus.show(entry.path))
-            self._damage(problems, Place(corpus.show(entry.path)))
+            self._unreadable(entry.path, error)
 
     def _judge(self, recording: Recording, problems: Problems) -> None:
         place, summary = Place(recording.shown), self.summary
         chains: dict[str, Pairs] = {}
-        found: list[Finding] = []
         for turn in recording.turns():
             summary.turns += 1
             pair = chains.setdefault(turn.chain, Pairs()).advance(turn)
             if pair is not None:
-                found.extend(self._pair(pair, place))
+                self._keep(self._pair(pair, place))
         summary.files += 1
         summary.sessions += 1
         summary.chains += len(chains)
         summary.compactions += recording.compactions
-        self._keep(found)
+        self.incomplete = self.incomplete or bool(problems.counts["LORE210", recording.shown])
         self._damage(problems, place)
 
     def _pair(self, pair: Pair, place: Place) -> Iterator[Finding]:
@@ -127,14 +133,12 @@ class _Judge:
         self._problems.extend(problems.kept)
 
     def _keep(self, findings: Iterable[Finding]) -> None:
-        room = max(0, FINDINGS_KEPT - len(self._findings))
-        self._findings.extend(islice(findings, room))
+        for finding in findings:
+            self._failed = self._failed or finding.severity == "error"
+            self._kept[finding.severity] += 1
+            if self._kept[finding.severity] <= FINDINGS_KEPT:
+                self._findings.append(finding)
 
     def outcome(self, path: str) -> Outcome:
-        self._findings.extend(over_budget(self.summary, self._budgets, Place(path)))
-        return Outcome(Checked(self.summary, self._findings, self._problems), self.incomplete)
-
-
-def failed(result: Checked) -> bool:
-    """Tell whether a finding weighs as an error."""
-    return any(finding.severity == "error" for finding in result.findings)
+        self._keep(over_budget(self.summary, self._budgets, Place(path)))
+        return Outcome(Checked(self.summary, self._findings, self._problems), self._failed, self.incomplete)

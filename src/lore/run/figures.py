@@ -6,9 +6,12 @@ that looks like a credential is masked before it is cut, so that half of one is 
 
 from __future__ import annotations
 
-from lore.check.pairs import Pair
+import msgspec
+
+from lore.check.pairs import Pair, lost_tokens
 from lore.model.codes import CODES
 from lore.model.events import Billed, Verdict
+from lore.model.mask import mask
 from lore.model.problems import Problem
 from lore.model.prompt import Segment
 from lore.model.results import (
@@ -23,13 +26,10 @@ from lore.model.results import (
 )  # fmt: skip
 from lore.model.turn import Turn
 from lore.prefix.causes import limit_of
-from lore.prefix.divergence import AFTER, BEFORE, Divergence, divergence
+from lore.prefix.divergence import divergence
 from lore.prefix.measure import Measure, Measured
 from lore.prefix.overlap import canonical_of, common_bytes, relation
-from lore.report.mask import mask
 from lore.tokens.base import TokenCounter
-
-_WIDE = 400  # a credential is shorter: masking sees all of any that the excerpt touches
 
 
 class Figures:
@@ -73,7 +73,7 @@ class Figures:
             file,
             lengths,
             relation(pair.left.prompt, pair.right.prompt, pair.overlap),
-            None if where is None else _divergence(where, pair),
+            None if where is None else DivergenceResult(**msgspec.structs.asdict(where)),
             None if pair.reuse is None else round(pair.reuse, 6),
             [
                 _cause(pair, number, None if tokens is None else max(0, wanted - tokens.common))
@@ -119,37 +119,6 @@ def _differing(pair: Pair) -> tuple[Segment, Segment]:
     assert mine is not None
     assert theirs is not None
     return mine, theirs
-
-
-def _divergence(where: Divergence, pair: Pair) -> DivergenceResult:
-    position, inside = pair.overlap.common, pair.overlap.inside
-    return DivergenceResult(
-        where.section,
-        where.path,
-        where.offset,
-        where.prompt_offset,
-        masked_excerpt(pair.left.prompt.at(position), inside),
-        masked_excerpt(pair.right.prompt.at(position), inside),
-    )
-
-
-def masked_excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int = AFTER) -> str:
-    """Return the text around a byte with credentials masked, also those that reach over its ends."""
-    if segment is None:
-        return ""
-    start = max(0, at - _WIDE)
-    wide = segment.data[start : at + _WIDE]
-    hidden = mask(wide.decode("latin-1")).encode("latin-1")  # one character a byte: offsets hold
-    return hidden[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")
-
-
-def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
-    """Return what a cause cost in tokens, and whether that is recorded, counted or estimated."""
-    if pair.fell is not None and pair.fell > 0:
-        return pair.fell, "recorded"
-    if counted is not None:
-        return counted, "counted"
-    return round(pair.lost[number] / pair.bytes_per_token), "estimated"
 
 
 def _cause(pair: Pair, number: int, counted: int | None) -> CauseResult:

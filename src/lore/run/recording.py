@@ -83,7 +83,7 @@ class Recording:
         self.state, problems = step(self.state, event)
         if isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
-            self.problems.add(Problem("LORE203", shown), self.shown, read.line, read.byte)
+            self.problems.add(Problem("LORE211", shown), self.shown, read.line, read.byte)
         self.compactions += isinstance(event, CompactApplied)
         for problem in problems:
             self.problems.add(problem, self.shown, read.line, read.byte)
@@ -110,6 +110,20 @@ class Recording:
             waiting[event.chain] = self._assembled(event.chain, assemblers, read)
         for turn in waiting.values():
             yield self._billed(turn)
+        self._say_what_is_left_out()
+
+    def _say_what_is_left_out(self) -> None:
+        """Durable deltas, persisted context and late layers are folded; prompts do not hold them yet."""
+        main = self.state.main()
+        left_out = {
+            "durable deltas": len(main.deltas),
+            "persisted context": len(main.persisted),
+            "late layers": len(self.state.late_layers),
+        }
+        named = [f"{number} {name}" for name, number in left_out.items() if number]
+        if named:
+            said = f"{', '.join(named)} in this session: folded, not yet part of assembled prompts"
+            self.problems.add(Problem("LORE216", said), self.shown)
 
     def _billed(self, turn: Turn) -> Turn:
         last = self.state.chain(turn.chain).last
@@ -158,7 +172,7 @@ class Recording:
             requests += 1
             dialect = self._dialect or dialect_of(exchange.body)
             if dialect is None:
-                self.problems.add(Problem("LORE203", "a body of no known dialect"), self.shown, read.line, read.byte)
+                self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
             self.dialects.add(dialect.name)
             prompt = dialect.parse(exchange.body, exchange.fidelity, memo)
