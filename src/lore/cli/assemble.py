@@ -34,7 +34,7 @@ def run(
         if name.turn is not None and name.turn != turn:
             raise LoreError(f"the name says turn {name.turn}, --turn says {turn}", hint="say it once")
         name = name._replace(turn=turn)
-    made = assemble(name, Options(format=format, dialect=dialect, policy=policy))  # pyright: ignore[reportArgumentType]
+    made = assemble(name, Options(format=format, dialect=dialect, policy=policy, log=say))
     sys.stdout.buffer.write(made.body + b"\n")
     for problem in made.problems.kept:
         print(visible(f"{problem.code} {problem.file}:{problem.line}: {problem.message}"), file=sys.stderr)

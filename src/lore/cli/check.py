@@ -39,8 +39,8 @@ def run(
     if fault:
         raise LoreError(fault)
     budgets = given.over(loaded.check)
-    options = Options(format=format, policy=loaded.assemble.tail)
-    result, failed, incomplete = check(paths or ["."], budgets, options, log(verbose))
+    options = Options(format=format, policy=loaded.assemble.tail, log=log(verbose))
+    result, failed, incomplete = check(paths or ["."], budgets, options)
     from lore.report.registry import REPORTS
 
     REPORTS["json" if as_json else "terminal"].write(result, out(color), verbose=verbose)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.config import Settings
+    from lore.prompt.assemble import Policy
 
 Format: TypeAlias = Annotated[
     str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, bodies.")
@@ -65,15 +66,17 @@ def settings(explicit: str | None) -> Settings:
     return load(explicit, Path.cwd())
 
 
-def tail_policy(given: str | None, configured: str) -> str:
+def tail_policy(given: str | None, configured: Policy) -> Policy:
     """Return the tail policy; raises LoreError for an unknown one."""
     from lore.errors import LoreError
     from lore.prompt.assemble import POLICIES
 
-    policy = given or configured
-    if policy not in POLICIES:
-        raise LoreError(f"unknown tail policy {policy!r}", hint="policies: " + ", ".join(POLICIES))
-    return policy
+    if given is None:
+        return configured
+    for policy in POLICIES:
+        if policy == given:
+            return policy
+    raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
 
 
 def log(verbose: bool) -> Callable[[str], None]:

@@ -6,9 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Dialect, Format, Tail, out, quiet_pipe, settings, tail_policy
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Dialect,
+    Format,
+    Tail,
+    Verbose,
+    log,
+    out,
+    quiet_pipe,
+    settings,
+    tail_policy,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lore.model.results import Diff
 
 
@@ -26,18 +41,22 @@ def run(
     format: Format = None,
     config: Config = None,
     color: Colour = None,
+    verbose: Verbose = False,
 ) -> int:
     """Compare two turns: how much of the first the second reuses, where they part, and why."""
     from lore.errors import LoreError
     from lore.run.diff import diff_files, diff_session
     from lore.run.options import Options
+    from lore.tokens.o200k import Counter
 
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
     policy = tail_policy(tail, settings(config).assemble.tail)
-    options = Options(format=format, dialect=dialect, policy=policy, counter=_counter() if tokens else None)  # pyright: ignore[reportArgumentType]
+    options = Options(
+        format=format, dialect=dialect, policy=policy, counter=Counter() if tokens else None, log=log(verbose)
+    )
     diffs = iter([diff_files(left, right, options)]) if right is not None else diff_session(left, options)
-    write = _writer(as_json, color)
+    write = _writer(as_json=as_json, color=color)
     failed = False
     for diff in diffs:
         write(diff)
@@ -45,33 +64,7 @@ def run(
     return 1 if failed else 0
 
 
-class _Lazy:
-    """The tokenizer, imported and loaded at the first count."""
-
-    name = "o200k_base"
-
-    def __init__(self) -> None:
-        self._made = None
-
-    def _counter(self):  # noqa: ANN202
-        if self._made is None:
-            from lore.tokens.o200k import Counter
-
-            self._made = Counter()
-        return self._made
-
-    def count(self, data: bytes) -> int:
-        return self._counter().count(data)
-
-    def common(self, left: bytes, right: bytes) -> int:
-        return self._counter().common(left, right)
-
-
-def _counter() -> _Lazy:
-    return _Lazy()
-
-
-def _writer(as_json: bool, color: bool | None):  # noqa: ANN202
+def _writer(*, as_json: bool, color: bool | None) -> Callable[[Diff], None]:
     if as_json:
         import sys
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Format, out, quiet_pipe
+from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe
 
 
 @quiet_pipe
@@ -21,6 +21,7 @@ def run(
     as_json: AsJson = False,
     format: Format = None,
     color: Colour = None,
+    verbose: Verbose = False,
 ) -> int:
     """Fold a session's events into its timeline."""
     from lore.errors import LoreError
@@ -29,7 +30,7 @@ def run(
 
     if pruned and unpruned:
         raise LoreError("--pruned and --unpruned are two different views", hint="choose one")
-    folded = fold(session, Options(format=format), at=at, unpruned=unpruned, only_pruned=pruned)
+    folded = fold(session, Options(format=format, log=log(verbose)), at=at, unpruned=unpruned, only_pruned=pruned)
     if as_json:
         from lore.report.json_report import render
 

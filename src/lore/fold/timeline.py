@@ -42,9 +42,10 @@ def append(chain: Chain, event: Append) -> Folded:
     if known is not None:
         return _replace_duplicate(chain, index, known, item)
     turn = chain.turn.turn if chain.turn is not None else 0
-    joins = len(chain.entries) > 0 and _joins(chain.entries[-1], item, turn)
+    last = chain.entries[-1] if len(chain.entries) else None
+    joins = last is not None and _joins(last, item, turn)
     groups = chain.groups if joins else chain.groups + 1
-    entries = chain.entries.append(Entry(item, turn, groups))
+    entries = chain.entries.append(Entry(item, turn, last.group if last is not None and joins else groups))
     index.note(item, len(entries) - 1)
     index.owner = entries
     return Folded(msgspec.structs.replace(chain, entries=entries, groups=groups, index=index))
@@ -79,9 +80,9 @@ def _replace_duplicate(chain: Chain, index: Index, place: int, item: Item) -> Fo
 
 
 def _put(chain: Chain, index: Index, place: int, item: Item) -> Chain:
-    entries = chain.entries.set(place, msgspec.structs.replace(chain.entries[place], item=item))
-    index.note(item, place)
-    index.owner = entries
+    before = chain.entries[place]
+    entries = chain.entries.set(place, msgspec.structs.replace(before, item=item))
+    index.put(before.item, item, place, entries)
     return msgspec.structs.replace(chain, entries=entries, index=index)
 
 
@@ -126,7 +127,7 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Folded:
         input=item.input,
         status=event.status,
         output=item.output if is_absent(event.output) else event.output,
-        error=item.error if event.error is None else event.error,
+        error=item.error if is_absent(event.error) else event.error,
         detail=item.detail if is_absent(event.detail) else event.detail,
         response_id=item.response_id,
     )

@@ -20,25 +20,26 @@ def start(chain: Chain, event: TurnStarted) -> Folded:
         problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
     opened = OpenTurn(event.turn, event.at, event.context, chain.since)
     totals = msgspec.structs.replace(chain.totals, turns=chain.turns + 1)
-    return Folded(msgspec.structs.replace(chain, turn=opened, turns=chain.turns + 1, since=(), totals=totals), problems)
+    started = msgspec.structs.replace(
+        chain, turn=opened, last=None, turns=chain.turns + 1, since=(), before=totals, totals=totals
+    )
+    return Folded(started, problems)
 
 
 def end(chain: Chain, event: TurnCompleted | TurnFailed | TurnCanceled) -> Folded:
     """Close the turn; a second closing of the same turn replaces the first."""
     if chain.turn is None or event.turn != chain.turn.turn:
         return Folded(chain, (Problem("LORE213", f"turn {event.turn} ends but is not the one under way"),))
-    before = chain.last.usage if chain.last is not None and chain.last.turn == event.turn else None
     closed = ClosedTurn(event.turn, _ENDS[type(event)], event.at, event.usage, event.verdict)
-    totals = _add(_add(chain.totals, before, -1), event.usage, 1)
-    return Folded(msgspec.structs.replace(chain, last=closed, totals=totals))
+    return Folded(msgspec.structs.replace(chain, last=closed, totals=_add(chain.before, event.usage)))
 
 
-def _add(totals: Totals, usage: Billed | None, sign: int) -> Totals:
+def _add(totals: Totals, usage: Billed | None) -> Totals:
     if usage is None:
         return totals
     sums: dict[str, int | None] = {}
     for name in _COUNTS:
         count: int | None = getattr(usage, name)
         had: int | None = getattr(totals, name)
-        sums[name] = had if count is None else (had or 0) + sign * count
+        sums[name] = had if count is None else (had or 0) + count
     return msgspec.structs.replace(totals, **sums)

@@ -32,7 +32,7 @@ from lore.formats.claude_content import (
 from lore.formats.claude_records import MARKERS, METADATA, MODELLED, ChainMemory, Compact, Memory, Record, decode_record
 from lore.formats.lines import Line, Lines, fault, split_joined
 from lore.model import events as e
-from lore.model.canonical import encode
+from lore.model.canonical import encode, text_of
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -78,12 +78,15 @@ class ClaudeCode:
         made._state = msgspec.json.decode(state, type=Memory)
         saved = made._state
         made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
+        made._line = Line(*saved.last, b"")
+        saved.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in saved.chains.items()}
         return made
 
     @property
     def state(self) -> bytes:
         lines, state = self._lines, self._state
         state.number, state.byte, state.pending = lines.number, lines.byte, lines.pending
+        state.last = (self._line.number, self._line.byte)
         return msgspec.json.encode(state)
 
     def feed(self, data: bytes) -> list[Read]:
@@ -347,5 +350,5 @@ def _summary(message: Message) -> Raw:
     if content[:1] == b'"':
         return message.content
     blocks = [block_of(piece) for piece in pieces_of(content)]
-    texts = [msgspec.json.decode(bytes(one.text)) for one in blocks if isinstance(one, TextBlock)]
+    texts = [text_of(bytes(one.text)) for one in blocks if isinstance(one, TextBlock)]
     return Raw(encode("\n\n".join(texts)))

@@ -90,6 +90,7 @@ def split_joined(line: bytes) -> list[bytes] | None:
 def fault(line: bytes) -> str:
     """Say in a few words why a line is no JSON object; empty where it is one."""
     try:
+        line.decode("utf-8")
         value = decode(line)
     except UnicodeDecodeError:
         return "bytes that are not UTF-8"

@@ -157,8 +157,8 @@ def _well_formed(event: e.Event) -> bool:
             return _good_item(item)
         case e.PatchText(delta_text=text):
             return bytes(text)[:1] == b'"'
-        case e.PatchToolCall(output=output):
-            return _good_output(output)
+        case e.PatchToolCall(output=output, error=error):
+            return _good_output(output) and is_string(error)
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
             return is_string(text)
         case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
@@ -171,8 +171,8 @@ def _good_item(item: Item) -> bool:
     match item:
         case UserMessage(text=text, blocks=blocks) | AssistantMessage(text=text, blocks=blocks):
             return is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
-        case ToolCall(output=output):
-            return _good_output(output)
+        case ToolCall(output=output, error=error):
+            return _good_output(output) and is_string(error)
         case CompactDivider(summary=summary):
             return is_string(summary)
         case _:

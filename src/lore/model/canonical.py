@@ -14,6 +14,7 @@ both go through the standard library's `json` (the slow lane), piece by piece.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, cast
 
@@ -27,11 +28,18 @@ def decode(raw: bytes) -> Any:
     """Decode JSON text exactly; raises ValueError where it is none, RecursionError where too deep."""
     if _LONG_INTEGER.search(raw) is None and _SURROGATE.search(raw) is None:
         return orjson.loads(raw)
-    return json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+    return json.loads(raw.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
 
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is more than a float can hold")
+    return value
 
 
 def encode(value: object) -> bytes:

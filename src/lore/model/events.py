@@ -77,7 +77,7 @@ class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
     call_id: str
     status: Status
     output: Raw = NULL
-    error: str | None = None
+    error: Raw = NULL
     detail: Raw = NULL
 
 

@@ -75,7 +75,7 @@ class AssistantMessage(
 
 
 class ToolCall(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="tool_call"):
-    """A tool call together with its result; `output` is a JSON string or an array of blocks."""
+    """A tool call together with its result; `output` is a JSON string or an array of blocks, `error` a string."""
 
     uuid: str
     call_id: str
@@ -83,7 +83,7 @@ class ToolCall(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     input: Raw
     status: Status = "running"
     output: Raw = NULL
-    error: str | None = None
+    error: Raw = NULL
     detail: Raw = NULL
     response_id: str | None = None
 

@@ -42,7 +42,7 @@ class OpenTurn(Struct, frozen=True):
 
 
 class ClosedTurn(Struct, frozen=True):
-    """The latest request of a chain that ended; `at` is when its response came, `state` how it ended."""
+    """The end of a request; `at` is when its response came, `state` how it ended."""
 
     turn: int
     state: str
@@ -90,8 +90,20 @@ class Index:
         """Remember where an item stands; of one call id the most recent place holds."""
         self.uuids[item.uuid] = place
         if isinstance(item, ToolCall):
-            self.repeats = self.repeats or self.calls.get(item.call_id, place) != place
-            self.calls[item.call_id] = place
+            known = self.calls.get(item.call_id, place)
+            self.repeats = self.repeats or known != place
+            self.calls[item.call_id] = max(known, place)
+
+    def put(self, before: Item, after: Item, place: int, entries: Vector[Entry]) -> None:
+        """Follow an item that was replaced by another in its place."""
+        renamed = isinstance(before, ToolCall) and (not isinstance(after, ToolCall) or before.call_id != after.call_id)
+        if renamed and self.repeats:
+            self.__init__(entries)
+            return
+        if isinstance(before, ToolCall) and renamed:
+            self.calls.pop(before.call_id, None)
+        self.note(after, place)
+        self.owner = entries
 
     def renumber(self, before: Vector[Entry], after: Vector[Entry], first: int) -> None:
         """Follow a timeline whose entries from `first` on changed; costs O(those entries).
@@ -111,7 +123,11 @@ class Index:
 
 
 class Chain(Struct, frozen=True):
-    """The state of one conversation: the main one, a subagent's, or a utility call's."""
+    """The state of one conversation: the main one, a subagent's, or a utility call's.
+
+    `turn` is the latest request, `last` its end once that has come; `totals` sums all turns, `before`
+    those before the latest.
+    """
 
     id: str = MAIN
     kind: str = "main"
@@ -124,6 +140,7 @@ class Chain(Struct, frozen=True):
     turns: int = 0
     turn: OpenTurn | None = None
     last: ClosedTurn | None = None
+    before: Totals = Totals()
     totals: Totals = Totals()
     since: tuple[Change, ...] = ()
     pinned: tuple[Fact, ...] | None = None

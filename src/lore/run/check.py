@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lore import corpus
@@ -41,10 +41,10 @@ class _Input(NamedTuple):
     named: bool
 
 
-def check(paths: list[str], budgets: Budgets, options: Options, log: Callable[[str], None]) -> Outcome:
+def check(paths: list[str], budgets: Budgets, options: Options) -> Outcome:
     """Judge every recording under these paths; raises LoreError for one that was named and is none."""
     plugins.load()
-    judge = _Judge(budgets, options, log)
+    judge = _Judge(budgets, options)
     for path in paths:
         before = judge.summary.files
         for entry in judge.inputs(path):
@@ -57,13 +57,12 @@ def check(paths: list[str], budgets: Budgets, options: Options, log: Callable[[s
 
 
 class _Judge:
-    def __init__(self, budgets: Budgets, options: Options, log: Callable[[str], None]) -> None:
+    def __init__(self, budgets: Budgets, options: Options) -> None:
         self.summary = Summary()
         self.incomplete = False
         self._failed = False
         self._budgets = budgets
         self._options = options
-        self._log = log
         self._findings: list[Finding] = []
         self._kept: Counter[str] = Counter()
         self._problems: list[Problem] = []
@@ -86,13 +85,12 @@ class _Judge:
         problems = Problems()
         try:
             recording = self._options.open(entry.path, problems)
-            self._log(f"{recording.shown}: {recording.reader.name}")
             self._judge(recording, problems)
         except UnrecognisedError:
             if entry.named:
                 raise
             self.summary.skipped += 1
-            self._log(f"{corpus.show(entry.path)}: no recording, passed over")
+            self._options.log(f"{corpus.show(entry.path)}: no recording, passed over")
         except LoreError as error:
             if entry.named:
                 raise

@@ -17,10 +17,12 @@ import hashlib
 import re
 from functools import cache
 from importlib import resources
-
-import tiktoken
+from typing import TYPE_CHECKING
 
 from lore.errors import LoreError
+
+if TYPE_CHECKING:
+    import tiktoken
 
 NAME = "o200k_base"
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -47,6 +49,8 @@ _CUT = re.compile(r"(?<=[A-Za-z0-9])(?= [A-Za-z])")
 @cache
 def encoding() -> tiktoken.Encoding:
     """Load the encoding; raises LoreError where the vocabulary is not the published one."""
+    import tiktoken
+
     data = resources.files("lore.tokens").joinpath(f"{NAME}.tiktoken").read_bytes()
     if hashlib.sha256(data).hexdigest() != SHA256:
         raise LoreError("the vocabulary in lore's package is damaged", hint="install lore again")

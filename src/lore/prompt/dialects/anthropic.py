@@ -140,8 +140,8 @@ def _result(call: ToolCall) -> bytes:
     failed = call.status == "failed"
     if is_absent(call.output):
         failed = failed or call.status == "running"
-        output = encode(call.error) if call.error is not None else NO_RESULT
-        if call.status == "completed" and call.error is None:
+        output = NO_RESULT if is_absent(call.error) else bytes(call.error)
+        if call.status == "completed" and is_absent(call.error):
             output = b'""'
     elif output[:1] == b"[":
         output = b"[" + b",".join(_block(block) for block in blocks_of(output)) + b"]"

@@ -171,7 +171,7 @@ def _output(call: ToolCall, omitted: list[str]) -> list[bytes]:
                 found.append(data)
         return found or [b'{"type":"text","text":""}']
     if is_absent(call.output):
-        output = encode(call.error) if call.error is not None else NO_RESULT
-        if call.status == "completed" and call.error is None:
+        output = NO_RESULT if is_absent(call.error) else bytes(call.error)
+        if call.status == "completed" and is_absent(call.error):
             output = b'""'
     return [b'{"type":"text","text":' + output + b"}"]
