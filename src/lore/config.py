@@ -51,10 +51,12 @@ def _read(path: Path, *, named: bool) -> Settings | None:
     except ValueError as error:
         raise LoreError(f"{path} is no TOML: {error}", where=Where(str(path))) from None
     if path.name == "pyproject.toml":
-        tool: dict[str, Any] = table.get("tool", {})
-        if "lore" not in tool:
+        tool: object = table.get("tool", {})
+        if not isinstance(tool, dict) or "lore" not in tool:
             return Settings() if named else None
         table = cast("dict[str, Any]", tool["lore"])
+    if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LoreError(f"{path}: tool.lore is no table", where=Where(str(path)))
     return _settings(table, path)
 
 

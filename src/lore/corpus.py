@@ -44,6 +44,7 @@ def parse_name(text: str) -> Name:
     if text == STDIN or "#" not in text or os.path.lexists(text):
         return Name(text)
     path, _, selector = text.rpartition("#")
+    path = STDIN if path == "<stdin>" else path  # `-#2`, which a command line would take for an option
     match = _SELECTOR.match(selector)
     if match is None or not path:
         return Name(text)

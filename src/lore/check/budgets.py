@@ -44,7 +44,15 @@ def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]
         return
     said = f"{reuse:.1%} of the prompt before is reused, the budget is {limit:.1%}"
     yield finding(
-        "LORE401", place, said, line=pair.right.line, chain=pair.right.chain, turn=pair.right.number, evidence=said
+        "LORE401",
+        place,
+        said,
+        line=pair.right.line,
+        chain=pair.right.chain,
+        turn=pair.right.number,
+        evidence=said,
+        dialect=pair.right.prompt.dialect,
+        fidelity=pair.right.prompt.fidelity,
     )
 
 

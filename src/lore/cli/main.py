@@ -16,6 +16,7 @@ BUG, INTERRUPTED, USAGE = 70, 130, 2
 def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
     args = sys.argv[1:] if arguments is None else arguments
+    args = [f"<stdin>{one[1:]}" if one.startswith("-#") else one for one in args] or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:  # the same bytes under any locale

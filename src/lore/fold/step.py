@@ -36,8 +36,9 @@ def step(state: Session, event: e.Event) -> Step:
     on_chain = _ON_CHAIN.get(type(event))
     if on_chain is None:
         return _ON_SESSION[type(event)](state, event)
-    chain, problems = on_chain(state.chain(event.chain), event)
-    return Step(_with_chain(state, chain), problems)
+    before = state.chain(event.chain)
+    chain, problems = on_chain(before, event)
+    return Step(state if chain is before else _with_chain(state, chain), problems)
 
 
 def _with_chain(state: Session, chain: Chain) -> Session:

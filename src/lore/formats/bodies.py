@@ -21,19 +21,20 @@ from lore.model.exchange import Exchange, Fidelity
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 
-WHOLE_LIMIT = 512 * 1024 * 1024  # one JSON value of more than this is no request body
-
 
 class _State(Struct, frozen=True):
     number: int
     byte: int
     pending: bytes
-    whole: bytes | None
-    begun: bool
+    held: bytes | None
 
 
 class Bodies:
-    """Reader of request bodies."""
+    """Reader of request bodies.
+
+    Until a line is met that is a record by itself, the file may be one JSON value over several lines, and
+    what was read is held; a line that is a record ends that, so a damaged first line hides nothing.
+    """
 
     name: ClassVar[str] = "bodies"
     yields: ClassVar[Yields] = "exchanges"
@@ -41,57 +42,74 @@ class Bodies:
 
     def __init__(self) -> None:
         self._lines = Lines()
-        self._whole: list[bytes] | None = None  # a file that is one JSON value over several lines
-        self._begun = False
+        self._probe = Lines()
+        self._held: list[bytes] | None = []
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         lines = Lines().feed(head.rstrip(b"\n") + b"\n")
         if not lines:
             return False
-        if not fault(lines[0].data):
-            return any(_exchange(line.data) is not None for line in lines)
-        return _looks_like_body(head)
+        if any(_exchange(line.data) is not None for line in lines):
+            return True
+        return bool(fault(lines[0].data)) and _looks_like_body(head)
 
     @classmethod
     def restore(cls, state: bytes) -> Bodies:
         saved = msgspec.msgpack.decode(state, type=_State)
         made = cls()
         made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
-        made._whole = None if saved.whole is None else [saved.whole]
-        made._begun = saved.begun
+        made._held = None if saved.held is None else [saved.held]
+        made._probe.feed(saved.held or b"")
         return made
 
     @property
     def state(self) -> bytes:
         lines = self._lines
-        whole = None if self._whole is None else b"".join(self._whole)
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, whole, self._begun))
+        held = None if self._held is None else b"".join(self._held)
+        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, held))
 
     def feed(self, data: bytes) -> list[Read]:
-        if self._whole is not None:
-            self._whole.append(data)
-            return []
-        found: list[Read] = []
-        lines = self._lines.feed(data)
-        for number, line in enumerate(lines):
-            if not self._begun and fault(line.data) and split_joined(line.data) is None:
-                rest = [one.data for one in lines[number:]] + [self._lines.pending]
-                self._whole = [b"\n".join(rest)]
-                return found
-            self._begun = True
-            found.extend(_read(line, torn=False))
-        return found
+        if self._held is None:
+            return _read_all(self._lines.feed(data))
+        self._held.append(data)
+        if any(_stands_alone(line) for line in self._probe.feed(data)):
+            return self._by_lines()
+        return []
 
     def finish(self) -> list[Read]:
-        if self._whole is None:
-            return [read for line in self._lines.finish() for read in _read(line, torn=self._begun)]
-        return _read(Line(1, 0, b"".join(self._whole)), torn=False)
+        if self._held is None:
+            return _read_all(self._lines.finish(), torn=True)
+        whole = b"".join(self._held)
+        last = self._probe.finish()
+        if last and last[0].number > 1 and _stands_alone(last[0]):
+            return [*self._by_lines(), *_read_all(self._lines.finish(), torn=True)]
+        self._held = None
+        start = len(whole) - len(whole.removeprefix(BOM))
+        return _read(Line(1, start, whole[start:]), torn=False) if whole[start:].strip(b" \t\r\n") else []
+
+    def _by_lines(self) -> list[Read]:
+        held, self._held = self._held or [], None
+        return _read_all(self._lines.feed(b"".join(held)))
+
+
+def _stands_alone(line: Line) -> bool:
+    """Tell whether a line shows that the file is read line by line."""
+    if line.data[:1] != b"{":
+        return False
+    if line.number == 1 or not line.byte:
+        return not fault(line.data) or split_joined(line.data) is not None
+    return _exchange(line.data) is not None
 
 
 def _looks_like_body(head: bytes) -> bool:
     text = head.removeprefix(BOM).lstrip(b" \t\r\n")
-    return text[:1] == b"{" and b'"messages"' in text or (text[:1] == b"{" and b'"model"' in text)
+    named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
+    return text[:1] == b"{" and named
+
+
+def _read_all(lines: list[Line], *, torn: bool = False) -> list[Read]:
+    return [read for line in lines for read in _read(line, torn=torn)]
 
 
 def _read(line: Line, *, torn: bool) -> list[Read]:

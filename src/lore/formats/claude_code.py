@@ -22,6 +22,7 @@ from msgspec import Raw
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import (
     Message,
+    Piece,
     billed,
     block_of,
     message_of,
@@ -29,7 +30,17 @@ from lore.formats.claude_content import (
     pieces_of,
     verdict_of,
 )  # fmt: skip
-from lore.formats.claude_records import MARKERS, METADATA, MODELLED, ChainMemory, Compact, Memory, Record, decode_record
+from lore.formats.claude_records import (
+    MARKERS,
+    METADATA,
+    MODELLED,
+    ChainMemory,
+    Compact,
+    Held,
+    Memory,
+    Record,
+    decode_record,
+)
 from lore.formats.lines import Line, Lines, fault, split_joined
 from lore.model import events as e
 from lore.model.canonical import encode, text_of
@@ -190,7 +201,7 @@ class ClaudeCode:
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             return
         chain.asked_at = record.timestamp or chain.asked_at
-        uuid, content = _uuid(record, self._line), bytes(message.content)
+        uuid, content = _uuid(record, self._line), _content_of(message)
         if content[:1] == b'"':
             item = UserMessage(uuid, text=message.content, source=_source(record))
             self._prompt(record, name, chain, item)
@@ -242,21 +253,18 @@ class ClaudeCode:
             self._append(record, name, OpaqueItem(uuid, Raw(self._line.data)))
             return
         response = message.id or uuid
+        content = _content_of(message)
+        items: list[Item] = []
+        if content[:1] == b'"':
+            items.append(AssistantMessage(uuid, text=message.content, response_id=response))
+        else:
+            for number, piece in enumerate(pieces_of(content)):
+                own = f"{uuid}:{number}" if number else uuid
+                items.append(_spoken(own, piece, message.stop_reason, response))
         self._respond(record, name, chain, response, message)
         if record.uuid is not None:
             chain.order.append(record.uuid)
-        content = message.content
-        if bytes(content)[:1] == b'"':
-            self._append(record, name, AssistantMessage(uuid, text=content, response_id=response))
-            return
-        for number, piece in enumerate(pieces_of(bytes(content))):
-            own, part = (f"{uuid}:{number}" if number else uuid), piece.part
-            if part.type == "tool_use" and part.id is not None:
-                item: Item = ToolCall(own, part.id, part.name or "", part.input, response_id=response)
-            else:
-                item = AssistantMessage(
-                    own, blocks=(block_of(piece),), stop_reason=message.stop_reason, response_id=response
-                )
+        for item in items:
             self._append(record, name, item)
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
@@ -312,10 +320,15 @@ class ClaudeCode:
             self._emit(e.CompactStarted(trigger=chain.boundary.trigger, chain=name))
             self._emit(chain.boundary)
             chain.boundary = None
+            self._found.extend(Read(one.event, one.line, one.byte) for one in chain.held)
+            chain.held = []
 
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
-        if chain.boundary is None:
-            self._append(record, name, OpaqueItem(_uuid(record, self._line), Raw(self._line.data)))
+        """Keep an attachment as it is; one between a boundary and its summary comes after both."""
+        self._append(record, name, OpaqueItem(_uuid(record, self._line), Raw(self._line.data)))
+        if chain.boundary is not None:
+            read = self._found.pop()
+            chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
 
     def _append(self, record: Record, name: str, item: Item) -> None:
         self._emit(e.Append(item=item, chain=name, at=record.timestamp, agent_id=record.agent_id))
@@ -330,6 +343,20 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
     "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+def _content_of(message: Message) -> bytes:
+    content = bytes(message.content)
+    if content[:1] not in (b'"', b"["):
+        raise ValueError("content is neither text nor blocks")
+    return content
+
+
+def _spoken(uuid: str, piece: Piece, stop_reason: str | None, response: str) -> Item:
+    part = piece.part
+    if part.type == "tool_use" and part.id is not None:
+        return ToolCall(uuid, part.id, part.name or "", part.input, response_id=response)
+    return AssistantMessage(uuid, blocks=(block_of(piece),), stop_reason=stop_reason, response_id=response)
 
 
 def _uuid(record: Record, line: Line) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.model import lenient
+from lore.model.canonical import text_of
 from lore.model.events import Billed, Verdict
 from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, is_absent
 from lore.model.jsonslice import array, members
@@ -121,7 +122,7 @@ def _image(raw: bytes) -> ImageBlock | None:
     kind, media, data = inner.get("type"), inner.get("media_type", b""), inner.get("data", b"")
     if kind != b'"base64"' or media[:1] != b'"' or data[:1] != b'"':
         return None
-    return ImageBlock(media.strip(b'"').decode("utf-8"), Raw(data))
+    return ImageBlock(text_of(media), Raw(data))
 
 
 def output_of(content: Raw) -> Raw:

@@ -68,6 +68,14 @@ class Record(Struct, frozen=True, rename="camel"):
     microcompact_metadata: Compact | None = None
 
 
+class Held(Struct, frozen=True):
+    """An event that waits, with the place where it was read."""
+
+    line: int
+    byte: int
+    event: e.Append
+
+
 class ChainMemory(Struct):
     """What the reader remembers of one chain."""
 
@@ -80,6 +88,7 @@ class ChainMemory(Struct):
     asked_at: str | None = None
     seen: dict[str, int] = {}
     boundary: e.CompactApplied | None = None
+    held: list[Held] = []
     order: list[str] = []
     prompts: dict[str, str] = {}
 

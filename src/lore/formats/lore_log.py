@@ -15,6 +15,7 @@ from lore.formats.base import Clock, Read, Yields
 from lore.formats.lines import Line, Lines, fault, split_joined
 from lore.model import events as e
 from lore.model import lenient
+from lore.model.canonical import printable, text_of
 from lore.model.items import (
     AssistantMessage,
     CompactDivider,
@@ -56,8 +57,7 @@ class LoreLog:
         first = next(iter(Lines().feed(head.rstrip(b"\n") + b"\n")), None)
         if first is None:
             return False
-        kinds = [first.data[m.value : m.end] for m in members(first.data) if m.key == "kind"]
-        return kinds[:1] != [] and kinds[0].strip(b'"').decode("utf-8", "replace") in e.KINDS
+        return lenient.snake(_kind_of(first.data)) in e.KINDS
 
     @classmethod
     def restore(cls, state: bytes) -> LoreLog:
@@ -111,12 +111,11 @@ class LoreLog:
 
     def _opaque(self, line: Line, found: list[Read]) -> None:
         """Keep a record of unknown kind, or whose fields have the wrong types, as it is."""
-        kinds = [line.data[m.value : m.end] for m in members(line.data) if m.key == "kind"]
-        kind = kinds[-1].decode("utf-8", "replace").strip('"') if kinds else "(none)"
+        kind = _kind_of(line.data) or "(none)"
         if lenient.snake(kind) in e.KINDS:
             problem = _problem("LORE207", f"{kind} record has missing or wrong fields; kept as opaque", line)
         else:
-            problem = _problem("LORE203", f"unknown record kind {kind[:60]!r}; kept as opaque", line)
+            problem = _problem("LORE203", f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line)
         found.append(problem)
         found.append(Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte))
 
@@ -136,10 +135,14 @@ def _event(data: bytes) -> e.Event | None:
     return event if event is not None and _well_formed(event) else None
 
 
+def _kind_of(data: bytes) -> str:
+    kinds = [data[m.value : m.end] for m in members(data) if m.key == "kind"]
+    return text_of(kinds[-1]) if kinds else ""
+
+
 def _slow(data: bytes) -> e.Event | None:
     try:
-        table = {m.key: data[m.value : m.end] for m in members(data)}
-        kind = e.KINDS.get(lenient.snake(table.get("kind", b"").strip(b'"').decode("utf-8")))
+        kind = e.KINDS.get(lenient.snake(_kind_of(data)))
         return None if kind is None else lenient.convert(data, kind)
     except (ValueError, RecursionError):
         return None

@@ -73,10 +73,15 @@ def _trim(raw: bytes, start: int, end: int) -> tuple[int, int]:
 
 def elements(raw: bytes) -> list[bytes]:
     """Slice the elements of a JSON array; anything else has none."""
+    return [raw[start:end] for start, end in element_ranges(raw)]
+
+
+def element_ranges(raw: bytes) -> list[tuple[int, int]]:
+    """Find the elements of a JSON array, as half-open ranges; anything else has none."""
     begin = _trim(raw, 0, len(raw))[0]
     if raw[begin : begin + 1] != b"[":
         return []
-    return [raw[a:b] for a, b in (_trim(raw, *piece) for piece in _pieces(raw, begin))]
+    return [_trim(raw, *piece) for piece in _pieces(raw, begin)]
 
 
 def members(raw: bytes) -> list[Member]:

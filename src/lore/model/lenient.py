@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw
 from msgspec import inspect as mi
 
-from lore.model.canonical import decode
+from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import elements, members
 
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -115,7 +115,7 @@ def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:
     table = {m.key: raw[m.value : m.end] for m in members(raw)}
     for one in structs:
         tag = table.get(one.tag_field or "", table.get("kind", b""))  # an item's tag may be spelled `kind`
-        if snake(tag.strip(b'"').decode("utf-8")) == one.tag:
+        if snake(text_of(tag)) == one.tag:
             return one
     raise msgspec.ValidationError("unknown kind")
 

@@ -13,6 +13,7 @@ import re
 
 _PATTERN = re.compile(
     r"""
+    (?:(?<![A-Za-z0-9]) | (?<=\\[nrtbf]))(?:              # at a word's begin, also behind a JSON escape
       sk-[A-Za-z0-9_-]{16,}                                  # OpenAI, Anthropic, OpenRouter and others
     | (?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,} | glpat-[A-Za-z0-9_-]{16,}
     | (?:AKIA|ASIA)[A-Z0-9]{16}                              # AWS
@@ -20,6 +21,7 @@ _PATTERN = re.compile(
     | xox[abeprs]-[A-Za-z0-9-]{10,}                          # Slack
     | (?:hf|npm)_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
     | eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?   # JSON web tokens
+)
     | (?<=Bearer\ )[A-Za-z0-9._~+/-]{20,}
     | (?<=://)[^\s/:@"\\]+:[^\s/@"\\]{3,}(?=@)               # user:password@host
     | -----BEGIN[A-Z ]*PRIVATE\ KEY-----(?:[A-Za-z0-9+/=\s]|\\[nr])*

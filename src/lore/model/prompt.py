@@ -16,14 +16,15 @@ from lore.model.exchange import Fidelity
 from lore.model.vector import Vector
 
 Section: TypeAlias = Literal["tools", "system", "messages"]
-Kind: TypeAlias = Literal["tool", "text", "envelope", "block"]
+Kind: TypeAlias = Literal["tool", "text", "envelope", "block", "opaque"]
 
 
 class Segment:
     """The smallest piece that diverges or not.
 
     `section`, `path` (`messages[3].content[0]`) and `data` (its exact bytes); `kind` says whether it is
-    one tool, text of the system prompt, a message's envelope or a content block; `mark` is the cache
+    one tool, text of the system prompt, a message's envelope, a content block, or a whole message of no
+    known shape; `mark` is the cache
     breakpoint set on it, as JSON. Segments are equal when section, kind and bytes are: the path moves
     when history is pruned, and a mark is not content.
     """

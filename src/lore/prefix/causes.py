@@ -113,7 +113,7 @@ def _content(left: Prompt, right: Prompt, position: int, changes: Iterable[Chang
     if _is_result(left, position, mine) and _is_result(right, position, theirs):
         return Cause("LORE117", section, cleared or f"{mine.path} was sent before with other content")
     if mine.kind == theirs.kind:
-        one, other = canonical(mine.data), canonical(theirs.data)
+        one, other = _plain(mine.data), _plain(theirs.data)
         for code, what, pattern in _MASKS:  # a ladder: each rung masks what the one below did, too
             one, other = pattern.sub(b"\x00", one), pattern.sub(b"\x00", other)
             if one == other:
@@ -170,12 +170,23 @@ def _name(tool: Segment) -> str:
     return text_of(inner.get("name", b'"(unnamed)"'))
 
 
+_ESCAPES = re.compile(rb"\\\\(?:u[0-9a-f]{4}|.)")
+
+
+def _plain(data: bytes) -> bytes:
+    """Return text in which words end where they do for a reader: escapes become spaces."""
+    return _ESCAPES.sub(b" ", canonical(data))
+
+
+_MONTH = (
+    rb"\b(Jan(uary)?|Feb(ruary)?|Mar(ch)?|Apr(il)?|May|June?|July?|Aug(ust)?|Sep(tember)?|Oct(ober)?"
+    rb"|Nov(ember)?|Dec(ember)?)"
+)
 _DATES = re.compile(
     rb"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
     rb"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\.\d{1,2}\.\d{4}\b|\b\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?\b"
     rb"|\b(Mon|Tues?|Wed(nes)?|Thu(rs)?|Fri|Sat(ur)?|Sun)(day)?\b"
-    rb"|\b(Jan(uary)?|Feb(ruary)?|Mar(ch)?|Apr(il)?|May|June?|July?|Aug(ust)?|Sep(tember)?|Oct(ober)?"
-    rb"|Nov(ember)?|Dec(ember)?)\.? \d{1,2}(st|nd|rd|th)?(,? \d{4})?|\b1[5-9]\d{8}(\d{3})?\b"
+    rb"|\b(\d{1,2}(st|nd|rd|th)? )?" + _MONTH + rb"\.?( \d{1,2}(st|nd|rd|th)?)?(,? \d{4})?\b|\b1[5-9]\d{8}(\d{3})?\b"
 )
 _REMINDER = re.compile(rb"<total_tokens>[^<]*</total_tokens>|\b[\d,]+ tokens (left|remaining)\b")
 _IDS = re.compile(

@@ -1,7 +1,7 @@
 """Chains: which recorded request continues which.
 
 In: prompts in the order they were recorded. Out: the chain of each. Rules, the first that fits: a request
-continues the latest one whose messages are a prefix of its own (system, tools and marks aside); the
+continues the one whose messages are the longest prefix of its own (system, tools and marks aside); the
 latest that begins with the same first message and then says something else; the latest that it resembles:
 most of its messages stand at their places, or its only message is nearly the same. A request that only
 repeats the beginning of a chain starts another (a fork); so does one that drops all tools; one for hardly
@@ -61,17 +61,18 @@ class Chains:
 
     def _continued(self, prompt: Prompt, first: tuple[bytes, ...]) -> str | None:
         latest: str | None = None
+        longest, best = -1, None
         for name in islice(reversed(self._alike.get(first, {})), LOOK_BACK):
             before = self._last[name]
             if not _may_follow(before, prompt):
                 continue
             shared = before.messages.common(prompt.messages)
-            if shared == len(before.messages):
-                return name
+            if shared == len(before.messages) and shared > longest:
+                longest, best = shared, name
             if latest is None and shared < len(prompt.messages):
                 latest = name
-        if latest is not None:
-            return latest
+        if best is not None or latest is not None:
+            return best or latest
         recent = islice(reversed(self._last.items()), LOOK_BACK)
         return next(
             (name for name, before in recent if _may_follow(before, prompt) and _resembles(before, prompt)), None

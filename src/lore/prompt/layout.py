@@ -30,7 +30,7 @@ def system_texts(session: Session, chain: Chain) -> tuple[bytes, ...]:
     texts = list(_persisted(bytes(chain.system)))
     if session.format == "lore":
         texts.append(encode(_static(session)))
-        known = knowledge_text(chain.pinned or (), tuple(session.knowledge))
+        known = knowledge_text(chain.pinned or ())
         if known:
             texts.append(encode(known))
     return tuple(texts)
@@ -51,13 +51,13 @@ def _static(session: Session) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def knowledge_text(facts: tuple[Fact, ...], known: tuple[str, ...]) -> str:
+def knowledge_text(facts: tuple[Fact, ...]) -> str:
     """Render what is known: categories by name, entries by title and content; empty for nothing."""
     if not facts:
         return ""
     lines = ["## Long-term Knowledge"]
     category: str | None = None
-    names = tuple(fact.id for fact in facts) + known
+    names = tuple(fact.id for fact in facts)  # of these alone: what is known later must not lengthen an id
     for fact in sorted(facts, key=lambda one: (one.category, one.title, one.content, one.id)):
         if fact.category != category:
             category = fact.category

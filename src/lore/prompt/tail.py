@@ -130,7 +130,10 @@ def _recalled(value: Any) -> str:
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise _WrongTypeError("score is not a number")
     line = f"- {_text(entry.get('title'))} [{_text(entry.get('id'))}]"
-    line += "" if score is None else f" score={score:.2f}"
+    try:
+        line += "" if score is None else f" score={score:.2f}"
+    except OverflowError:
+        raise _WrongTypeError("score is too large") from None
     content = _text(entry.get("content")).replace("\n", "\n  ")
     return f"{line}\n  {content}" if content else line
 

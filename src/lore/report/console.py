@@ -26,9 +26,15 @@ def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal:
     return bool(environment.get("FORCE_COLOR")) or terminal
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave a closed pipe to the command line, for which it is no error."""
+        raise BrokenPipeError
+
+
 def console(file: TextIO, *, colour: bool, terminal: bool) -> Console:
     """Make a console for a stream; without colour it writes plain text."""
-    return Console(
+    return _Console(
         file=file, force_terminal=colour, color_system="standard" if colour else None, no_color=not colour,
         width=None if terminal else WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=True,
         legacy_windows=False,

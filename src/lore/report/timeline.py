@@ -20,6 +20,7 @@ from lore.model.items import (
     is_absent,
 )  # fmt: skip
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.results import FoldResult
 from lore.report.console import line
 from lore.report.terminal import counted
@@ -97,5 +98,5 @@ def _block(block: Block) -> str:
 
 
 def _short(text: str, size: int = SHOWN) -> str:
-    text = " ".join(text[: size * 2].split())
+    text = " ".join(mask(text[: size * 2 + 4096])[: size * 2].split())  # masked first: half a secret shows too
     return text if len(text) <= size else text[: size - 1] + "…"

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from msgspec import Raw
 
-from lore.model.canonical import encode, text_of
+from lore.model.canonical import encode, printable, text_of
 from lore.model.exchange import Fidelity
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, table
@@ -50,7 +50,7 @@ class Anthropic:
             segments.extend(memo.get(index, raw, lambda i=index, r=raw: message(r, f"messages[{i}]", "messages")))
         return Prompt(
             dialect=self.name, fidelity=fidelity, head=head, messages=Vector(segments),
-            model=text_of(members["model"]) if "model" in members else None,
+            model=printable(text_of(members["model"])) if "model" in members else None,
             marks=marks_of(head, segments), auto_mark=members.get(MARK, b"null") != b"null",
             params={key: value for key, value in members.items() if key not in _OWN},
         )  # fmt: skip

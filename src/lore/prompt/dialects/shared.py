@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lore.model.jsonslice import array, members, spans, table, without_member
+from lore.model.jsonslice import array, element_ranges, members, spans, table, without_member
 from lore.model.prompt import Section, Segment
 
 MARK = "cache_control"
@@ -34,23 +34,28 @@ def unmark(raw: bytes) -> Unmarked:
         for member in members(data):
             value = data[member.value : member.end]
             if member.key == "content" and value[:1] == b"[" and _MARK in value:
-                for inner in reversed(array(value)):
-                    bare = unmark(inner)
-                    value, mark = _swap(value, inner, bare.data), mark or bare.mark
-                data = data[: member.value] + value + data[member.end :]
+                inside = _unmark_all(value)
+                data = data[: member.value] + inside.data + data[member.end :]
+                mark = mark or inside.mark
+                break
     return Unmarked(data, mark)
 
 
-def _swap(value: bytes, old: bytes, new: bytes) -> bytes:
-    place = value.rfind(old)
-    return value[:place] + new + value[place + len(old) :]
+def _unmark_all(value: bytes) -> Unmarked:
+    """Cut the marks out of an array of blocks; the last one holds."""
+    mark: bytes | None = None
+    for start, end in reversed(element_ranges(value)):
+        bare = unmark(value[start:end])
+        value = value[:start] + bare.data + value[end:]
+        mark = mark or bare.mark
+    return Unmarked(value, mark)
 
 
 def message(raw: bytes, path: str, section: Section, listed: tuple[str, ...] = ("content",)) -> tuple[Segment, ...]:
     """Slice a message: the envelope, then each element of the `listed` members, in that order."""
     found = spans(raw)
     if not found:
-        return (Segment(section, path, raw),)
+        return (Segment(section, path, raw, kind="opaque"),)
     inside = {m.key: raw[m.value : m.end] for m in found if m.key in listed}
     outer = [raw[m.start : m.end] for m in found if m.key not in inside and m.key != MARK]
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
@@ -101,7 +106,7 @@ def write_messages(segments: Iterable[Segment], listed: tuple[str, ...] = ("cont
     written: list[bytes] = []
     current: list[Segment] = []
     for segment in segments:
-        if segment.kind == "envelope" and current:
+        if segment.kind in ("envelope", "opaque") and current:
             written.append(_message(current, listed))
             current = []
         current.append(segment)
