@@ -170,7 +170,7 @@ def _name(tool: Segment) -> str:
     return text_of(inner.get("name", b'"(unnamed)"'))
 
 
-_ESCAPES = re.compile(rb"\\\\(?:u[0-9a-f]{4}|.)")
+_ESCAPES = re.compile(rb"\\(?:u[0-9a-f]{4}|.)")
 
 
 def _plain(data: bytes) -> bytes:

@@ -79,7 +79,9 @@ def _content(value: bytes, path: str, section: Section) -> Iterable[Segment]:
 
 
 def tools(raw: bytes) -> list[Segment]:
-    """Slice an array of tools."""
+    """Slice an array of tools; anything else that stands in its place is one segment."""
+    if raw and raw[:1] != b"[" and raw != b"null":
+        return [Segment("tools", "tools", raw, kind="opaque")]
     found: list[Segment] = []
     for number, tool in enumerate(array(raw) if raw[:1] == b"[" else []):
         data, mark = unmark(tool)

@@ -1,0 +1,175 @@
+"""Measure lore's bars as ratios of one run, and print them as a table.
+
+    python tests/bench/run.py [--quick] [--only NAME]…
+
+Names: growth, naive, files, start. Exit code 1 where a bar is missed. `--quick` runs everything at toy
+sizes to see that it works; its figures are not judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import clock, files, generate, naive
+from lore.check.budgets import Budgets
+from lore.run.check import check
+from lore.run.options import Options
+
+
+class Sizes(NamedTuple):
+    """How much is measured: turns, turns of the naive runs, bytes of a file, repetitions."""
+
+    turns: int = 10_000
+    few: int = 500
+    many: int = 1_000
+    file: int = 10**9
+    judged: int = 3
+    compared: int = 7
+    started: int = 15
+
+
+QUICK = Sizes(turns=40, few=5, many=10, file=10**6, judged=1, compared=1, started=1)
+
+
+class Row(NamedTuple):
+    """One line of the table. `met` is None where the figure is not judged."""
+
+    measure: str
+    bar: str
+    measured: str
+    met: bool | None
+
+    def __str__(self) -> str:
+        met = {True: "yes", False: "**no**", None: "not judged"}[self.met]
+        return f"| {self.measure} | {self.bar} | {self.measured} | {met} |"
+
+
+HEADER = "| measure | bar | measured | met |\n|---|---|---|---|"
+
+
+def judge(path: Path, turns: int) -> None:
+    """Judge a log as `lore check` does."""
+    result = check([str(path)], Budgets(), Options()).result
+    if result.summary.turns != turns or result.summary.busts or result.problems:
+        raise RuntimeError(f"{path.name} is not judged as it was made: {result.summary}")
+
+
+def _log(folder: Path, turns: int) -> Path:
+    path = folder / f"{turns}.jsonl"
+    if not path.exists():
+        generate.write(path, turns)
+    return path
+
+
+def growth(folder: Path, sizes: Sizes) -> Row:
+    """Twice the turns cost about twice the time."""
+    one, two = _log(folder, sizes.turns), _log(folder, 2 * sizes.turns)
+    found = clock.alternate(lambda: judge(two, 2 * sizes.turns), lambda: judge(one, sizes.turns), sizes.judged)
+    return Row(
+        f"judging a log of {2 * sizes.turns:,} turns against one of {sizes.turns:,}",
+        "at most 2.2 times",
+        f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {_megabytes(one)}",
+        found.median <= 2.2,
+    )
+
+
+def against_naive(folder: Path, sizes: Sizes) -> Row:
+    """Work that is shared against work that is done anew every turn."""
+    log = _log(folder, sizes.turns)
+    mine = [clock.seconds(lambda: judge(log, sizes.turns)) for _ in range(sizes.judged)]
+    fast = sorted(mine)[len(mine) // 2]
+    few, many = (_naively(_log(folder, turns), turns) for turns in (sizes.few, sizes.many))
+    slow = naive.extrapolate(few, many, sizes.turns)
+    worst, best = slow / max(mine), slow / min(mine)
+    return Row(
+        f"judging {sizes.turns:,} turns ({_megabytes(log)}) against assembling and comparing every turn naively",
+        "at least 50 times faster",
+        f"{slow / fast:,.0f} ({worst:,.0f} to {best:,.0f}); {fast:.2f} s against {slow:,.0f} s, extrapolated "
+        f"quadratically from {few[1]:.1f} s for {few[0]:,} and {many[1]:.1f} s for {many[0]:,} turns",
+        slow / fast >= 50,
+    )
+
+
+def _naively(log: Path, turns: int) -> tuple[int, float]:
+    return turns, clock.seconds(lambda: naive.judge(log))
+
+
+def against_cmp(folder: Path, sizes: Sizes) -> Row:
+    """The literal prefix of two big files."""
+    measure, bar = "`lore diff-prefix` of two files that differ in the last byte against `cmp`", "at most 1.0 times"
+    cmp = shutil.which("cmp")
+    if cmp is None:
+        return Row(measure, bar, "there is no `cmp` here", met=None)
+    size, note = files.affordable(folder, sizes.file)
+    left, right = files.pair(folder, size)
+    run = (*lore(), "diff-prefix", str(left), str(right))
+    try:
+        files.warm(left, right)
+        found = clock.alternate(
+            lambda: clock.process(*run), lambda: clock.process(cmp, left, right, codes=(1,)), sizes.compared
+        )
+    finally:
+        left.unlink()
+        right.unlink()
+    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for 2 x {size:,} bytes{note}"
+    return Row(measure, bar, said, found.median <= 1.0)
+
+
+def start(_: Path, sizes: Sizes) -> Row:
+    """What it costs to begin."""
+    run = (*lore(), "--version")
+    bare = (sys.executable, "-c", "pass")
+    clock.process(*run)
+    clock.process(*bare)
+    found = clock.alternate(lambda: clock.process(*run), lambda: clock.process(*bare), sizes.started)
+    said = f"{found}; {found.left_seconds * 1000:.0f} ms against {found.right_seconds * 1000:.0f} ms"
+    return Row("`lore --version` against `python -c pass`", "at most 8 times", said, found.median <= 8)
+
+
+def lore() -> tuple[str, ...]:
+    """Return the command of this environment, else the module."""
+    script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
+    return (str(script),) if script.exists() else (sys.executable, "-m", "lore")
+
+
+def _megabytes(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:,.1f} MB"
+
+
+MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
+    "growth": growth,
+    "naive": against_naive,
+    "files": against_cmp,
+    "start": start,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print, and say by the exit code whether all bars were met."""
+    parser = argparse.ArgumentParser(description="Measure lore's bars as ratios of one run.")
+    parser.add_argument("--quick", action="store_true", help="toy sizes, nothing judged")
+    parser.add_argument("--only", action="append", choices=list(MEASURES), help="measure this one (repeatable)")
+    given = parser.parse_args(arguments)
+    print(HEADER, flush=True)
+    missed = False
+    with tempfile.TemporaryDirectory(prefix="lore-bench-") as name:
+        for measure in given.only or MEASURES:
+            row = MEASURES[measure](Path(name), QUICK if given.quick else Sizes())
+            row = row._replace(met=None) if given.quick else row
+            missed = missed or row.met is False
+            print(row, flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

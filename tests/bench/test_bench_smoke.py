@@ -1,0 +1,65 @@
+"""The benchmarks run: the generator repeats itself, the table has all its rows. Nothing is timed here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench import files, generate, naive, run
+from lore.formats.lore_log import LoreLog
+from lore.model.events import TurnStarted
+from lore.model.problems import Problem
+
+
+def test_the_same_number_of_turns_gives_the_same_bytes():
+    assert b"".join(generate.lines(20)) == b"".join(generate.lines(20))
+
+
+def test_a_longer_log_begins_with_the_shorter_one():
+    assert b"".join(generate.lines(30)).startswith(b"".join(generate.lines(20)))
+
+
+def test_a_turn_is_about_ten_kilobytes():
+    assert 9_000 < len(b"".join(generate.lines(100))) / 100 < 11_500
+
+
+def test_the_log_reads_without_problems():
+    reads = LoreLog().feed(b"".join(generate.lines(12)))
+    assert not [one for one in reads if isinstance(one.value, Problem)]
+    assert sum(isinstance(one.value, TurnStarted) for one in reads) == 12
+
+
+def test_every_line_is_json():
+    assert all(isinstance(json.loads(line), dict) for line in generate.lines(5))
+
+
+def test_the_naive_run_finds_what_lore_finds(tmp_path):
+    generate.write(tmp_path / "log.jsonl", 6)
+    assert naive.judge(tmp_path / "log.jsonl") == 5
+
+
+def test_extrapolation_follows_a_square_and_never_exaggerates():
+    assert naive.extrapolate((500, 25.0), (1000, 100.0), 10_000) == pytest.approx(10_000)
+    assert naive.extrapolate((500, 30.0), (1000, 110.0), 10_000) == pytest.approx(10_100)
+    assert naive.extrapolate((500, 60.0), (1000, 100.0), 10_000) == pytest.approx(10_000)
+
+
+def test_the_two_files_differ_in_their_last_byte_only(tmp_path):
+    left, right = (path.read_bytes() for path in files.pair(tmp_path, 3_000_001))
+    assert len(left) == len(right) == 3_000_001
+    assert left[:-1] == right[:-1]
+    assert left[-1] != right[-1]
+
+
+def test_the_quick_table_has_a_row_for_every_bar(capsys):
+    assert run.main(["--quick"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[:2] == run.HEADER.splitlines()
+    assert len(table) == 2 + len(run.MEASURES)
+    assert all(row.endswith("| not judged |") for row in table[2:])
+
+
+def test_one_measure_can_be_chosen(capsys):
+    assert run.main(["--quick", "--only", "start"]) == 0
+    assert "--version" in capsys.readouterr().out.splitlines()[2]

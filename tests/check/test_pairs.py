@@ -1,0 +1,181 @@
+"""Pairs: causes with bills and pauses, what they cost, and how much is reused."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.check.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens
+from lore.model.events import Billed, Verdict
+from lore.model.state import Change
+from model.making import assistant, body, parsed, turn
+
+ONE = body("one " * 100)
+TWO = body("one " * 100, assistant("two"), "three")
+EDITED = body("one " * 100, assistant("TWO"), "three", "four")
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def pair(*turns, **fields):
+    pairs = Pairs(**fields)
+    return [pairs.advance(one) for one in turns][-1]
+
+
+def turns(left, right, *, usages=(None, None), at=(0.0, 10.0), **fields):
+    return (
+        turn(parsed(left), 1, usage=usages[0], at=at[0]),
+        turn(parsed(right), 2, usage=usages[1], at=at[1], **fields),
+    )
+
+
+def codes(found):
+    return [cause.code for cause in found.causes]
+
+
+def test_the_first_turn_makes_no_pair():
+    assert Pairs().advance(turn(parsed(ONE))) is None
+
+
+def test_a_turn_that_extends_the_last_one_reuses_all_of_it():
+    found = pair(*turns(ONE, TWO))
+    assert (found.causes, found.bust, found.reuse, found.lost_bytes, found.worst) == ((), False, 1.0, 0, "expected")
+
+
+def test_an_edit_loses_what_stood_behind_it():
+    found = pair(*turns(TWO, EDITED))
+    assert codes(found) == ["LORE100"]
+    stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 100}"')
+    assert found.bytes.left - found.lost_bytes == stands - len('"role":"user"') + 1
+    assert (found.bust, found.worst) == (True, "waste")
+    assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.left)
+
+
+def test_the_reuse_of_nothing_is_unknown():
+    assert pair(*turns({"messages": []}, ONE)).reuse is None
+
+
+# bills
+
+
+def bill(read, write=0, fresh=0, **fields):
+    return Billed(fresh, read, write, **fields)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "short"),
+    [
+        (None, bill(0), None),
+        (bill(0), None, None),
+        (bill(9), Billed(fresh_tokens=5), None),
+        (Billed(fresh_tokens=5), bill(9), None),
+        (bill(9000, 1000), bill(10000), 0),
+        (bill(9000, 1000), bill(9000), 0),
+        (bill(9000, 1000), bill(8976), 0),
+        (bill(9000, 1000), bill(8975), 1025),
+        (bill(90_000, 10_000), bill(98_000), 0),
+        (bill(90_000, 10_000), bill(97_999), 2001),
+        (Billed(write_tokens=5000), bill(0), 5000),
+    ],
+)
+def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(left, right, short):
+    assert fall(turn(parsed(ONE), usage=left), turn(parsed(ONE), 2, usage=right)) == short
+
+
+def test_a_fall_that_nothing_explains_is_unattributable():
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))))
+    assert (codes(found), found.worst, found.fell) == (["LORE301"], "unattributable", 9000)
+    assert "9,000 short" in found.causes[0].evidence
+
+
+def test_the_providers_verdict_names_the_section_of_a_fall():
+    verdict = Verdict("system_changed", 9000, "diagnostics")
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0)), verdict=verdict))
+    assert (found.causes[0].section, "system_changed" in found.causes[0].evidence) == ("system", True)
+
+
+def test_bills_that_do_not_follow_one_another_are_not_compared():
+    assert codes(pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))), billed=False)) == []
+
+
+def test_a_pause_explains_a_fall_of_the_bill():
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0)), at=(0.0, 4000.0)))
+    assert (codes(found), found.worst) == (["LORE128"], "expected")
+    assert "67 min" in found.causes[0].evidence or "66 min" in found.causes[0].evidence
+
+
+@pytest.mark.parametrize(("pause", "said"), [(310.0, "5 min 10 s since"), (9000.0, "2.5 h since")])
+def test_the_pause_is_told_in_words(pause, said):
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0)), at=(0.0, pause)))
+    assert said in found.causes[0].evidence
+
+
+def test_a_pause_within_the_hour_that_was_billed_explains_nothing():
+    hour = Billed(0, 0, 9000, write_1h_tokens=9000)
+    assert codes(pair(*turns(ONE, TWO, usages=(hour, bill(0)), at=(0.0, 3000.0)))) == ["LORE301"]
+
+
+def test_a_pause_explains_an_edit_only_where_no_bill_says_that_the_cache_was_read():
+    wrote = bill(0, 9000)
+    assert codes(pair(*turns(TWO, EDITED, usages=(wrote, None), at=(0.0, 4000.0)))) == ["LORE128"]
+    assert codes(pair(*turns(TWO, EDITED, usages=(wrote, bill(9000)), at=(0.0, 4000.0)))) == ["LORE100"]
+
+
+def test_an_expected_change_comes_before_a_pause_and_a_fall():
+    changes = (Change("LORE125", "compacted"),)
+    usages = (bill(0, 9000), bill(0))
+    assert codes(pair(*turns(TWO, EDITED, usages=usages, at=(0.0, 4000.0), changes=changes))) == ["LORE125"]
+    assert codes(pair(*turns(ONE, TWO, usages=usages, changes=changes))) == ["LORE125"]
+
+
+def test_an_expected_change_without_a_break_or_a_fall_is_nothing():
+    assert codes(pair(*turns(ONE, TWO, changes=(Change("LORE125", "compacted"),)))) == []
+
+
+def test_a_change_behind_the_last_mark_is_no_bust():
+    left = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: noon")
+    right = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: one", "x")
+    found = pair(*turns(left, right))
+    assert (codes(found), found.bust, found.lost_bytes) == (["LORE146"], False, 0)
+    assert lost_tokens(found, 0) == (0, "estimated")
+
+
+def test_a_fall_beside_a_change_behind_the_last_mark_is_told_too():
+    left = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: noon")
+    right = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: one", "x")
+    assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
+
+
+# tokens
+
+
+def test_lost_tokens_are_recorded_where_there_are_bills():
+    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(2000)))), 0) == (7000, "recorded")
+    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(9000)))), 0) == (0, "recorded")
+
+
+def test_lost_tokens_are_counted_or_estimated_where_there_are_none():
+    found = pair(*turns(TWO, EDITED))
+    assert lost_tokens(found, 0, 5) == (5, "counted")
+    assert lost_tokens(found, 0) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
+
+
+@pytest.mark.parametrize(
+    ("usage", "size", "ratio"),
+    [
+        (None, 100, BYTES_PER_TOKEN),
+        (bill(20, 20, 10), 150, 3.0),
+        (bill(0), 100, BYTES_PER_TOKEN),
+        (bill(1), 100, BYTES_PER_TOKEN),
+        (bill(1000), 100, BYTES_PER_TOKEN),
+        (bill(10), 0, BYTES_PER_TOKEN),
+    ],
+)
+def test_bytes_per_token_come_from_a_bill_that_is_plausible(usage, size, ratio):
+    assert bytes_per_token(turn(parsed(ONE), usage=usage), size) == ratio
+
+
+def test_the_lifetime_is_remembered_from_the_write_before_the_last():
+    hour = Billed(0, 0, 9000, write_1h_tokens=9000)
+    first = turn(parsed(ONE), 1, usage=hour, at=0.0)
+    second = turn(parsed(TWO), 2, usage=bill(9000), at=1.0)
+    third = turn(parsed(body("one " * 100, assistant("two"), "three", "x")), 3, usage=bill(0), at=2000.0)
+    assert codes(pair(first, second, third)) == ["LORE301"]

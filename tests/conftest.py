@@ -1,0 +1,66 @@
+"""What all tests share: how hypothesis runs, and where real recordings lie.
+
+Profiles: `ci` (the default) is derandomised and keeps nothing on disk; `soak` is long and random. Choose one
+with HYPOTHESIS_PROFILE or --hypothesis-profile. Real recordings lie in LORE_CORPUS, else in ../shared/corpus
+beside the project; a test that takes `recording` runs once for each, and skips where there are none.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, configuration, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
+READABLE = ("claude-code/*.jsonl", "capture/openhands*.jsonl")  # what lore has a reader for
+ABSENT = "no real recordings: set LORE_CORPUS to their folder"
+
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    max_examples=50,
+    deadline=None,
+    database=None,
+    print_blob=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("soak", parent=settings.get_profile("ci"), derandomize=False, max_examples=5000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure(config):
+    """Keep hypothesis' own files out of the project."""
+    folder = tempfile.TemporaryDirectory(prefix="lore-hypothesis-")
+    config.add_cleanup(folder.cleanup)
+    configuration.set_hypothesis_home_dir(folder.name)
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test that takes `recording` over every real recording that has a reader."""
+    if "recording" not in metafunc.fixturenames:
+        return
+    files = sorted(file for pattern in READABLE for file in CORPUS.glob(pattern))
+    marked = [pytest.param(file, id=f"{file.parent.name}/{file.stem}", marks=pytest.mark.corpus) for file in files]
+    absent = pytest.param(None, id="absent", marks=[pytest.mark.corpus, pytest.mark.skip(reason=ABSENT)])
+    metafunc.parametrize("recording", marked or [absent])
+
+
+@pytest.fixture
+def corpus() -> Path:
+    """Return the folder of real recordings; skips where there is none."""
+    if not CORPUS.is_dir():
+        pytest.skip(ABSENT)
+    return CORPUS
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch) -> Path:
+    """Return an empty folder and work in it: no settings, no colour, no debugging from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("LORE_DEBUG", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path

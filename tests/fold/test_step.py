@@ -1,0 +1,266 @@
+"""Every event kind in the fold: what it changes, and that what does not fit is a no-op with a problem."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from lore.fold import step as steps
+from lore.model import checkpoint
+from lore.model import events as e
+from model.making import Fold, append, call, event, said, started, user
+
+
+def test_the_table_knows_every_kind_of_event():
+    assert {*steps._ON_CHAIN, *steps._ON_SESSION} == set(e.KINDS.values())
+
+
+def test_the_old_state_stays_as_it_was():
+    fold = Fold(started(), append(user("u1")))
+    before, shown = fold.state, checkpoint.dump(fold.state)
+    fold.take(append(said("a1")), event("patch_text", uuid="a1", delta_text="!"), event("remove", uuids=["u1"]))
+    assert checkpoint.dump(before) == shown
+
+
+# session_started
+
+
+def test_a_header_gives_the_main_chain_its_prompt():
+    fold = Fold(started(model="m", system=["a", "b"], tools=[{"name": "t"}], params={"x": 1}))
+    chain = fold.state.main()
+    assert (chain.model, bytes(chain.system), bytes(chain.params)) == ("m", b'["a","b"]', b'{"x":1}')
+    assert [bytes(tool) for tool in chain.tools or ()] == [b'{"name":"t"}']
+
+
+def test_a_second_header_changes_nothing_and_is_a_problem():
+    fold = Fold(started(model="m"))
+    before = checkpoint.dump(fold.state)
+    fold.take(started(session_id="other", model="n"))
+    assert (checkpoint.dump(fold.state), fold.codes) == (before, ["LORE212"])
+
+
+def test_a_newer_version_is_read_with_a_problem():
+    fold = Fold(started(v=2, model="m"))
+    assert (fold.state.model, fold.codes) == ("m", ["LORE212"])
+
+
+def test_a_header_that_comes_late_reaches_the_chain_that_already_began():
+    fold = Fold(append(user("u1")), started(model="m", system="S"))
+    assert (fold.uuids, fold.state.main().model, bytes(fold.state.main().system)) == (["u1"], "m", b'"S"')
+
+
+def test_a_subagent_inherits_the_header():
+    fold = Fold(started(model="m", system="S"), append(user("x"), chain="agent-1"))
+    side = fold.state.chain("agent-1")
+    assert (side.kind, side.model, bytes(side.system), fold.uuids) == ("subagent", "m", b'"S"', [])
+
+
+def test_where_there_is_no_main_chain_the_first_chain_is_the_main_one():
+    fold = Fold(started(chain="a"), append(user("u"), chain="a"))
+    assert fold.uuids == ["u"]
+
+
+# session_changed
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"system": "T"}, "system changed"),
+        ({"tools": [{"name": "n"}]}, "tools changed"),
+        ({"params": {"x": 2}}, "params changed"),
+        ({"system": "T", "tools": []}, "system and tools changed"),
+    ],
+)
+def test_a_changed_session_is_noted_for_the_next_turn(fields, detail):
+    fold = Fold(started(system="S", model="m"), event("session_changed", **fields), event("turn_started", turn=1))
+    turn = fold.state.main().turn
+    assert turn is not None
+    assert [(one.cause, one.detail) for one in turn.since] == [("LORE145", detail)]
+
+
+def test_a_session_changed_to_what_it_was_is_no_change():
+    fold = Fold(started(system="S", model="m", tools=[]), event("session_changed", system="S", model="m", tools=[]))
+    assert fold.state.main().since == ()
+
+
+def test_another_model_is_a_cause_of_its_own():
+    fold = Fold(started(model="m"), event("session_changed", model="n"))
+    assert [one.cause for one in fold.state.main().since] == ["LORE119"]
+    assert fold.state.main().model == "n"
+
+
+def test_the_first_model_that_is_named_is_no_change():
+    fold = Fold(started(), event("session_changed", model="n"))
+    assert fold.state.main().since == ()
+
+
+def test_a_changed_subagent_leaves_the_main_chain_alone():
+    fold = Fold(started(system="S"), event("session_changed", system="T", chain="side"))
+    assert bytes(fold.state.main().system) == b'"S"'
+
+
+# layers
+
+
+def test_layers_before_the_first_turn_are_static():
+    fold = Fold(started(), event("layer", name="a", when="once_at_start", text="1"))
+    assert [layer.name for layer in fold.state.start_layers] == ["a"]
+
+
+def test_a_layer_that_comes_after_the_first_turn_is_late():
+    fold = Fold(started(), event("turn_started", turn=1), event("layer", name="a", when="once_at_start", text="1"))
+    assert (fold.state.start_layers, [layer.name for layer in fold.state.late_layers]) == ((), ["a"])
+
+
+def test_a_layer_of_a_known_name_replaces_the_one_before_in_its_place():
+    layers = [
+        event("layer", name=name, when="every_turn", text=text) for name, text in (("a", "1"), ("b", "2"), ("a", "3"))
+    ]
+    fold = Fold(started(), *layers)
+    assert [(one.name, bytes(one.text)) for one in fold.state.turn_layers] == [("a", b'"3"'), ("b", b'"2"')]
+
+
+def test_a_static_layer_stays_as_it_was_when_its_name_comes_again_late():
+    first = event("layer", name="a", when="once_at_start", text="1")
+    again = event("layer", name="a", when="once_at_start", text="2")
+    fold = Fold(started(), first, event("turn_started", turn=1), again)
+    assert [bytes(one.text) for one in fold.state.start_layers] == [b'"1"']
+    assert [bytes(one.text) for one in fold.state.late_layers] == [b'"2"']
+
+
+def test_an_unknown_when_is_a_problem():
+    assert Fold(started(), event("layer", name="a", when="sometimes", text="1")).codes == ["LORE207"]
+
+
+# knowledge
+
+
+def test_knowledge_is_added_updated_and_removed():
+    fold = Fold(started(), event("knowledge", op="add", id="k", category="c", title="t", content="1"))
+    fold.take(event("knowledge", op="update", id="k", content="2"), event("knowledge", op="create", id="l", title="x"))
+    facts = fold.state.knowledge
+    assert (facts["k"].category, facts["k"].title, facts["k"].content) == ("c", "t", "2")
+    fold.take(event("knowledge", op="remove", id="k"))
+    assert list(fold.state.knowledge) == ["l"]
+    assert fold.problems == []
+
+
+def test_adding_a_known_id_updates_it():
+    events = [event("knowledge", op="add", id="k", title="t", content=text) for text in ("1", "2")]
+    assert Fold(started(), *events).state.knowledge["k"].content == "2"
+
+
+@pytest.mark.parametrize(
+    ("op", "code", "known"), [("remove", "LORE204", []), ("update", "LORE204", ["k"]), ("forget", "LORE207", [])]
+)
+def test_knowledge_operations_that_do_not_fit_are_problems(op, code, known):
+    fold = Fold(started(), event("knowledge", op=op, id="k"))
+    assert (fold.codes, list(fold.state.knowledge)) == ([code], known)
+
+
+def test_knowledge_is_pinned_at_the_first_turn():
+    fold = Fold(started(), event("knowledge", op="add", id="k"), event("turn_started", turn=1))
+    fold.take(event("knowledge", op="add", id="l"), event("turn_started", turn=2))
+    assert [fact.id for fact in fold.state.main().pinned or ()] == ["k"]
+
+
+@pytest.mark.parametrize(
+    "reset",
+    [event("cache_reset", reason="r"), event("compact_applied", uuid="d", trigger="manual")],
+    ids=["reset", "compaction"],
+)
+def test_a_reset_pins_anew_at_the_next_turn(reset):
+    fold = Fold(started(), event("knowledge", op="add", id="k"), event("turn_started", turn=1))
+    fold.take(event("knowledge", op="add", id="l"), reset, event("turn_started", turn=2))
+    assert [fact.id for fact in fold.state.main().pinned or ()] == ["k", "l"]
+
+
+# prompt deltas, persisted context, resets
+
+
+def _delta(seq, insert_at=1, text="d", **fields):
+    selector = {"target": "messages", "insert_at": insert_at, **fields}
+    return event("prompt_delta", seq=seq, selector=selector, content=[{"role": "user", "text": text}])
+
+
+def test_a_delta_of_the_same_number_replaces_the_selector_and_never_the_content():
+    fold = Fold(started(), _delta(1, 1, "one"), _delta(2, 2, "two"), _delta(1, 7, "other"))
+    held = [
+        (one.seq, json.loads(bytes(one.selector))["insert_at"], bytes(one.content)) for one in fold.state.main().deltas
+    ]
+    assert held == [(1, 7, b'[{"role":"user","text":"one"}]'), (2, 2, b'[{"role":"user","text":"two"}]')]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["x", {}, {"target": "system", "insert_at": 1}, {"target": "messages"}, {"target": "messages", "insert_at": -1}],
+)
+def test_an_unreadable_selector_is_a_problem(selector):
+    fold = Fold(started(), event("prompt_delta", seq=1, selector=selector, content="c"))
+    assert (fold.codes, fold.state.main().deltas) == (["LORE214"], ())
+
+
+def test_a_camel_case_selector_is_read():
+    fold = Fold(started(), event("prompt_delta", seq=1, selector={"target": "messages", "insertAt": 1}, content="c"))
+    assert (fold.codes, len(fold.state.main().deltas)) == ([], 1)
+
+
+def test_persisted_context_is_kept_in_order():
+    fold = Fold(started(), *[event("context_persisted", turn=n, insert_at=n, content=f"t{n}") for n in (1, 2)])
+    assert [bytes(one.content) for one in fold.state.main().persisted] == [b'"t1"', b'"t2"']
+
+
+def test_a_cache_reset_ends_the_deltas_and_is_noted():
+    fold = Fold(started(), _delta(1), event("cache_reset", reason="block cap"))
+    chain = fold.state.main()
+    assert (chain.deltas, [(one.cause, one.detail) for one in chain.since]) == ((), [("LORE144", "block cap")])
+
+
+# the rest
+
+
+def test_a_compaction_that_starts_changes_nothing():
+    fold = Fold(started(), append(user("u")))
+    before = checkpoint.dump(fold.state)
+    assert checkpoint.dump(fold.take(event("compact_started", trigger="manual")).state) == before
+
+
+def test_opaque_events_are_counted():
+    fold = Fold(started(), event("opaque", record={"x": 1}), event("opaque", record=2))
+    assert (fold.state.opaque, fold.problems) == (2, [])
+
+
+def test_a_cause_is_noted_once_a_turn_with_its_last_detail():
+    fold = Fold(started(), event("cache_reset", reason="a"), event("cache_reset", reason="b"))
+    assert [one.detail for one in fold.state.main().since] == ["b"]
+
+
+def test_any_event_can_come_first():
+    samples = [
+        append(user("u")),
+        append(call("t", "c")),
+        event("patch_text", uuid="u", delta_text="x"),
+        event("patch_tool_call", call_id="c", status="failed"),
+        event("tool_result_cleared", call_ids=["c"]),
+        event("remove", uuids=["u"]),
+        event("compact_started", trigger="gap"),
+        event("compact_applied", uuid="d", trigger="auto", preserved_uuids=["x"]),
+        event("turn_started", turn=9),
+        event("turn_completed", turn=1),
+        event("turn_failed", turn=1, error="e"),
+        event("turn_canceled", turn=1),
+        event("session_changed", system="S"),
+        event("knowledge", op="remove", id="k"),
+        _delta(1),
+        event("context_persisted", turn=1, insert_at=0, content="x"),
+        event("cache_reset", reason="r"),
+        event("layer", name="a", when="every_turn", text="1"),
+        event("opaque", record=1),
+        started(),
+    ]
+    assert {type(one) for one in samples} == set(e.KINDS.values())
+    for one in samples:
+        assert isinstance(Fold(one, one).state, msgspec.Struct)

@@ -1,0 +1,157 @@
+"""Request bodies: one, many, in records; with bills and times."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.corpus import open_head
+from lore.formats.bodies import Bodies
+from lore.formats.registry import READERS, recognise
+from lore.model.events import Billed
+from lore.model.exchange import Exchange
+from lore.model.problems import Problem
+from lore.testing import ReaderContract, everything
+from model.making import body, dumps
+
+ONE = body("hello")
+PRETTY = json.dumps(ONE, indent=2).encode() + b"\n"
+LINES = b"".join(dumps(body(*["x"] * n)) + b"\n" for n in (1, 2, 3))
+RECORDS = b"".join(
+    dumps({"request": body("x"), "response": {"usage": {"input_tokens": n}}, "timestamp": 1733340928.5 + n}) + b"\n"
+    for n in (1, 2)
+)
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = Bodies
+    samples = (PRETTY, dumps(ONE), LINES, RECORDS, RECORDS[:-1], b"\xef\xbb\xbf" + LINES)
+
+
+def read(data):
+    return [one.value for one in everything(Bodies(), data)]
+
+
+def one(value):
+    found = read(dumps(value) + b"\n")
+    assert len(found) == 1
+    return found[0]
+
+
+def test_one_pretty_printed_body_is_one_exchange_of_its_very_bytes():
+    found = read(PRETTY)
+    assert found == [Exchange(PRETTY.strip(), "wire")]
+
+
+def test_a_body_on_one_line_is_a_wire_exchange():
+    assert one(ONE) == Exchange(dumps(ONE), "wire")
+
+
+def test_lines_of_bodies_are_as_many_exchanges():
+    assert [found.body for found in read(LINES)] == LINES.splitlines()
+
+
+def test_a_record_gives_the_body_the_bill_and_the_time():
+    found = read(RECORDS)
+    assert [(got.fidelity, got.usage, got.at) for got in found] == [
+        ("parsed", Billed(fresh_tokens=n), 1733340928.5 + n) for n in (1, 2)
+    ]
+
+
+def test_a_request_kept_as_text_is_the_wire():
+    text = json.dumps(ONE, indent=1)
+    found = one({"request": text, "usage": {"input_tokens": 1}})
+    assert (found.body, found.fidelity) == (text.encode(), "wire")
+
+
+def test_the_body_of_a_record_is_a_slice():
+    found = read(b'{"request": {"messages" : [ ] , "x":1.0}, "ts": 1}\n')
+    assert found[0].body == b'{"messages" : [ ] , "x":1.0}'
+
+
+@pytest.mark.parametrize(
+    ("stamp", "seconds"),
+    [
+        (1733340928, 1733340928.0),
+        (1733340928500, 1733340928.5),
+        ("2024-12-04T19:35:28Z", 1733340928.0),
+        ("2024-12-04T19:35:28+00:00", 1733340928.0),
+        ("2024-12-04T19:35:28", 1733340928.0),
+        ("yesterday", None),
+        (True, None),
+        (-5, None),
+        (1e300, None),
+        (None, None),
+        ([], None),
+    ],
+)
+@pytest.mark.parametrize("key", ["timestamp", "ts"])
+def test_times_are_seconds_since_the_epoch_or_unknown(key, stamp, seconds):
+    assert one({"request": ONE, key: stamp}).at == seconds
+
+
+def test_a_bill_in_the_record_wins_over_none_in_the_response():
+    record = {"request": ONE, "usage": None, "response": {"usage": {"input_tokens": 4}}}
+    assert one(record).usage == Billed(fresh_tokens=4)
+    assert one({"request": ONE, "response": "text"}).usage is None
+
+
+@pytest.mark.parametrize(
+    "odd", [{}, {"x": 1}, {"request": {"x": 1}}, {"request": "text"}, {"request": 3}, {"messages": {}}]
+)
+def test_records_without_a_body_are_problems(odd):
+    found = read(LINES + dumps(odd) + b"\n")
+    assert found[-1].code == "LORE210"
+
+
+def test_broken_and_torn_lines_are_problems():
+    found = read(LINES + b"{nope}\n" + b'{"mess')
+    assert [value.code for value in found if isinstance(value, Problem)] == ["LORE201", "LORE202"]
+
+
+def test_two_bodies_on_one_line_are_both_read():
+    found = read(dumps(ONE) + dumps(ONE) + b"\n")
+    assert [type(value) for value in found] == [Problem, Exchange, Exchange]
+    assert found[0].code == "LORE209"
+
+
+def test_a_broken_pretty_body_is_one_problem():
+    found = read(PRETTY[:-5])
+    assert [value.code for value in found] == ["LORE201"]
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (PRETTY, "bodies"),
+        (LINES, "bodies"),
+        (dumps({"i": 0}) + b"\n" + RECORDS, "bodies"),
+        (b" \r\n" + dumps(ONE), "bodies"),
+        (b"\xef\xbb\xbf" + PRETTY, "bodies"),
+        (dumps({"x": 1}), None),
+        (b'{\n "x": 1\n}', None),
+        (b"[1]", None),
+        (b"", None),
+        (b"\x00\x01", None),
+        (dumps({"kind": "append", "item": {}}), "lore"),
+        (dumps({"type": "mode", "mode": "x", "sessionId": "s"}), "claude-code"),
+    ],
+)
+def test_formats_are_told_apart_by_content(head, name):
+    found = recognise(head)
+    assert (None if found is None else found.name) == name
+
+
+def test_a_pretty_printed_body_whose_messages_come_late_is_recognised(tmp_path):
+    tools = [{"name": f"tool_{number}", "input_schema": {"type": "object", "x": "y" * 100}} for number in range(2000)]
+    path = tmp_path / "b.json"
+    path.write_bytes(json.dumps(body("x", tools=tools), indent=2).encode())
+    found = recognise(open_head(str(path)).head)
+    assert found is Bodies
+
+
+def test_every_reader_is_registered_under_its_name():
+    assert {name: reader.name for name, reader in READERS.items()} == {name: name for name in READERS}

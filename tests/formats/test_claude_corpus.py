@@ -1,0 +1,71 @@
+"""Real Claude Code logs: requests, compactions, tool calls and usage counted again with plain json."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lore.formats.claude_code import ClaudeCode
+from lore.model import events as e
+from lore.model.items import ToolCall
+from lore.testing import everything
+
+CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
+FILES = sorted((CORPUS / "claude-code").glob("*.jsonl"))
+COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+FIELDS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+
+pytestmark = pytest.mark.corpus
+
+
+def records(path):
+    """Every JSON object of a file, also where two stand on one line."""
+    decoder = json.JSONDecoder()
+    for line in path.read_bytes().decode("utf-8").split("\n"):
+        at = 0
+        while at < len(line):
+            try:
+                value, at = decoder.raw_decode(line, at)
+            except ValueError:
+                break
+            yield value
+            while at < len(line) and line[at].isspace():
+                at += 1
+
+
+def counted(path):
+    """What a person would count: requests by message id, the last line's usage, calls, compactions."""
+    usage: dict[str, dict] = {}
+    calls, compactions = [], 0
+    for record in records(path):
+        message = record.get("message") or {}
+        if record.get("type") == "assistant" and message.get("model") != "<synthetic>":
+            usage[message.get("id") or record["uuid"]] = message.get("usage") or {}
+            blocks = message["content"] if isinstance(message["content"], list) else []
+            calls += [block["id"] for block in blocks if block["type"] == "tool_use"]
+        compactions += record.get("type") == "system" and record.get("subtype") == "compact_boundary"
+    sums = [sum(one.get(name) or 0 for one in usage.values()) for name in COUNTS]
+    return {"requests": len(usage), "compactions": compactions, "calls": Counter(calls), "usage": sums}
+
+
+def read(path):
+    """The same figures from the reader."""
+    values = [one.value for one in everything(ClaudeCode(), path.read_bytes())]
+    ends = {(one.chain, one.turn): one.usage for one in values if isinstance(one, e.TurnCompleted)}
+    items = [one.item for one in values if isinstance(one, e.Append)]
+    return {
+        "requests": sum(isinstance(one, e.TurnStarted) for one in values),
+        "compactions": sum(isinstance(one, e.CompactApplied) for one in values),
+        "calls": Counter(item.call_id for item in items if isinstance(item, ToolCall)),
+        "usage": [sum(getattr(one, name) or 0 for one in ends.values() if one) for name in FIELDS],
+    }
+
+
+@pytest.mark.skipif(not FILES, reason="no real recordings beside the project (LORE_CORPUS)")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_reader_counts_what_plain_json_counts(path):
+    assert read(path) == counted(path)

@@ -1,0 +1,194 @@
+"""lore's own log: every kind, the slow lane, damage."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.formats.lore_log import LoreLog
+from lore.model import events as e
+from lore.model.problems import Problem
+from lore.testing import ReaderContract, everything
+from model.making import from_log, header, log, record, said, user
+
+RECORDS = [
+    header(tools=[{"name": "t"}], attachments=["a"], params={"x": 1}, user_id="u", project_id="p"),
+    record("session_changed", system=["a", "b"]),
+    record("layer", name="l", when="every_turn", text="t"),
+    record("append", item=user("u1", "é\u2028"), at="2026-01-01T00:00:00Z", agent_id="x", id=7),
+    record(
+        "append",
+        item={"type": "user_message", "uuid": "u2", "blocks": [{"type": "image", "media_type": "i", "data": "A"}]},
+    ),
+    record("append", item=said("a1")),
+    record("append", item={"type": "compact_divider", "uuid": "d0", "trigger": "manual", "pruned": 3}),
+    record("append", item={"type": "opaque", "uuid": "o", "record": {"x": 1}}),
+    record("patch_text", uuid="a1", delta_text="!"),
+    record(
+        "append", item={"type": "tool_call", "uuid": "t", "call_id": "c", "name": "n", "input": {}, "status": "running"}
+    ),
+    record("patch_tool_call", call_id="c", status="completed", output=[{"type": "text", "text": "o"}]),
+    record("tool_result_cleared", call_ids=["c"], placeholder="gone"),
+    record("remove", uuids=["o"]),
+    record("compact_started", trigger="gap", pre_tokens=1),
+    record("compact_applied", uuid="d", trigger="gap", preserved_uuids=["u1"], summary="S"),
+    record("turn_started", turn=1, context={"extra": "e"}),
+    record("turn_completed", turn=1, usage={"read_tokens": 1, "write_5m_tokens": 2}, verdict={"reason": "r"}),
+    record("turn_started", turn=2),
+    record("turn_failed", turn=2, error="e"),
+    record("turn_started", turn=3),
+    record("turn_canceled", turn=3),
+    record("knowledge", op="add", id="k", category="c", title="t", content="x"),
+    record(
+        "prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0}, content=[{"role": "user", "text": "d"}]
+    ),
+    record("context_persisted", turn=3, insert_at=1, content="p"),
+    record("cache_reset", reason="r"),
+    record("opaque", record={"any": "thing"}),
+]
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = LoreLog
+    samples = (log(*RECORDS), log(*RECORDS).replace(b"\n", b"\r\n")[:-2], b"\xef\xbb\xbf" + log(*RECORDS[:4]))
+
+
+def read(data):
+    return [one.value for one in everything(LoreLog(), data)]
+
+
+def codes(data):
+    return [value.code for value in read(data) if isinstance(value, Problem)]
+
+
+def test_every_kind_is_read_without_a_problem():
+    fold = from_log(log(*RECORDS))
+    assert fold.codes == []
+    assert {type(value) for value in read(log(*RECORDS))} == set(e.KINDS.values())
+
+
+def test_what_is_written_is_read_back_as_it_was():
+    values = read(log(*RECORDS))
+    assert read(b"".join(e.encode(value) + b"\n" for value in values)) == values
+
+
+def test_content_is_the_slice_that_stood_in_the_line():
+    data = log(header()) + b'{"kind":"append","item":{"type":"user_message","uuid":"u","text":"\\u0041\\/" }}\n'
+    assert bytes(read(data)[1].item.text) == b'"\\u0041\\/"'
+
+
+def test_camel_case_and_unknown_keys_are_read():
+    data = log(header(), record("append", item={"type": "userMessage", "uuid": "u", "text": "x"}, agentId="a", novel=1))
+    event = read(data)[1]
+    assert (event.item.uuid, event.agent_id) == ("u", "a")
+
+
+def test_a_kind_in_camel_case_is_read():
+    assert read(log(header(), {"kind": "turnStarted", "turn": 1}))[1] == e.TurnStarted(turn=1)
+
+
+def test_lone_surrogates_are_kept():
+    data = log(header()) + json.dumps(record("append", item=user("u", "cut \ud83d"))).encode() + b"\n"
+    assert bytes(read(data)[1].item.text) == b'"cut \\ud83d"'
+    assert codes(data) == []
+
+
+def test_an_error_text_with_a_lone_surrogate_still_ends_its_call():
+    patch = record("patch_tool_call", call_id="c", status="failed", error="cut \ud83d")
+    call = {"type": "tool_call", "uuid": "t", "call_id": "c", "name": "n", "input": {}, "status": "running"}
+    data = log(header(), record("append", item=call)) + json.dumps(patch).encode() + b"\n"
+    assert from_log(data).item(0).status == "failed"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        record("append"),
+        record("append", item={"type": "novel", "uuid": "u"}),
+        record("append", item=user("u") | {"text": 3}),
+        record("append", item={"type": "user_message", "uuid": "u", "blocks": [{"type": "text", "text": 3}]}),
+        record("append", item={"type": "compact_divider", "uuid": "d", "trigger": "x", "summary": 3}),
+        record(
+            "append",
+            item={
+                "type": "tool_call",
+                "uuid": "t",
+                "call_id": "c",
+                "name": "n",
+                "input": {},
+                "output": [{"type": "x"}],
+            },
+        ),
+        record(
+            "append",
+            item={
+                "type": "tool_call",
+                "uuid": "t",
+                "call_id": "c",
+                "name": "n",
+                "input": {},
+                "output": [{"type": "text", "text": 1}],
+            },
+        ),
+        record("patch_text", uuid="u", delta_text=None),
+        record("patch_tool_call", call_id="c", status="odd"),
+        record("patch_tool_call", call_id="c", status="failed", output=7),
+        record("tool_result_cleared", call_ids=["c"], placeholder=[]),
+        record("turn_started", turn="1"),
+        record("session_changed", system=[1]),
+        record("session_changed", system={}),
+        record("session_changed", params=[]),
+        record("layer", name="l", when="every_turn", text={}),
+        record("compact_applied", uuid="d", trigger="x", summary=[]),
+    ],
+)
+def test_records_with_wrong_fields_are_opaque_with_a_problem(odd):
+    values = read(log(header(), odd))
+    assert [type(value) for value in values[1:]] == [Problem, e.OpaqueEvent]
+    assert values[1].code == "LORE207"
+    assert json.loads(bytes(values[2].record)) == odd
+
+
+@pytest.mark.parametrize("odd", [record("novelty", x=1), {"no": "kind"}, {"kind": 3}])
+def test_unknown_kinds_are_opaque_with_a_problem(odd):
+    values = read(log(header(), odd))
+    assert (values[1].code, type(values[2])) == ("LORE203", e.OpaqueEvent)
+
+
+def test_a_log_without_a_header_says_so_once():
+    assert codes(log(record("append", item=user("u")), record("append", item=user("v")))) == ["LORE212"]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [(b"{nope}\n", "LORE201"), (b'{"kind":"app', "LORE202"), (b"[1]\n", "LORE201"), (b'{"kind":"\xff"}\n', "LORE201")],
+)
+def test_broken_lines_are_problems_with_their_place(data, code):
+    first = log(header())
+    problem = next(value for value in read(first + data) if isinstance(value, Problem))
+    assert (problem.code, problem.line, problem.byte) == (code, 2, len(first))
+
+
+def test_two_records_on_one_line_are_both_read():
+    data = log(header())[:-1] + log(record("append", item=user("u")))
+    assert [type(value) for value in read(data)] == [Problem, e.SessionStarted, e.Append]
+    assert codes(data) == ["LORE209"]
+
+
+@pytest.mark.parametrize(
+    ("head", "known"),
+    [
+        (log(header()), True),
+        (b"\n\n" + log(header()), True),
+        (log(record("append", item=user("u"))), True),
+        (log(record("novelty")), False),
+        (log({"messages": []}), False),
+        (b"", False),
+        (b"\xff\n", False),
+    ],
+)
+def test_logs_are_recognised_by_their_first_record(head, known):
+    assert LoreLog.recognises(head) is known

@@ -1,0 +1,70 @@
+"""Usage counters of four families of APIs in lore's counts: split, unknown never 0."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.formats.usage import billed_of
+from lore.model.events import Billed
+from model.making import dumps
+
+SHAPES = {
+    "anthropic": (
+        {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 50, "output_tokens": 7},
+        Billed(3, 100, 50, 7),
+    ),
+    "anthropic with lifetimes": (
+        {
+            "input_tokens": 3,
+            "cache_creation_input_tokens": 50,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
+        },
+        Billed(fresh_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30),
+    ),
+    "openai chat": (
+        {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}},
+        Billed(36, 64, None, 5),
+    ),
+    "openai chat with writes": (
+        {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 16}},
+        Billed(20, 64, 16, None),
+    ),
+    "openai chat without details": ({"prompt_tokens": 100, "completion_tokens": 5}, Billed(100, None, None, 5)),
+    "openai responses": (
+        {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60}, "output_tokens": 5},
+        Billed(40, 60, None, 5),
+    ),
+    "litellm over anthropic": (
+        {
+            "prompt_tokens": 21569,
+            "completion_tokens": 397,
+            "prompt_tokens_details": {"audio_tokens": None, "cached_tokens": 1348},
+            "cache_creation_input_tokens": 20216,
+            "cache_read_input_tokens": 1348,
+        },
+        Billed(5, 1348, 20216, 397),
+    ),
+    "deepseek": (
+        {"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
+        Billed(36, 64, None, 5),
+    ),
+    "parts larger than the sum": (
+        {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 64}},
+        Billed(10, 64, None, None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("usage", "billed"), SHAPES.values(), ids=SHAPES)
+def test_counts_that_include_cached_tokens_are_split(usage, billed):
+    assert billed_of(dumps(usage)) == billed
+
+
+@pytest.mark.parametrize("raw", [b"null", b"{}", b"[]", b"3", b"{", b'{"input_tokens":null}', b'{"total_tokens":5}'])
+def test_where_nothing_is_said_nothing_is_known(raw):
+    assert billed_of(raw) is None
+
+
+@pytest.mark.parametrize("count", [True, -1, 1.5, "3", None])
+def test_counts_that_are_no_counts_are_unknown(count):
+    assert billed_of(dumps({"input_tokens": count, "output_tokens": 2})) == Billed(output_tokens=2)

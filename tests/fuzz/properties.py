@@ -1,0 +1,222 @@
+"""What must hold for any bytes at all. Each check raises where it does not.
+
+In: bytes that pretend to be a recording, and a second file to compare them with. The laws:
+
+- every reader turns any bytes into events or exchanges and problems, with places, and never raises;
+- cut anywhere, saved and restored, it reads the same; so does the fold, saved and loaded at the cut;
+- folding is total and leaves the state before as it was;
+- what is assembled is JSON, in every dialect and policy, and the same from a fresh assembler;
+- what is parsed from a body can be written, and what is written parses to the same segments;
+- diff, check, fold, assemble and their reports raise nothing but LoreError.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from lore.check.budgets import Budgets
+from lore.corpus import parse_name
+from lore.errors import LoreError
+from lore.fold.step import step
+from lore.formats.base import Read, Reader
+from lore.formats.registry import READERS, recognise
+from lore.model import checkpoint
+from lore.model.events import Event, TurnStarted
+from lore.model.exchange import Exchange
+from lore.model.jsonslice import table
+from lore.model.problems import Problem
+from lore.model.state import Session
+from lore.prompt.assemble import POLICIES, Assembler
+from lore.prompt.base import Memo
+from lore.prompt.dialects import DIALECTS
+from lore.report.console import console
+from lore.report.diff import write as write_diff
+from lore.report.json_report import render
+from lore.report.registry import REPORTS
+from lore.report.timeline import write as write_timeline
+from lore.run.assembling import assemble
+from lore.run.check import check
+from lore.run.diff import diff_files, diff_session
+from lore.run.folding import fold
+from lore.run.options import Options
+
+EVENTS: tuple[type, ...] = get_args(Event)
+CUTS = 4
+
+
+def examine(data: bytes, other: bytes, folder: Path, counter: Any = None) -> None:
+    """Hold every law against one input; `folder` is a place for two files."""
+    recognise(data)
+    for reader in READERS.values():
+        assert reader.recognises(data) in (True, False)
+        reads = _read(reader, data)
+        _places(reads)
+        _cuts(reader, data, reads)
+        _folds(reader, reads)
+        for one in reads:
+            if isinstance(one.value, Exchange):
+                _parses(one.value.body)
+    for dialect in DIALECTS.values():
+        dialect.parse(data, "wire", Memo())
+    _commands(data, other, folder, counter)
+
+
+def _read(reader: type[Reader], data: bytes) -> list[Read]:
+    made = reader()
+    return [*made.feed(data), *made.finish()]
+
+
+def _places(reads: list[Read]) -> None:
+    for read in reads:
+        assert isinstance(read.value, (*EVENTS, Exchange, Problem)), f"a reader gave {type(read.value).__name__}"
+        assert read.line >= 1
+        assert read.byte >= 0
+
+
+def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
+    """Read in two parts, saved in between; fold likewise."""
+    chance = random.Random(len(data))
+    shown = _shown(whole)
+    for _ in range(CUTS):
+        cut = chance.randint(0, len(data))
+        first = reader()
+        before = first.feed(data[:cut])
+        second = reader.restore(first.state)
+        after = [*second.feed(data[cut:]), *second.finish()]
+        assert _shown([*before, *after]) == shown, f"{reader.name} reads something else when cut at {cut}"
+        state = checkpoint.load(checkpoint.dump(_folded(Session(), before)))
+        cold, live = _folded(state, after), _folded(Session(), whole)
+        assert checkpoint.dump(cold) == checkpoint.dump(live), f"{reader.name} folds to something else, cut at {cut}"
+
+
+def _folded(state: Session, reads: list[Read]) -> Session:
+    for read in reads:
+        if isinstance(read.value, EVENTS):
+            state = step(state, read.value).state
+    return state
+
+
+def _folds(reader: type[Reader], reads: list[Read]) -> None:
+    state = Session(format=reader.name)
+    assemblers = {
+        (name, policy): Assembler(dialect, policy) for name, dialect in DIALECTS.items() for policy in POLICIES
+    }
+    for number, read in enumerate(reads):
+        if not isinstance(read.value, EVENTS):
+            continue
+        held = checkpoint.dump(state) if number % 7 == 3 else None
+        after, problems = step(state, read.value)
+        assert all(isinstance(one, Problem) for one in problems)
+        assert held is None or checkpoint.dump(state) == held, f"{type(read.value).__name__} changed the state before"
+        state = after
+        if isinstance(read.value, TurnStarted) and number % 3 == 0:
+            _assembles(state, assemblers)
+    _assembles(state, assemblers)
+
+
+def _assembles(state: Session, assemblers: dict[Any, Assembler]) -> None:
+    """Assemble the main chain with an assembler that saw it before; any chain with a fresh one."""
+    for (name, policy), old in assemblers.items():
+        dialect = DIALECTS[name]
+        for chain in state.chains.values():
+            prompt = Assembler(dialect, policy).assemble(state, chain).prompt
+            body = dialect.write(prompt)
+            _is_json(body, f"{name} with the tail as {policy}")
+            if chain.id == state.main().id:
+                kept = dialect.write(old.assemble(state, chain).prompt)
+                assert kept == body, f"{name}: an assembler that saw the turns before writes something else"
+            _same(list(prompt), list(dialect.parse(body, "reconstructed", Memo())), f"{name}, assembled")
+
+
+def _parses(body: bytes) -> None:
+    for name, dialect in DIALECTS.items():
+        memo = Memo()
+        prompt = dialect.parse(body, "wire", memo)
+        written = dialect.write(prompt)
+        _is_json(written, f"{name}, parsed")
+        assert dialect.recognises(table(written) or {}) in (True, False)
+
+
+def _same(mine: list[Any], theirs: list[Any], what: str) -> None:
+    assert mine == theirs, f"{what}: what is written parses to other segments"
+
+
+def _is_json(body: bytes, what: str) -> None:
+    try:
+        json.loads(body.decode("utf-8"), parse_constant=_refuse)
+    except RecursionError:  # deeper than this check can look
+        pass
+    except ValueError as error:
+        raise AssertionError(f"{what}: the body is no JSON: {error}") from None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _shown(reads: list[Read]) -> list[tuple[str, str, int, int]]:
+    return [(type(one.value).__name__, _text(one.value), one.line, one.byte) for one in reads]
+
+
+def _text(value: object) -> str:
+    try:
+        return msgspec.json.encode(value).decode("utf-8", "backslashreplace")
+    except (UnicodeEncodeError, msgspec.MsgspecError):
+        return repr(value)
+
+
+def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
+    """Run what the commands run, and say it in every way."""
+    left, right = folder / "left.jsonl", folder / "right.jsonl"
+    left.write_bytes(data)
+    right.write_bytes(other)
+    options = Options(counter=counter)
+    screen = console(io.StringIO(), colour=True, terminal=True)
+
+    def differ(one: Path, two: Path) -> None:
+        made = diff_files(str(one), str(two), options)
+        _renders(made)
+        write_diff(made, screen)
+
+    def differ_session() -> None:
+        for made in diff_session(str(left), options):
+            _renders(made)
+            write_diff(made, screen)
+
+    def judge() -> None:
+        found = check([str(left)], Budgets(min_reuse=0.9, max_busts=0, max_lost_tokens=0), options)
+        for report in REPORTS.values():
+            report.write(found.result, screen, verbose=True)
+        _renders(found.result)
+
+    def folding() -> None:
+        for view in ({}, {"unpruned": True}, {"only_pruned": True}):
+            made = fold(str(left), options, **view)
+            _renders(made.result)
+            write_timeline(made.result, made.shown, screen, title="")
+
+    def assembling() -> None:
+        _is_json(assemble(parse_name(str(left)), options).body, "lore assemble")
+
+    for command in (lambda: differ(left, right), lambda: differ(right, left), differ_session, judge, folding):
+        _only_lore_errors(command)
+    _only_lore_errors(assembling)
+
+
+def _only_lore_errors(command: Callable[[], None]) -> None:
+    try:
+        command()
+    except LoreError as error:
+        if not error.message or "\n" in error.message:
+            raise AssertionError(f"an error is not one line: {error.message!r}") from None
+
+
+def _renders(result: object) -> None:
+    _is_json(render(result).encode("utf-8"), f"the JSON of {type(result).__name__}")

@@ -1,0 +1,137 @@
+"""Fuzz the readers, the fold, the assembler and the commands; keep what breaks as a seed.
+
+    python tests/fuzz/run.py [--seconds N] [--seed N] [--tokens]
+
+Each input is mutated from a fixture, a seed or a real recording and held against every law of
+`properties`. An input that breaks one is made smaller and stored in `tests/fuzz/seeds`, where the normal
+suite replays it. Exit code 1 where something broke.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import hashlib
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fuzz import mutate, properties, samples, shrink
+
+SLOW = 20  # seconds: an input of 64 KiB that takes longer is a finding
+SLOW_SHRUNK = 3  # while a slow input is made smaller
+SHRINK_SECONDS = 20.0
+
+
+class TooSlowError(Exception):
+    """An input took longer than any of its size should."""
+
+
+@contextlib.contextmanager
+def limit(seconds: int) -> Iterator[None]:
+    """Raise TooSlowError where the block takes longer (where the system can tell)."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise TooSlowError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def broken(examine: Callable[[], None], seconds: int = SLOW) -> str | None:
+    """Run one examination; return a signature of what broke, the same for the same bug."""
+    try:
+        with limit(seconds):
+            examine()
+    except Exception as error:  # noqa: BLE001 - whatever escapes is what a fuzzer looks for
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [one for one in frames if "/lore/" in one.filename.replace("\\", "/")] or frames
+        said = re.sub(r"\d+", "n", str(error).partition("\n")[0])[:60] if isinstance(error, AssertionError) else ""
+        return f"{type(error).__name__} {said} at {Path(own[-1].filename).name}:{own[-1].name}"
+    return None
+
+
+class Fuzzer:
+    """Mutate, examine, keep."""
+
+    def __init__(self, seed: int, folder: Path, counter: Any) -> None:
+        self.chance = random.Random(seed)
+        self.folder = folder
+        self.counter = counter
+        self.inputs = list(samples.gather().values())
+        self.found: dict[str, Path] = {}
+        self.tried = 0
+
+    def once(self) -> None:
+        """Try one more input."""
+        original = self.chance.choice(self.inputs)
+        data = mutate.mutate(original, self.chance.choice(self.inputs), self.chance)
+        self.tried += 1
+        signature = self._signature(data, original)
+        if signature is not None and signature not in self.found:
+            self.found[signature] = self._keep(signature, data, original)
+
+    def _signature(self, data: bytes, other: bytes, seconds: int = SLOW) -> str | None:
+        return broken(lambda: properties.examine(data, other, self.folder, self.counter), seconds)
+
+    def _keep(self, signature: str, data: bytes, other: bytes) -> Path:
+        """Make it smaller and store it, with the other file only where the bug needs it."""
+        seconds = SLOW_SHRUNK if signature.startswith(TooSlowError.__name__) else SLOW
+        if self._signature(data, b"", seconds) == signature:
+            other = b""
+        data = shrink.shrink(data, lambda kept: self._signature(kept, other, seconds) == signature, SHRINK_SECONDS)
+        if other:
+            other = shrink.shrink(other, lambda kept: self._signature(data, kept, seconds) == signature, SHRINK_SECONDS)
+        words = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:60]
+        path = samples.SEEDS / f"{words}-{hashlib.sha256(data + other).hexdigest()[:6]}.bin"
+        path.write_bytes(data)
+        if other:
+            path.with_suffix(".other").write_bytes(other)
+        print(f"\n{signature}\n  {path.name}: {data[:300]!r}{' …' * (len(data) > 300)}", flush=True)
+        return path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fuzz for a while; say what was found."""
+    parser = argparse.ArgumentParser(description="Fuzz lore.")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=None, help="repeat a run; default: another one every time")
+    parser.add_argument("--tokens", action="store_true", help="count tokens too (slower)")
+    given = parser.parse_args(arguments)
+    seed = int(time.time()) if given.seed is None else given.seed
+    counter = None
+    if given.tokens:
+        from lore.tokens.o200k import Counter  # noqa: PLC0415 - loads a vocabulary
+
+        counter = Counter()
+    faulthandler.enable()
+    end = time.monotonic() + given.seconds
+    with tempfile.TemporaryDirectory(prefix="lore-fuzz-") as name:
+        fuzzer = Fuzzer(seed, Path(name), counter)
+        print(f"seed {seed}, {len(fuzzer.inputs)} inputs to begin with, {given.seconds:.0f} s", flush=True)
+        while time.monotonic() < end:
+            fuzzer.once()
+    print(f"{fuzzer.tried:,} inputs tried, {len(fuzzer.found)} broke something")
+    return 1 if fuzzer.found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""The golden cases: which commands are run, and what each printed.
+
+`cases.txt` holds one command a line, its expected exit code first; blank lines and lines that begin with
+`#` are passed over. A command runs in the process, from the root of the project, without colour and
+without settings from outside; what it writes to standard output is compared byte for byte with
+`expected/NAME.txt`. What a command says on standard error is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lore.cli.main import main
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CASES = HERE / "cases.txt"
+EXPECTED = HERE / "expected"
+FIXTURES = ROOT / "fixtures"
+OUTSIDE = ("NO_COLOR", "FORCE_COLOR", "LORE_DEBUG", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+
+
+class Case(NamedTuple):
+    """A command, the exit code it should give, and the name of what it should print."""
+
+    command: str
+    exit: int
+    name: str
+
+    @property
+    def expected(self) -> Path:
+        """Where the expected output lies."""
+        return EXPECTED / f"{self.name}.txt"
+
+
+class Ran(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    stdout: bytes
+    exit: int
+    stderr: str
+
+
+def cases() -> list[Case]:
+    """Read the table; raises ValueError where a line is no case or two cases share a name."""
+    found: dict[str, Case] = {}
+    for number, line in enumerate(CASES.read_text("utf-8").splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        match = re.fullmatch(r"(\d+)\s+(\S.*)", text)
+        if match is None:
+            raise ValueError(f"{CASES.name}:{number}: expected `EXIT COMMAND`, got {text!r}")
+        case = Case(match[2], int(match[1]), _name(match[2]))
+        if case.name in found:
+            raise ValueError(f"{CASES.name}:{number}: {case.command!r} and {found[case.name].command!r} share a name")
+        found[case.name] = case
+    return list(found.values())
+
+
+def _name(command: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]+", "-", command.replace("fixtures/", "")).strip("-")
+
+
+def run(command: str) -> Ran:
+    """Run a command as `lore` would, and catch what it writes."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n") for _ in range(2))
+    with _calm(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(shlex.split(command))
+    out.flush()
+    err.flush()
+    return Ran(_bytes(out), code, _bytes(err).decode("utf-8", "replace"))
+
+
+def _bytes(stream: io.TextIOWrapper) -> bytes:
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _calm() -> Iterator[None]:
+    """Work at the root of the project, with nothing in the environment that changes what is printed."""
+    folder, held = Path.cwd(), {name: os.environ.pop(name) for name in OUTSIDE if name in os.environ}
+    os.chdir(ROOT)
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+        os.environ.update(held)
+
+
+def fixtures() -> list[str]:
+    """List the recordings among the fixtures, as commands name them."""
+    found = sorted(path for path in FIXTURES.rglob("*") if path.is_file() and path.suffix != ".md")
+    return [path.relative_to(ROOT).as_posix() for path in found]
+
+
+def uncovered(known: list[Case]) -> list[str]:
+    """List the recordings that no case names."""
+    named = {word.partition("#")[0] for case in known for word in shlex.split(case.command)}
+    return [path for path in fixtures() if path not in named]

@@ -1,0 +1,113 @@
+"""Law 2. Nothing is dropped in silence: every line of a recording becomes an event, an exchange or a problem."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+
+from lore.cli.main import main
+from lore.formats.bodies import Bodies
+from lore.formats.claude_code import METADATA, ClaudeCode
+from lore.formats.lore_log import LoreLog
+from lore.formats.registry import recognise
+from lore.model.events import Append, OpaqueEvent
+from lore.model.exchange import Exchange
+from lore.model.problems import Problem
+from strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
+
+SILENT = METADATA | {"system"}  # known lines that say nothing to the model
+
+
+def _numbers(data: bytes) -> dict[int, bytes]:
+    """The lines of a file that are not blank, by number."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return {number: line for number, line in enumerate(lines, 1) if line.strip(b" \t\r")}
+
+
+def _says_something(line: bytes) -> bool:
+    """Tell whether a line of Claude Code's is one that the model could have seen."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return True
+    return not isinstance(record, dict) or (
+        record.get("type") not in SILENT and not record.get("isVisibleInTranscriptOnly")
+    )
+
+
+@given(lore_logs())
+def test_every_line_of_a_lore_log_is_accounted_for(log):
+    assert {read.line for read in read_all(LoreLog(), log.data)} == set(_numbers(log.data))
+
+
+@given(claude_logs())
+def test_every_line_of_a_claude_code_log_that_says_something_is_accounted_for(data):
+    spoken = {number for number, line in _numbers(data).items() if _says_something(line)}
+    assert spoken - {read.line for read in read_all(ClaudeCode(), data)} == set()
+
+
+@pytest.mark.parametrize("content", ["5", "true", '{"a":1}', '{"type":"text","text":"hello"}'])
+@pytest.mark.parametrize("kind", ["user", "assistant"])
+def test_claude_content_of_an_unknown_shape_is_kept_and_said(kind, content):
+    line = f'{{"type":"{kind}","uuid":"u","sessionId":"s","message":{{"id":"m","content":{content}}}}}\n'.encode()
+    found = [read.value for read in read_all(ClaudeCode(), line)]
+    assert any(isinstance(one, Problem) for one in found)
+    assert any(isinstance(one, OpaqueEvent) and bytes(one.record) == line.strip() for one in found)
+
+
+def test_an_attachment_between_a_boundary_and_its_summary_is_accounted_for():
+    lines = [
+        b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"hi"}}',
+        b'{"type":"system","uuid":"b","parentUuid":null,"sessionId":"s","subtype":"compact_boundary"}',
+        b'{"type":"attachment","uuid":"a","parentUuid":"b","sessionId":"s","attachment":{"type":"file"}}',
+        b'{"type":"user","uuid":"c","sessionId":"s","isCompactSummary":true,"message":{"content":"sum"}}',
+    ]
+    assert 3 in {read.line for read in read_all(ClaudeCode(), b"\n".join(lines))}
+
+
+@given(body_files())
+def test_every_line_of_a_body_file_is_accounted_for_or_part_of_one_body(data):
+    found = read_all(Bodies(), data)
+    whole = len(found) == 1 and isinstance(found[0].value, Exchange)
+    assert whole or {read.line for read in found} == set(_numbers(data))
+
+
+@given(conversations())
+def test_a_damaged_first_line_hides_no_body_after_it(made):
+    lines = [write(body) for body in made]
+    data = b"\n".join([lines[0][: len(lines[0]) // 2], *lines]) + b"\n"
+    found = read_all(Bodies(), data)
+    assert [read.value.body for read in found if isinstance(read.value, Exchange)] == lines
+    assert [read.line for read in found if isinstance(read.value, Problem)] == [1]
+
+
+@given(lore_logs())
+def test_unreadable_lines_become_problems_with_line_and_byte(log):
+    for read in read_all(LoreLog(), log.data):
+        if isinstance(read.value, Problem):
+            start = log.data[: read.value.byte].rfind(b"\n") + 1
+            assert (read.value.line, read.value.byte) == (log.data[:start].count(b"\n") + 1, start)
+
+
+def test_problems_are_counted_in_reports(desk, capsys):
+    (desk / "log.jsonl").write_bytes(b'{"kind":"session_started","session_id":"s"}\n' + b"{\n" * 30)
+    main(["check", "log.jsonl", "--json"])
+    assert json.loads(capsys.readouterr().out)["summary"]["problems"] == 30
+
+
+def test_every_line_of_a_recording_is_accounted_for(recording):
+    data = recording.read_bytes()
+    reader = recognise(data[: 1 << 18])()
+    spoken = {
+        number for number, line in _numbers(data).items() if not isinstance(reader, ClaudeCode) or _says_something(line)
+    }
+    assert spoken - {read.line for read in read_all(reader, data)} == set()
+
+
+def test_a_kind_spelled_with_escapes_is_known_beside_a_lone_surrogate():
+    item = b'{"type":"user_message","uuid":"u","text":"cut \\ud83d"}'
+    header = b'{"kind":"session_started","session_id":"s"}\n'
+    (read,) = read_all(LoreLog(), header + b'{"kind":"\\u0061ppend","item":' + item + b"}")[1:]
+    assert isinstance(read.value, Append)

@@ -1,0 +1,128 @@
+"""Law 3. `step(state, event)` is the only way state changes: total, pure; an unknown id is a no-op with a problem."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from msgspec import Raw, structs
+
+from lore.fold.step import step
+from lore.formats.registry import recognise
+from lore.model import checkpoint
+from lore.model import events as e
+from lore.model.problems import Problem
+from lore.model.state import Session
+from strategies import any_events, events_of, lore_logs
+
+
+def _folded(events) -> Session:
+    state = Session()
+    for event in events:
+        state = step(state, event).state
+    return state
+
+
+@given(any_events())
+def test_any_event_in_any_state_gives_a_state_and_problems(events):
+    state = Session()
+    for event in events:
+        state, problems = step(state, event)
+        assert isinstance(state, Session)
+        assert all(isinstance(problem, Problem) for problem in problems)
+
+
+@given(any_events())
+def test_stepping_leaves_the_state_before_as_it_was(events):
+    state = Session()
+    for event in events:
+        before = checkpoint.dump(state)
+        after = step(state, event).state
+        assert checkpoint.dump(state) == before
+        state = after
+
+
+@given(any_events())
+def test_states_that_were_left_behind_never_change(events):
+    states, dumps, state = [], [], Session()
+    for event in events:
+        states.append(state)
+        dumps.append(checkpoint.dump(state))
+        state = step(state, event).state
+    assert [checkpoint.dump(one) for one in states] == dumps
+
+
+@given(any_events())
+def test_stepping_twice_from_one_state_gives_the_same_twice(events):
+    state = Session()
+    for event in events:
+        once, again = step(state, event), step(state, event)
+        assert checkpoint.dump(once.state) == checkpoint.dump(again.state)
+        assert once.problems == again.problems
+        state = once.state
+
+
+@given(any_events(max_size=10), any_events(max_size=6), any_events(max_size=6))
+def test_two_branches_from_one_state_do_not_see_each_other(stem, one, other):
+    state = _folded(stem)
+    alone = checkpoint.dump(_folded([*stem, *other]))
+    for event in one:
+        step(state, event)
+    branch = state
+    for event in one:
+        branch = step(branch, event).state
+    for event in other:
+        state = step(state, event).state
+    assert checkpoint.dump(state) == alone
+
+
+@given(lore_logs(damage=False, odd_lines=False))
+def test_a_real_session_leaves_its_states_behind_unchanged(log):
+    state = Session()
+    for event in log.events:
+        before = checkpoint.dump(state)
+        after = step(state, event).state
+        assert checkpoint.dump(state) == before
+        state = after
+
+
+UNKNOWN = (
+    e.PatchText(uuid="nobody", delta_text=Raw(b'"x"')),
+    e.PatchToolCall(call_id="nobody", status="completed", output=Raw(b'"x"')),
+    e.ToolResultCleared(call_ids=("nobody",)),
+    e.Remove(uuids=("nobody",)),
+    e.Knowledge(op="remove", id="nobody"),
+    e.TurnCompleted(turn=77),
+)
+
+
+@pytest.mark.parametrize("event", UNKNOWN, ids=lambda event: type(event).__name__)
+@given(log=lore_logs(damage=False, odd_lines=False, max_size=6))
+def test_an_unknown_id_changes_nothing_and_is_a_problem(event, log):
+    state = _folded(log.events)
+    after, problems = step(state, event)
+    assert checkpoint.dump(after) == checkpoint.dump(state)
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize("event", UNKNOWN, ids=lambda event: type(event).__name__)
+def test_an_unknown_id_on_an_unknown_chain_makes_no_chain(event):
+    state = _folded([e.SessionStarted(session_id="s")])
+    after, problems = step(state, structs.replace(event, chain="elsewhere"))
+    assert checkpoint.dump(after) == checkpoint.dump(state)
+    assert len(problems) == 1
+
+
+def test_stepping_over_a_recording_leaves_states_unchanged(recording):
+    data = recording.read_bytes()
+    reader = recognise(data[: 1 << 18])
+    if reader.yields != "events":
+        pytest.skip("holds bodies, not events")
+    events = events_of(data, reader)
+    state = Session(format=reader.name)
+    every = max(1, len(events) // 8)
+    kept = []
+    for number, event in enumerate(events):
+        if number % every == 0:
+            kept.append((state, checkpoint.dump(state)))
+        state = step(state, event).state
+    assert all(checkpoint.dump(one) == dump for one, dump in kept)

@@ -1,0 +1,161 @@
+"""Law 4. Cold equals live: to read a part, save, load and go on is to read all, for every cut, also inside a line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.fold.step import step
+from lore.formats.bodies import Bodies
+from lore.formats.claude_code import ClaudeCode
+from lore.formats.lore_log import LoreLog
+from lore.formats.registry import recognise
+from lore.model import checkpoint
+from lore.model.exchange import Exchange
+from lore.model.problems import Problem
+from lore.model.state import Session
+from strategies import any_events, body_files, claude_logs, lore_logs, read_all
+
+cuts = st.lists(st.floats(0, 1), min_size=1, max_size=6)
+
+
+def _fold(state: Session, reads) -> tuple[Session, list[Problem]]:
+    problems: list[Problem] = []
+    for read in reads:
+        if not isinstance(read.value, Problem | Exchange):
+            state, found = step(state, read.value)
+            problems.extend(found)
+    return state, problems
+
+
+class _Warm:
+    """A live run: all at once."""
+
+    def __init__(self, reader, data: bytes) -> None:
+        self.reader, self.data = reader, data
+        self.reads = read_all(reader(), data)
+        self.state, self.problems = _fold(Session(format=reader.name), self.reads)
+        self.saved = checkpoint.dump(self.state)
+
+    def assert_same_when_cut(self, at: int) -> None:
+        """Read to the cut, save, load, read the rest; compare what was read, folded and said."""
+        live = self.reader()
+        reads = live.feed(self.data[:at])
+        state, problems = _fold(Session(format=self.reader.name), reads)
+        reader = self.reader.restore(live.state)
+        rest = [*reader.feed(self.data[at:]), *reader.finish()]
+        state, more = _fold(checkpoint.load(checkpoint.dump(state)), rest)
+        assert [*reads, *rest] == self.reads, f"cut at byte {at}: other reads"
+        assert checkpoint.dump(state) == self.saved, f"cut at byte {at}: another state"
+        assert [*problems, *more] == self.problems, f"cut at byte {at}: other problems"
+
+
+def _at(data: bytes, share: float) -> int:
+    return round(share * len(data))
+
+
+@given(lore_logs(), cuts)
+def test_a_lore_log_may_be_cut_anywhere(log, shares):
+    warm = _Warm(LoreLog, log.data)
+    for share in shares:
+        warm.assert_same_when_cut(_at(log.data, share))
+
+
+@given(claude_logs(), cuts)
+def test_a_claude_code_log_may_be_cut_anywhere(data, shares):
+    warm = _Warm(ClaudeCode, data)
+    for share in shares:
+        warm.assert_same_when_cut(_at(data, share))
+
+
+@given(body_files(), cuts)
+def test_a_file_of_bodies_may_be_cut_anywhere(data, shares):
+    warm = _Warm(Bodies, data)
+    for share in shares:
+        warm.assert_same_when_cut(_at(data, share))
+
+
+@pytest.mark.parametrize(
+    ("reader", "made"), [(LoreLog, lore_logs().map(lambda log: log.data)), (ClaudeCode, claude_logs())]
+)
+@given(data=st.data())
+def test_a_reader_that_was_saved_at_the_end_still_says_where_it_stood(reader, made, data):
+    text = data.draw(made)
+    _Warm(reader, text).assert_same_when_cut(len(text))
+
+
+@given(any_events(max_size=24), st.integers(0, 24))
+def test_a_state_saved_between_any_two_events_folds_on_the_same(events, at):
+    live = Session()
+    problems = []
+    for event in events:
+        live, found = step(live, event)
+        problems.append(found)
+    cold = Session()
+    said = []
+    for number, event in enumerate(events):
+        if number == at:
+            cold = checkpoint.load(checkpoint.dump(cold))
+        cold, found = step(cold, event)
+        said.append(found)
+    assert checkpoint.dump(cold) == checkpoint.dump(live)
+    assert said == problems
+
+
+RICH = (
+    b'\xef\xbb\xbf{"kind":"session_started","session_id":"s","model":"claude-x","system":"\\ud83d"}\n'
+    b'{"kind":"append","item":{"type":"user_message","uuid":"u1","text":"\xf0\x9f\x91\xa9 \xe2\x80\xa8"}}\r\n'
+    b'{"kind":"turnStarted","turn":1}\n\n'
+    b'{"kind":"append","item":{"type":"tool_call","uuid":"t1","callId":"c1","name":"n","input":{"a":1.0}}}\n'
+    b'{"kind":"patch_tool_call","call_id":"c1","status":"completed","output":"\\u00e9"}\n'
+    b'{"kind":"mystery","x":[18446744073709551616]}\n'
+    b'{"kind":"compact_applied","uuid":"d1","trigger":"auto","preserved_uuids":["t1","gone"],"summary":"so"}\n'
+    b'{"kind":"cache_reset","reason":"a"}{"kind":"cache_reset","reason":"b"}\n'
+    b'{"kind":"turn_comp'
+)
+
+
+def test_a_log_may_be_cut_at_every_single_byte():
+    warm = _Warm(LoreLog, RICH)
+    for at in range(len(RICH) + 1):
+        warm.assert_same_when_cut(at)
+
+
+@given(lore_logs(max_size=6), st.integers(1, 40))
+def test_bytes_may_arrive_in_pieces_of_any_size(log, size):
+    reader = LoreLog()
+    reads = [read for at in range(0, len(log.data), size) for read in reader.feed(log.data[at : at + size])]
+    assert [*reads, *reader.finish()] == read_all(LoreLog(), log.data)
+
+
+def test_a_pretty_body_with_blank_lines_reads_the_same_in_pieces():
+    data = b'{"model":"claude-x",\n\n"messages":[],\n\n\n"system":"s"}\n'
+    warm = _Warm(Bodies, data)
+    for at in range(len(data) + 1):
+        warm.assert_same_when_cut(at)
+
+
+def test_a_call_that_was_replaced_under_its_uuid_is_forgotten_live_as_cold():
+    from msgspec import Raw  # noqa: PLC0415
+
+    from lore.model import events as e  # noqa: PLC0415
+    from lore.model.items import ToolCall  # noqa: PLC0415
+
+    state = Session()
+    for call_id in ("c1", "c2"):
+        state = step(state, e.Append(item=ToolCall("t1", call_id, "n", Raw(b"{}")))).state
+    event = e.PatchToolCall(call_id="c1", status="completed", output=Raw(b'"late"'))
+    live, cold = step(state, event), step(checkpoint.load(checkpoint.dump(state)), event)
+    assert live.problems == cold.problems
+    assert checkpoint.dump(live.state) == checkpoint.dump(cold.state)
+
+
+def test_a_recording_may_be_cut_anywhere(recording):
+    data = recording.read_bytes()
+    reader = recognise(data[: 1 << 18])
+    warm = _Warm(reader, data)
+    first = data.find(b"\n")
+    middle = data.find(b"\n", len(data) // 2)
+    for at in (first + 1, len(data) // 3, middle + 1, len(data)):
+        warm.assert_same_when_cut(at)

@@ -1,0 +1,185 @@
+"""Law 5. Append-only: without an event that says otherwise, turn n up to its tail is a prefix of turn n+1.
+
+What says otherwise: a compaction, a rewind, a cache reset, a changed session, cleared results, a late header,
+a duplicate of a uuid, or a patch of something that was already sent. The assembler that follows a session gives
+the same as one that begins afresh at each turn.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from lore.fold.step import step
+from lore.formats.registry import recognise
+from lore.model import checkpoint
+from lore.model import events as e
+from lore.model.items import ToolCall, UserMessage
+from lore.model.state import Session
+from lore.prefix.overlap import overlap
+from lore.prompt.assemble import POLICIES, Assembler
+from lore.prompt.base import Memo
+from lore.prompt.dialects import DIALECTS
+from strategies import any_events, events_of, lore_logs
+
+shapes = st.tuples(st.sampled_from(list(DIALECTS.values())), st.sampled_from(POLICIES))
+_OTHERWISE = (e.CompactApplied, e.Remove, e.CacheReset, e.SessionChanged, e.ToolResultCleared, e.SessionStarted)
+
+
+class _Witness:
+    """Watch a session and know which of its events entitle the next prompt to differ."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, set[str]] = {}
+        self.entitled: set[str] = set()
+
+    def see(self, state: Session, event: e.Event) -> None:
+        sent = self.sent.setdefault(event.chain, set())
+        match event:
+            case e.TurnStarted():
+                for entry in state.chain(event.chain).entries:
+                    sent.add(entry.item.uuid)
+                    if isinstance(entry.item, ToolCall):
+                        sent.add(f"call {entry.item.call_id}")
+            case e.PatchText(uuid=uuid) if uuid in sent:
+                self.entitled.add(event.chain)
+            case e.PatchToolCall(call_id=call_id) if f"call {call_id}" in sent:
+                self.entitled.add(event.chain)
+            case e.Append(item=item) if item.uuid in {one.item.uuid for one in state.chain(event.chain).entries}:
+                self.entitled.add(event.chain)
+            case _ if isinstance(event, _OTHERWISE):
+                self.entitled.add(event.chain)
+            case _:
+                pass
+
+
+def _prompts(events, dialect, policy, format="lore", watch=True):
+    """Yield, for each turn, its prompt, the one before it in its chain, and whether it may differ."""
+    state, witness = Session(format=format), _Witness()
+    assemblers, last, numbers = {}, {}, {}
+    for event in events:
+        if watch:
+            witness.see(state, event)
+        state = step(state, event).state
+        if not isinstance(event, e.TurnStarted):
+            continue
+        name = event.chain
+        if event.turn <= numbers.get(name, 0):  # a turn that starts again is damage, and said to be
+            witness.entitled.add(name)
+        numbers[name] = event.turn
+        assembler = assemblers.setdefault(name, Assembler(dialect, policy))
+        prompt = assembler.assemble(state, state.chain(name)).prompt
+        yield state, name, last.get(name), prompt, name in witness.entitled
+        witness.entitled.discard(name)
+        last[name] = prompt
+
+
+@given(lore_logs(), shapes)
+def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next(log, shape):
+    for _, name, before, prompt, entitled in _prompts(log.events, *shape):
+        if before is None or entitled:
+            continue
+        size = before.stable
+        assert [one.data for one in before][:size] == [one.data for one in prompt][:size], name
+        assert overlap(before, prompt).covered
+
+
+@given(lore_logs(damage=False, odd_lines=False), shapes)
+def test_the_body_of_a_turn_up_to_its_tail_is_a_byte_prefix_of_the_next(log, shape):
+    dialect = shape[0]
+    for _, _, before, prompt, entitled in _prompts(log.events, *shape):
+        if before is None or entitled or before.model != prompt.model:
+            continue
+        bare = dialect.write(_without_tail(before)).rstrip(b"}]")
+        assert dialect.write(prompt).startswith(bare)
+
+
+def _without_tail(prompt):
+    from msgspec import structs  # noqa: PLC0415
+
+    return structs.replace(prompt, tail=())
+
+
+@given(lore_logs(), shapes)
+def test_following_a_session_gives_what_a_fresh_assembler_gives(log, shape):
+    for state, name, _, prompt, _ in _prompts(log.events, *shape):
+        fresh = Assembler(*shape).assemble(state, state.chain(name)).prompt
+        assert [(one.path, one.data) for one in prompt] == [(one.path, one.data) for one in fresh]
+
+
+@given(any_events(), shapes)
+def test_following_any_events_gives_what_a_fresh_assembler_gives(events, shape):
+    for state, name, _, prompt, _ in _prompts(events, *shape, watch=False):
+        fresh = Assembler(*shape).assemble(state, state.chain(name)).prompt
+        assert [(one.path, one.data) for one in prompt] == [(one.path, one.data) for one in fresh]
+
+
+@given(any_events(), shapes)
+def test_what_left_out_is_said_the_same_by_a_fresh_assembler(events, shape):
+    state, assembler = Session(), Assembler(*shape)
+    for event in events:
+        state = step(state, event).state
+        if isinstance(event, e.TurnStarted) and event.chain == "main":
+            followed = assembler.assemble(state, state.chain("main")).omitted
+            assert list(followed) == list(Assembler(*shape).assemble(state, state.chain("main")).omitted)
+
+
+@given(lore_logs(max_size=8), shapes)
+def test_a_session_that_was_saved_and_loaded_assembles_the_same(log, shape):
+    for state, name, _, prompt, _ in _prompts(log.events, *shape):
+        cold = checkpoint.load(checkpoint.dump(state))
+        assert list(Assembler(*shape).assemble(cold, cold.chain(name)).prompt) == list(prompt)
+
+
+@given(lore_logs(), shapes)
+def test_what_is_written_parses_to_the_same_segments_and_paths(log, shape):
+    dialect = shape[0]
+    for _, _, _, prompt, _ in _prompts(log.events, *shape):
+        parsed = dialect.parse(dialect.write(prompt), "wire", Memo())
+        assert [(one.path, one.data) for one in parsed] == [(one.path, one.data) for one in prompt]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
+def test_knowledge_that_comes_after_the_pin_does_not_lengthen_a_pinned_id(dialect):
+    events = [
+        e.SessionStarted(session_id="s", model="claude-x"),
+        e.Knowledge(op="add", id="abcdef1", content="one"),
+        e.TurnStarted(turn=1),
+        e.Knowledge(op="add", id="abcdef2", content="two"),
+        e.TurnStarted(turn=2),
+    ]
+    bodies = []
+    state = Session()
+    for event in events:
+        state = step(state, event).state
+        if isinstance(event, e.TurnStarted):
+            bodies.append(dialect.write(Assembler(dialect).assemble(state, state.main()).prompt))
+    assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
+def test_parallel_calls_stay_one_message_when_something_between_them_was_taken_back(dialect):
+    def call(uuid, call_id):
+        return e.Append(item=ToolCall(uuid, call_id, "n", Raw(b"{}"), status="completed", response_id="r"))
+
+    def prompt_of(events):
+        state = Session()
+        for event in (e.SessionStarted(session_id="s"), e.TurnStarted(turn=1), *events):
+            state = step(state, event).state
+        return list(Assembler(dialect).assemble(state, state.main()).prompt)
+
+    stray = [e.Append(item=UserMessage("u", Raw(b'"oops"'))), e.Remove(uuids=("u",))]
+    plain = prompt_of([call("t1", "c1"), call("t2", "c2")])
+    assert prompt_of([call("t1", "c1"), *stray, call("t2", "c2")]) == plain
+
+
+@pytest.mark.parametrize("name", list(DIALECTS))
+def test_a_recorded_session_only_appends_unless_an_event_says_otherwise(recording, name):
+    data = recording.read_bytes()
+    reader = recognise(data[: 1 << 18])
+    if reader.yields != "events":
+        pytest.skip("holds bodies, not events")
+    for _, chain, before, prompt, entitled in _prompts(events_of(data, reader), DIALECTS[name], "user", reader.name):
+        assert before is None or entitled or overlap(before, prompt).covered, chain

@@ -1,0 +1,141 @@
+"""Law 6. Two comparisons, wire bytes and canonical form: where only the first differs, the cause is serialisation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lore.cli.main import main
+from lore.model.canonical import canonical
+from lore.prefix.causes import causes
+from lore.prefix.overlap import overlap, relation
+from lore.prompt.base import Memo
+from lore.prompt.dialects import dialect_of
+from strategies import NUMBERS, PLAIN, Style, bodies, styles, values, write
+
+SERIALISATION = {"LORE105", "LORE106", "LORE112"}
+
+
+def _parsed(raw: bytes):
+    return dialect_of(raw).parse(raw, "wire", Memo())
+
+
+def _codes(left: bytes, right: bytes) -> set[str]:
+    one, other = _parsed(left), _parsed(right)
+    return {cause.code for cause in causes(one, other, overlap(one, other), ())}
+
+
+def _as_texts(body: dict) -> dict:
+    """The same body with contents of one text block written as plain strings."""
+
+    def short(content):
+        alone = isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"}
+        return content[0]["text"] if alone else content
+
+    return {**body, "messages": [{**one, "content": short(one["content"])} for one in body["messages"]]}
+
+
+@given(bodies(), styles, styles)
+def test_another_spelling_differs_on_the_wire_only(body, one, other):
+    left, right = _parsed(write(body, one)), _parsed(write(body, other))
+    found = overlap(left, right)
+    assert found.covered_canonical
+    assert found.canonical == left.stable == right.stable
+
+
+@given(bodies(), styles, styles)
+def test_the_cause_of_another_spelling_is_serialisation(body, one, other):
+    assert _codes(write(body, one), write(body, other)) <= SERIALISATION
+
+
+@given(bodies(), styles)
+def test_another_spelling_that_shows_on_the_wire_has_a_cause(body, style):
+    left, right = write(body), write(body, style)
+    assume([one.data for one in _parsed(left)] != [one.data for one in _parsed(right)])
+    assert _codes(left, right)
+
+
+@given(bodies())
+def test_another_key_order_is_lore105(body):
+    assert _codes(write(body), write(body, Style(reverse=True))) == {"LORE105"}
+
+
+@pytest.mark.parametrize("style", [Style(spaced=True), Style(escapes="all")], ids=["white space", "escapes"])
+@given(body=bodies())
+def test_another_spelling_in_the_same_order_is_lore106(style, body):
+    assume(style.spaced or "plain" in json.dumps(body))
+    assert _codes(write(body), write(body, style)) == {"LORE106"}
+
+
+@given(bodies(), styles)
+def test_a_text_and_one_block_of_it_are_lore112(body, style):
+    short = _as_texts(body)
+    assume(short != body)
+    assert _codes(write(body, style), write(short, style)) == {"LORE112"}
+
+
+@given(bodies(), styles)
+def test_a_respelled_body_shares_its_conversation(body, style):
+    left, right = _parsed(write(body)), _parsed(write(body, style))
+    assert relation(left, right, overlap(left, right)) != "unrelated"
+
+
+@given(bodies(), styles, st.data())
+def test_another_content_differs_in_both(body, style, data):
+    changed = json.loads(json.dumps(body))
+    where = data.draw(st.integers(0, len(changed["messages"]) - 1))
+    changed["messages"][where]["content"] = [{"type": "text", "text": "something else entirely"}]
+    left, right = _parsed(write(body)), _parsed(write(changed, style))
+    assert not overlap(left, right).covered_canonical
+
+
+@given(values, styles, styles)
+def test_all_spellings_of_a_value_have_one_canonical_form(value, one, other):
+    assert canonical(write(value, one)) == canonical(write(value, other))
+
+
+STRICT = (b"0", b"0.0", b"false", b'""', b"null", b"[]", b"{}", b"1", b"1.0", b"true", b'"1"', b"18446744073709551616",
+          b"18446744073709551617", b"1.8446744073709552e19", b'"\\ud83d"', b'"\\\\ud83d"', b'"?"')  # fmt: skip
+
+
+@pytest.mark.parametrize("left", STRICT)
+def test_different_values_have_different_canonical_forms(left):
+    assert [right for right in STRICT if canonical(right) == canonical(left)] == [left]
+
+
+@pytest.mark.parametrize("around", [b"%s", b'[%s,"\\ud83d"]', b"[%s,18446744073709551616]"], ids=str)
+def test_a_number_past_the_range_of_floats_is_not_null(around):
+    assert canonical(around % b"1e999") != canonical(around % b"null")
+
+
+def test_diff_prefix_shows_both_figures(desk, capsys):
+    body = {"model": "claude-x", "system": "s", "messages": [{"role": "user", "content": "hello"}]}
+    (desk / "a.json").write_bytes(write(body))
+    (desk / "b.json").write_bytes(write(body, Style(spaced=True)))
+    assert main(["diff-prefix", "a.json", "b.json", "--json", "--no-tokens"]) == 0
+    prompt = json.loads(capsys.readouterr().out)["prompt"]
+    assert prompt["common_prefix_bytes"] < prompt["left_bytes"]
+    assert prompt["canonical_common_prefix_bytes"] >= prompt["common_prefix_bytes"]
+
+
+def test_the_pool_of_numbers_is_written_in_more_than_one_way():
+    assert any(write(number, PLAIN) != write(number, Style(floats=1)) for number in NUMBERS)
+
+
+def test_a_recorded_body_respelled_differs_on_the_wire_only(recording):
+    from lore.formats.bodies import Bodies  # noqa: PLC0415
+    from lore.formats.registry import recognise  # noqa: PLC0415
+    from lore.model.exchange import Exchange  # noqa: PLC0415
+    from strategies import read_all  # noqa: PLC0415
+
+    data = recording.read_bytes()
+    if recognise(data[: 1 << 18]) is not Bodies:
+        pytest.skip("holds events, not bodies")
+    bodies_ = [read.value.body for read in read_all(Bodies(), data) if isinstance(read.value, Exchange)]
+    for body in bodies_[:: max(1, len(bodies_) // 3)]:
+        respelled = write(json.loads(body), Style(reverse=True))
+        assert overlap(_parsed(body), _parsed(respelled)).covered_canonical
+        assert _codes(body, respelled) <= SERIALISATION

@@ -1,0 +1,273 @@
+"""Law 8. Work is linear: equal segments are shared and compared by identity, each line is parsed once, each distinct
+segment tokenised at most once and put into canonical form only where it differs. Work is counted, never timed."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+
+import pytest
+
+from lore.cli.main import main
+from lore.formats import bodies, claude_code, claude_records, lore_log
+from lore.formats.lines import split_joined
+from lore.formats.registry import recognise
+from lore.model.prompt import Segment
+from lore.prefix import overlap
+from lore.prompt import base
+from lore.prompt.dialects import DIALECTS, anthropic, openai_chat
+from lore.run import figures
+from lore.run.diff import diff_session
+from lore.run.options import Options
+from lore.tokens import o200k
+from strategies import write
+
+SIZES = (40, 80)
+
+
+def _lore(turns: int) -> list[bytes]:
+    header = {"kind": "session_started", "session_id": "s", "model": "claude-x", "system": "You help."}
+    lines = [write(header), write({"kind": "layer", "name": "clock", "when": "every_turn", "text": "tick"})]
+    for n in range(turns):
+        asked = {"type": "user_message", "uuid": f"u{n}", "text": f"question {n}"}
+        call = {"type": "tool_call", "uuid": f"t{n}", "call_id": f"c{n}", "name": "read", "input": {"n": n}}
+        lines.append(write({"kind": "append", "item": asked}))
+        lines.append(write({"kind": "turn_started", "turn": n + 1, "context": {"current_time": f"{n}"}}))
+        lines.append(write({"kind": "append", "item": call}))
+        lines.append(
+            write({"kind": "patch_tool_call", "call_id": f"c{n}", "status": "completed", "output": f"got {n}"})
+        )
+        lines.append(write({"kind": "turn_completed", "turn": n + 1}))
+    return lines
+
+
+def _claude(turns: int) -> list[bytes]:
+    lines = []
+    for n in range(turns):
+        own = {"sessionId": "s", "isSidechain": False}
+        parent = f"a{n - 1}" if n else None
+        asked = {"role": "user", "content": f"question {n}"}
+        lines.append(write({"type": "user", "uuid": f"u{n}", "parentUuid": parent, **own, "message": asked}))
+        said = {"id": f"m{n}", "model": "claude-x", "content": [{"type": "text", "text": f"answer {n}"}]}
+        lines.append(write({"type": "assistant", "uuid": f"a{n}", "parentUuid": f"u{n}", **own, "message": said}))
+    return lines
+
+
+def _bodies(dialect: str):
+    def make(turns: int) -> list[bytes]:
+        messages, lines = [], []
+        for n in range(turns):
+            messages.append({"role": "user", "content": [{"type": "text", "text": f"question {n}"}]})
+            head = {"system": "You help."} if dialect == "anthropic" else {}
+            model = "claude-x" if dialect == "anthropic" else "gpt-5"
+            lines.append(write({"model": model, **head, "messages": messages}))
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": f"answer {n}"}]})
+        return lines
+
+    return make
+
+
+MAKERS = {
+    "lore": _lore,
+    "claude-code": _claude,
+    "anthropic": _bodies("anthropic"),
+    "openai-chat": _bodies("openai-chat"),
+}
+
+
+@pytest.fixture
+def judge(desk):
+    """Write lines to a file and judge it."""
+
+    def run(lines: list[bytes]):
+        (desk / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+        assert main(["check", "log.jsonl", "--json"]) == 0
+
+    return run
+
+
+class _Counting:
+    """A decoder that counts what it is given."""
+
+    def __init__(self, decoder) -> None:
+        self._decoder = decoder
+        self.seen: Tally[bytes] = Tally()
+
+    def decode(self, data: bytes):
+        self.seen[bytes(data)] += 1
+        return self._decoder.decode(data)
+
+
+def test_each_line_of_a_lore_log_is_decoded_once(judge, monkeypatch):
+    counting = _Counting(lore_log._DECODER)
+    monkeypatch.setattr(lore_log, "_DECODER", counting)
+    lines = _lore(30)
+    judge(lines)
+    assert counting.seen == Tally(lines)
+
+
+def test_each_line_of_a_claude_code_log_is_decoded_once_beside_its_recognition(judge, monkeypatch):
+    counting = _Counting(claude_records._RECORD)
+    monkeypatch.setattr(claude_records, "_RECORD", counting)
+    lines = _claude(30)
+    judge(lines)
+    assert counting.seen == Tally([lines[0], *lines])
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, monkeypatch, dialect):
+    seen: Tally[int] = Tally()
+    for module in (bodies, anthropic, openai_chat):
+        original = module.table
+        monkeypatch.setattr(module, "table", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
+    lines = MAKERS[dialect](120)
+    judge(lines)
+    behind_the_head = [len(line) for line in lines[-50:]]
+    assert max(seen[size] for size in behind_the_head) <= 3
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_each_distinct_message_is_parsed_once(judge, monkeypatch, dialect):
+    built: Tally[bytes] = Tally()
+    for module in (anthropic, openai_chat):
+        original = module.message
+        monkeypatch.setattr(
+            module, "message", lambda raw, *args, f=original: built.update([bytes(raw)]) or f(raw, *args)
+        )
+    judge(MAKERS[dialect](60))
+    assert set(built.values()) == {1}
+
+
+def _equalities(judge, monkeypatch, lines) -> int:
+    count = [0]
+    original = Segment.__eq__
+
+    def counted(self, other):
+        count[0] += 1
+        return original(self, other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segment, "__eq__", counted)
+        judge(lines)
+    return count[0]
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_segments_that_are_shared_are_not_compared(judge, monkeypatch, name):
+    small, large = (_equalities(judge, monkeypatch, MAKERS[name](size)) for size in SIZES)
+    assert large <= 2 * small + 4
+    assert large <= 4 * SIZES[1]
+
+
+def test_long_histories_are_compared_by_the_chunk(judge, monkeypatch):
+    assert _equalities(judge, monkeypatch, _lore(400)) <= 4 * 400
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_each_entry_is_rendered_once(judge, monkeypatch, dialect):
+    rendered: Tally[str] = Tally()
+    original = base.Rendered
+
+    def counted(segments, *args):
+        rendered.update(one.data.decode() for one in segments if one.kind != "envelope")
+        return original(segments, *args)
+
+    monkeypatch.setattr(anthropic, "Rendered", counted)
+    monkeypatch.setattr(openai_chat, "Rendered", counted)
+    lines = _lore(60)
+    lines[0] = lines[0].replace(b'"session_id"', f'"dialect":"{dialect}","session_id"'.encode())
+    judge(lines)
+    asked = {text: times for text, times in rendered.items() if "question" in text}
+    assert set(asked.values()) == {1}
+
+
+def _canonicalised(judge, monkeypatch, lines) -> int:
+    count = [0]
+    for module in (overlap, figures):
+        original = module.canonical_of
+        monkeypatch.setattr(
+            module, "canonical_of", lambda one, f=original: count.__setitem__(0, count[0] + 1) or f(one)
+        )
+    judge(lines)
+    return count[0]
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_a_check_of_a_session_that_only_grows_canonicalises_nothing(judge, monkeypatch, name):
+    assert _canonicalised(judge, monkeypatch, MAKERS[name](40)) == 0
+
+
+def test_a_check_canonicalises_only_where_bytes_differ(judge, monkeypatch):
+    lines = _bodies("anthropic")(40)
+    lines[20] = lines[20].replace(b'"question 3"', b'"\\u0071uestion 3"')
+    assert _canonicalised(judge, monkeypatch, lines) <= 8
+
+
+class _Weigher:
+    """A tokenizer that counts how often it is asked about each text."""
+
+    name = "counted"
+
+    def __init__(self) -> None:
+        self.asked: Tally[bytes] = Tally()
+
+    def count(self, data: bytes) -> int:
+        self.asked[data] += 1
+        return len(data)
+
+    def common(self, left: bytes, right: bytes) -> int:
+        return overlap.common_bytes(left, right)
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_each_segment_of_a_growing_session_is_weighed_once(desk, name):
+    (desk / "log.jsonl").write_bytes(b"\n".join(MAKERS[name](40)) + b"\n")
+    weigher = _Weigher()
+    assert list(diff_session("log.jsonl", Options(counter=weigher)))
+    asked = {text: times for text, times in weigher.asked.items() if b"question" in text}
+    assert len(asked) == 40
+    assert set(asked.values()) == {1}
+
+
+class _Encoding:
+    def __init__(self) -> None:
+        self.encoded: Tally[str] = Tally()
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        self.encoded[text] += 1
+        return list(text.encode())
+
+
+def test_each_distinct_segment_is_tokenised_once(desk, monkeypatch):
+    encoding = _Encoding()
+    monkeypatch.setattr(o200k, "encoding", lambda: encoding)
+    lines = _lore(40)
+    (desk / "log.jsonl").write_bytes(b"\n".join([*lines, *lines[2:3]]) + b"\n")
+    assert list(diff_session("log.jsonl", Options(counter=o200k.Counter())))
+    assert set(encoding.encoded.values()) == {1}
+
+
+def test_only_the_chunk_around_the_cut_is_tokenised_again(monkeypatch):
+    encoding = _Encoding()
+    monkeypatch.setattr(o200k, "encoding", lambda: encoding)
+    words = " ".join(f"word{n}" for n in range(5000)).encode()
+    counter = o200k.Counter()
+    counter.count(words)
+    counter.count(words[:-4] + b"else")
+    before = counter.tokenised
+    counter.common(words, words[:-4] + b"else")
+    assert counter.tokenised - before == 2
+
+
+def test_each_line_of_a_recording_is_decoded_once(recording, monkeypatch):
+    data = recording.read_bytes()
+    reader = recognise(data[: 1 << 18])
+    if reader is not claude_code.ClaudeCode:
+        pytest.skip("counted for event logs")
+    counting = _Counting(claude_records._RECORD)
+    monkeypatch.setattr(claude_records, "_RECORD", counting)
+    made = reader()
+    made.feed(data)
+    made.finish()
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    again = sum(len(split_joined(line) or ()) for line in lines)  # pieces of lines that hold several records
+    assert sum(counting.seen.values()) == len(lines) + again

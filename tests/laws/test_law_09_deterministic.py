@@ -1,0 +1,109 @@
+"""Law 9. Deterministic: the same input gives the same output bytes under any hash seed, locale and time zone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from strategies import write
+
+WORLDS = {
+    "seed 0": {"PYTHONHASHSEED": "0", "LC_ALL": "C", "TZ": "UTC0"},
+    "seed 1, UTF-8": {"PYTHONHASHSEED": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC0"},
+    "seed 2, far east": {"PYTHONHASHSEED": "2", "LC_ALL": "C", "TZ": "FAR-13"},
+    "seed 3, far west, bare ASCII": {
+        "PYTHONHASHSEED": "3", "LC_ALL": "C", "TZ": "WEST8", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0",
+    },
+}  # fmt: skip
+COMMANDS = (
+    ("check", "--json", "sessions"),
+    ("check", "sessions"),
+    ("assemble", "sessions/b \u00fc.jsonl"),
+    ("assemble", "sessions/b \u00fc.jsonl", "--dialect", "openai-chat", "--tail", "user"),
+    ("fold", "--json", "sessions/b \u00fc.jsonl"),
+    ("diff-prefix", "--json", "sessions/b \u00fc.jsonl"),
+    ("diff-prefix", "--json", "sessions/a.json", "sessions/c.json"),
+    ("diff-prefix", "sessions/a.json", "sessions/c.json"),
+)
+SCRIPT = """
+import ast, os, sys
+from lore.cli.main import main
+for command in ast.literal_eval(os.environb[b"COMMANDS"].decode("utf-8")):
+    code = main([os.fsdecode(word.encode("utf-8")) for word in command])
+    sys.stdout.flush()
+    os.write(1, b"\\n-- exit %d\\n" % code)
+    os.write(2, b"\\n-- exit %d\\n" % code)
+"""
+
+
+def _fill(folder) -> None:
+    folder.mkdir()
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("read", "write", "grep")]
+    body = {
+        "model": "claude-x",
+        "tools": tools,
+        "system": "It is 2026-01-02.",
+        "messages": [{"role": "user", "content": "hi"}],
+    }
+    (folder / "a.json").write_bytes(write(body))
+    (folder / "c.json").write_bytes(write({**body, "tools": tools[::-1], "system": "It is 2026-01-03."}))
+    records = [{"request": body, "timestamp": f"2026-01-01T0{n}:30:00", "usage": {"input_tokens": n}} for n in range(3)]
+    (folder / "d.jsonl").write_bytes(b"\n".join(map(write, records)))
+    events = [
+        {"kind": "session_started", "session_id": "s", "model": "claude-x", "at": "2026-03-29T01:30:00"},
+        {"kind": "knowledge", "op": "add", "id": "abcdef", "category": "b", "content": "one"},
+        {"kind": "knowledge", "op": "add", "id": "abcdeg", "category": "a", "content": "two \u00fc"},
+        {"kind": "append", "item": {"type": "user_message", "uuid": "u", "text": "caf\u00e9 \u2028 \ud83d"}},
+        {"kind": "turn_started", "turn": 1, "at": "2026-03-29T01:30:00", "context": {"extra": ["x"], "b": 1, "a": 2}},
+        {"kind": "turn_completed", "turn": 1, "usage": {"write_tokens": 5000, "write_5m_tokens": 5000}},
+        {"kind": "remove", "uuids": ["u", "nobody", "noone"]},
+        {"kind": "turn_started", "turn": 2, "at": "2026-03-29T03:30:00"},
+        {"kind": "session_changed", "system": "other", "params": {"a": 1}, "tools": tools},
+        {"kind": "turn_started", "turn": 3, "at": "2026-03-29T03:31:00+02:00"},
+    ]
+    (folder / "b \u00fc.jsonl").write_bytes(b"\n".join(map(write, events)))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """Run every command in every world."""
+    folder = tmp_path_factory.mktemp("worlds")
+    _fill(folder / "sessions")
+    found = {}
+    for name, world in WORLDS.items():
+        env = {**os.environ, **world, "COMMANDS": repr(COMMANDS)}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=env, cwd=folder, capture_output=True, timeout=60, check=False
+        )
+        found[name] = (done.stdout, done.stderr)
+    return found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locales and time zones are set by POSIX variables")
+class TestWorlds:
+    def test_no_command_fails_in_the_first_world(self, answers):
+        out, err = answers["seed 0"]
+        codes = [line for line in out.splitlines() if line.startswith(b"-- exit")]
+        assert len(codes) == len(COMMANDS), err
+        assert b"-- exit 70" not in codes
+
+    @pytest.mark.parametrize("world", list(WORLDS))
+    def test_standard_output_is_the_same_in(self, answers, world):
+        assert answers[world][0] == answers["seed 0"][0]
+
+    @pytest.mark.parametrize("world", list(WORLDS))
+    def test_standard_error_is_the_same_in(self, answers, world):
+        assert answers[world][1] == answers["seed 0"][1]
+
+
+def test_a_recording_is_judged_the_same_twice(recording, capsys):
+    from lore.cli.main import main  # noqa: PLC0415
+
+    answers = []
+    for _ in range(2):
+        main(["check", str(recording), "--json"])
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]

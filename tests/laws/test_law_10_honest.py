@@ -1,0 +1,159 @@
+"""Law 10. Honest: unknown is null and never 0; fidelity travels with every figure; what is not known is not guessed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+
+from lore.cli.main import main
+from lore.fold.step import step
+from lore.formats.usage import billed_of
+from lore.model import events as e
+from lore.model.state import Session
+from strategies import any_events, write
+
+COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+FIDELITIES = {"wire", "parsed", "structural", "reconstructed", "rendered"}
+BODY = {"model": "claude-x", "system": "s", "messages": [{"role": "user", "content": "hi " * 50}]}
+OTHER = {**BODY, "system": "t"}
+
+
+@pytest.fixture
+def answer(desk, capsys):
+    """Write files, run lore, return the JSON lines that it answers with."""
+
+    def run(*arguments: str, **files: bytes):
+        for name, data in files.items():
+            (desk / name.replace("_", ".")).write_bytes(data)
+        main([*arguments, "--json"])
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def _log(*usages) -> bytes:
+    lines = [{"kind": "session_started", "session_id": "s", "model": "claude-x"}]
+    for number, usage in enumerate(usages, 1):
+        lines.append({"kind": "append", "item": {"type": "user_message", "uuid": f"u{number}", "text": "hi"}})
+        lines.append({"kind": "turn_started", "turn": number})
+        lines.append({"kind": "turn_completed", "turn": number, **({} if usage is None else {"usage": usage})})
+    return b"\n".join(map(write, lines))
+
+
+@pytest.mark.parametrize("usage", [None, {}], ids=["no usage", "empty usage"])
+def test_a_fold_without_usage_says_null(answer, usage):
+    (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(usage, usage))
+    assert [folded["usage"][name] for name in COUNTS] == [None] * 4
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_fold_knows_only_the_counts_that_were_recorded(answer, name):
+    (folded,) = answer("fold", "a.jsonl", a_jsonl=_log({name: 7}, None))
+    assert {one: folded["usage"][one] for one in COUNTS} == {**dict.fromkeys(COUNTS), name: 7}
+
+
+@given(any_events())
+def test_a_count_that_no_turn_recorded_is_never_summed(events):
+    state = Session()
+    recorded = set()
+    for event in events:
+        state = step(state, event).state
+        if isinstance(event, e.TurnCompleted | e.TurnFailed | e.TurnCanceled) and event.usage is not None:
+            recorded |= {name for name in COUNTS if getattr(event.usage, name) is not None}
+    for chain in state.chains.values():
+        for name in set(COUNTS) - recorded:
+            assert getattr(chain.totals, name) is None
+
+
+def test_a_closing_that_takes_its_usage_back_leaves_null():
+    state = Session()
+    for event in (
+        e.TurnStarted(turn=1),
+        e.TurnCompleted(turn=1, usage=e.Billed(fresh_tokens=5)),
+        e.TurnFailed(turn=1, usage=None),
+    ):
+        state = step(state, event).state
+    assert state.main().totals.fresh_tokens is None
+
+
+def test_a_diff_without_usage_says_null(answer):
+    (diff,) = answer("diff-prefix", "a.json", "b.json", a_json=write(BODY), b_json=write(OTHER))
+    assert (diff["billed"], diff["verdict"], diff["caches"]) == (None, None, [])
+
+
+def test_a_diff_shows_only_the_counts_that_were_recorded(answer):
+    records = [write({"request": body, "usage": {"input_tokens": 5}}) for body in (BODY, OTHER)]
+    (diff,) = answer("diff-prefix", "a.jsonl", a_jsonl=b"\n".join(records))
+    assert diff["billed"] == {"fresh_tokens": 5, "read_tokens": None, "write_tokens": None, "output_tokens": None}
+
+
+def test_a_diff_without_tokens_says_null(answer):
+    (diff,) = answer("diff-prefix", "a.json", "b.json", "--no-tokens", a_json=write(BODY), b_json=write(OTHER))
+    tokens = [diff["prompt"][name] for name in ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")]
+    assert tokens == [None] * 4
+
+
+@pytest.mark.parametrize("raw", [b"null", b"{}", b"[]", b'"x"', b'{"input_tokens":null}', b'{"input_tokens":-1}',
+                                 b'{"input_tokens":true}', b'{"input_tokens":"5"}', b"{"])  # fmt: skip
+def test_usage_that_says_nothing_is_none(raw):
+    assert billed_of(raw) is None
+
+
+def test_files_that_hold_no_prompt_have_no_figures(answer):
+    (diff,) = answer("diff-prefix", "a.txt", "b.txt", a_txt=b"one", b_txt=b"only")
+    assert [diff[name] for name in ("prompt", "divergence", "billed", "reuse_ratio", "relation")] == [None] * 5
+    assert diff["file"] == {"left_bytes": 3, "right_bytes": 4, "common_prefix_bytes": 2}
+
+
+@pytest.mark.parametrize("command", ["pair", "session"])
+def test_fidelity_is_on_both_sides_of_a_diff(answer, command):
+    one, other = write(BODY), write(OTHER)
+    named = ("a.json", "b.json") if command == "pair" else ("c.jsonl",)
+    (diff,) = answer("diff-prefix", *named, a_json=one, b_json=other, c_jsonl=one + b"\n" + other)
+    assert (diff["left"]["fidelity"], diff["right"]["fidelity"]) == ("wire", "wire")
+
+
+def test_a_body_that_was_stored_parsed_is_not_called_wire(answer):
+    records = [write({"request": body}) for body in (BODY, OTHER)]
+    (diff,) = answer("diff-prefix", "a.jsonl", a_jsonl=b"\n".join(records))
+    assert diff["right"]["fidelity"] == "parsed"
+
+
+def test_a_fold_says_that_it_is_reconstructed(answer):
+    (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(None))
+    assert folded["session"]["fidelity"] == "reconstructed"
+
+
+def test_every_finding_about_a_turn_says_its_fidelity(answer):
+    (checked,) = answer("check", "a.jsonl", "--min-reuse", "0.99", a_jsonl=write(BODY) + b"\n" + write(OTHER))
+    assert {finding["code"]: finding["fidelity"] for finding in checked["findings"]} == {
+        "LORE100": "wire",
+        "LORE401": "wire",
+    }
+
+
+def test_every_lost_token_says_how_it_was_counted(answer):
+    (checked,) = answer("check", "a.jsonl", a_jsonl=write(BODY) + b"\n" + write(OTHER))
+    assert {finding["tokens"] for finding in checked["findings"]} == {"estimated"}
+
+
+def test_a_bill_that_fell_without_a_reason_is_unattributable(answer):
+    usage = {"read_tokens": 0, "write_tokens": 50_000}
+    (checked,) = answer("check", "a.jsonl", a_jsonl=_log(usage, usage))
+    assert [(one["code"], one["kind"], one["tokens"]) for one in checked["findings"]] == [
+        ("LORE301", "unattributable", "recorded")
+    ]
+
+
+def test_a_bill_that_was_not_recorded_is_no_fall(answer):
+    (checked,) = answer("check", "a.jsonl", a_jsonl=_log({"read_tokens": 0, "write_tokens": 50_000}, None))
+    assert checked["findings"] == []
+
+
+def test_findings_about_a_recording_say_their_fidelity(recording, answer):
+    (checked,) = answer("check", str(recording))
+    about_turns = [one for one in checked["findings"] if one["turn"] is not None]
+    assert {one["fidelity"] for one in about_turns} <= FIDELITIES
+    assert all(one["tokens"] in ("recorded", "counted", "estimated") for one in about_turns)

@@ -1,0 +1,86 @@
+"""Checkpoints: what is loaded folds on as what was saved."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from lore.errors import LoreError
+from lore.fold.step import step
+from lore.model import checkpoint
+from lore.model.state import Session
+from model.making import Fold, append, call, event, said, started, user
+
+EVENTS = [
+    started(model="m", system=["a", "b"], tools=[{"name": "t"}], params={"x": 1.0}, attachments=["f"]),
+    event("layer", name="rules", when="once_at_start", text="R"),
+    event("layer", name="now", when="every_turn", text="N"),
+    event("knowledge", op="add", id="k-1", category="c", title="t", content="x"),
+    append(user("u1", "h\u00e9")),
+    event("turn_started", turn=1, at="2026-01-01T00:00:00Z", context={"extra": ["e"]}),
+    append(said("a1", response_id="r")),
+    append(call("t1", "c1", response_id="r")),
+    event("turn_completed", turn=1, usage={"fresh_tokens": 3, "read_tokens": 0}, verdict={"reason": "x"}),
+    event("patch_tool_call", call_id="c1", status="completed", output="out"),
+    event(
+        "prompt_delta", seq=1, selector={"target": "messages", "insert_at": 1}, content=[{"role": "user", "text": "d"}]
+    ),
+    event("context_persisted", turn=1, insert_at=1, content="p"),
+    event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["t1"], summary="S"),
+    append(user("x1"), chain="side"),
+]
+
+
+def test_every_prefix_of_a_session_survives_a_checkpoint():
+    fold = Fold()
+    for one in EVENTS:
+        fold.take(one)
+        assert checkpoint.dump(checkpoint.load(checkpoint.dump(fold.state))) == checkpoint.dump(fold.state)
+
+
+def test_a_loaded_state_folds_on_as_the_saved_one_does():
+    for cut in range(len(EVENTS)):
+        live = Fold(*EVENTS[:cut])
+        cold = Fold(*EVENTS[:cut])
+        cold.state = checkpoint.load(checkpoint.dump(live.state))
+        live.take(*EVENTS[cut:])
+        cold.take(*EVENTS[cut:])
+        assert (checkpoint.dump(cold.state), cold.problems) == (checkpoint.dump(live.state), live.problems)
+
+
+def test_lone_surrogates_survive_a_checkpoint():
+    item = msgspec.Raw(b'"cut \\ud83d"')
+    fold = Fold(started(), append(user("u")))
+    one = fold.item(0)
+    state, _ = step(fold.state, append(user("v")))
+    chain = state.main()
+    entries = chain.entries.set(
+        0, msgspec.structs.replace(chain.entries[0], item=msgspec.structs.replace(one, text=item))
+    )
+    state = msgspec.structs.replace(state, chains={"main": msgspec.structs.replace(chain, entries=entries)})
+    loaded = checkpoint.load(checkpoint.dump(state))
+    assert bytes(loaded.main().entries[0].item.text) == b'"cut \\ud83d"'
+
+
+def test_an_empty_session_can_be_saved():
+    assert checkpoint.load(checkpoint.dump(Session())) == Session()
+
+
+def test_a_checkpoint_of_another_version_is_refused():
+    data = checkpoint.dump(Session()).replace(b'"version":1', b'"version":9')
+    with pytest.raises(LoreError, match="version 9"):
+        checkpoint.load(data)
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"{}", b"[]", b"\xff\xfe", b'{"version":1,"session":3,"chains":[]}'])
+def test_bytes_that_are_no_checkpoint_are_refused_with_a_hint(junk):
+    with pytest.raises(LoreError, match="unreadable checkpoint") as caught:
+        checkpoint.load(junk)
+    assert "delete it" in caught.value.hint
+
+
+def test_a_checkpoint_shrinks_when_a_compaction_prunes():
+    fold = Fold(started(), *[append(user(f"u{n}", "x" * 100)) for n in range(50)])
+    before = len(checkpoint.dump(fold.state))
+    fold.take(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u49"], summary="S"))
+    assert len(checkpoint.dump(fold.state)) < before / 5

@@ -1,0 +1,109 @@
+"""Slicing JSON: ranges of the input, exact, without decoding."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.model.jsonslice import array, elements, leaf_at, members, spans, table, without_member
+
+OBJECTS = [
+    b"{}",
+    b"{ }",
+    b'{"a":1}',
+    b' { "a" : [1, {"b":","}] , "c":"}" } ',
+    b'{"a":{"a":{"a":"\\""}},"b":[]}',
+    b'{"a":1,"a":2}',
+    b'{"\\u0061":1,"\\"":2}',
+    b'{"a":"\\ud83d","k":3}',
+    '{"é":"ü","日本":[1,2]}'.encode(),
+    b'{"a":"\\\\","b":"\\\\\\""}',
+    b'{\n  "a": 1.0,\n  "b": 3e-5\n}',
+]
+
+
+@pytest.mark.parametrize("raw", OBJECTS)
+def test_members_are_ranges_whose_values_decode_to_the_object(raw):
+    found = members(raw)
+    assert {m.key: json.loads(raw[m.value : m.end]) for m in found} == json.loads(raw)
+
+
+@pytest.mark.parametrize("raw", OBJECTS)
+def test_spans_find_what_members_find(raw):
+    assert spans(raw) == members(raw)
+
+
+@pytest.mark.parametrize("raw", OBJECTS)
+def test_a_table_holds_the_slices_of_the_values(raw):
+    held = table(raw)
+    assert held is not None
+    assert {key: json.loads(value) for key, value in held.items()} == json.loads(raw)
+
+
+@pytest.mark.parametrize("raw", [b"", b"[1]", b'"a"', b"{", b'{"a":}', b"{} x", b"\xff", b'{"a":"\xff"}', b'{"a":NaN}'])
+def test_what_is_no_object_has_no_table(raw):
+    assert table(raw) is None
+
+
+def test_duplicate_keys_are_all_found_and_the_last_one_holds_in_a_table():
+    raw = b'{"a":1,"a":"\\ud83d"}'
+    assert [m.key for m in members(raw)] == ["a", "a"]
+    assert table(raw) == {"a": b'"\\ud83d"'}
+
+
+@pytest.mark.parametrize("raw", [b"[]", b"[ ]", b'[1,"],[",{"a":[2]} , null]', b" [ [ ] , [1] ] ", b'["\\ud83d", 1]'])
+def test_elements_are_the_slices_of_an_array(raw):
+    assert [json.loads(one) for one in elements(raw)] == json.loads(raw)
+    assert array(raw) == elements(raw)
+
+
+@pytest.mark.parametrize("raw", [b"{}", b"1", b"", b'"[1]"'])
+def test_what_is_no_array_has_no_elements(raw):
+    assert elements(raw) == []
+    assert array(raw) == []
+
+
+def test_what_is_no_object_has_no_members():
+    assert members(b"[1]") == []
+    assert spans(b"[1]") == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "bare"),
+    [
+        (b'{"m":1,"a":2,"b":3}', b'{"a":2,"b":3}'),
+        (b'{"a":2,"m":{"x":[1,2]},"b":3}', b'{"a":2,"b":3}'),
+        (b'{"a":2,"b":3,"m":1}', b'{"a":2,"b":3}'),
+        (b'{"m":1}', b"{}"),
+        (b'{"m":1,"m":2}', b"{}"),
+        (b'{"a":1,"m":1,"m":2}', b'{"a":1}'),
+        (b'{"m":1,"a":{"m":2},"m":3}', b'{"a":{"m":2}}'),
+        (b'{"a": 2, "m": 1}', b'{"a": 2}'),
+        (b'{"m": 1, "a": 2}', b'{"a": 2}'),
+        (b'{"a":1}', b'{"a":1}'),
+    ],
+)
+def test_a_member_is_cut_out_with_its_comma(raw, bare):
+    assert without_member(raw, "m") == bare
+
+
+@pytest.mark.parametrize(
+    ("at", "path", "value"),
+    [
+        (b'"a"', "", b'{"a"'),
+        (b"1,", ".a", b"1,"),
+        (b"[", ".b", b'["x'),
+        (b"yz", ".b[0]", b'"xyz"'),
+        (b'"c"', ".b[1]", b'{"c"'),
+        (b"2}", ".b[1].c", b"2}"),
+        (b', "d"', "", b'{"a"'),
+    ],
+)
+def test_an_offset_belongs_to_the_innermost_value_that_holds_it(at, path, value):
+    raw = b'{"a":1,"b":["xyz",{"c":2}], "d":null}'
+    assert leaf_at(raw, raw.index(at)) == (path, raw.index(value))
+
+
+def test_a_string_is_its_own_leaf():
+    assert leaf_at(b'"hello"', 3) == ("", 0)

@@ -1,0 +1,88 @@
+"""The persistent vector behaves as a tuple does, and older versions never change."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.model.vector import WIDTH, Vector
+
+SIZES = [0, 1, WIDTH - 1, WIDTH, WIDTH + 1, 2 * WIDTH, 2 * WIDTH + 7]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_vector_holds_what_a_list_holds(size):
+    made = Vector(range(size))
+    assert list(made) == list(range(size))
+    assert len(made) == size
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_appending_one_by_one_gives_the_same_vector(size):
+    assert Vector[int]().extend(range(size)) == Vector(range(size))
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_indexing_from_both_ends_gives_what_a_list_gives(size):
+    made, plain = Vector(range(size)), list(range(size))
+    for place in (0, size // 2, size - 1, -1, -size):
+        assert made[place] == plain[place]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_index_outside_is_an_error(size):
+    with pytest.raises(IndexError):
+        Vector(range(size))[size]
+
+
+def test_a_negative_start_is_an_error():
+    with pytest.raises(IndexError):
+        list(Vector([1, 2]).since(-1))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("start", [0, 1, WIDTH - 1, WIDTH, WIDTH + 3])
+def test_iteration_can_start_anywhere(size, start):
+    assert list(Vector(range(size)).since(start)) == list(range(size))[start:]
+
+
+def test_two_branches_of_one_version_do_not_see_each_other():
+    base = Vector([1, 2])
+    left, right = base.append(3), base.append(4)
+    assert (list(base), list(left), list(right)) == ([1, 2], [1, 2, 3], [1, 2, 4])
+
+
+@pytest.mark.parametrize("place", [0, WIDTH - 1, WIDTH, WIDTH + 4])
+def test_replacing_an_item_leaves_the_older_version_alone(place):
+    base = Vector(range(WIDTH + 5))
+    made = base.set(place, -1)
+    assert made[place] == -1
+    assert list(base) == list(range(WIDTH + 5))
+
+
+@pytest.mark.parametrize("place", [-1, 5, WIDTH])
+def test_replacing_outside_is_an_error(place):
+    with pytest.raises(IndexError):
+        Vector(range(5)).set(place, 0)
+
+
+def test_a_cut_branch_can_grow_without_harming_the_whole():
+    base = Vector(range(WIDTH + 9))
+    for size in (0, 5, WIDTH, WIDTH + 2, WIDTH + 9, 999):
+        assert list(base.cut(size).append(-1)) == [*list(range(WIDTH + 9))[:size], -1]
+    assert list(base) == list(range(WIDTH + 9))
+
+
+@pytest.mark.parametrize("place", [0, WIDTH - 1, WIDTH, WIDTH + 4])
+def test_the_common_prefix_ends_at_the_first_difference(place):
+    base = Vector(range(WIDTH + 5))
+    assert base.common(base.set(place, -1)) == place
+
+
+def test_equality_looks_at_values_and_length():
+    assert Vector([1, 2]) == Vector([1, 2])
+    assert Vector([1, 2]) != Vector([1, 2, 3])
+    assert Vector([1]) != [1]
+
+
+def test_it_shows_its_items():
+    assert repr(Vector([1, 2])) == "Vector([1, 2])"

@@ -1,0 +1,246 @@
+"""Causes: each code that a pair of prompts can show has a pair that shows it, and one that does not."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from lore.model.state import Change
+from lore.prefix.causes import causes, limit_of, recorded
+from lore.prefix.overlap import overlap
+from model.making import assistant, body, dumps, parsed
+
+A = {"name": "a", "description": "da", "input_schema": {"type": "object"}}
+B = {"name": "b", "description": "db", "input_schema": {"type": "object"}}
+MARK = {"type": "ephemeral"}
+EXPECTED = ("LORE119", "LORE125", "LORE143", "LORE144", "LORE145")
+
+
+def why(left, right, *changes, dialect="anthropic"):
+    mine, theirs = parsed(left, dialect), parsed(right, dialect)
+    return causes(mine, theirs, overlap(mine, theirs), [Change(code, code) for code in changes])
+
+
+def codes(left, right, *changes, dialect="anthropic"):
+    return [cause.code for cause in why(left, right, *changes, dialect=dialect)]
+
+
+def block(text, **fields):
+    return {"role": "user", "content": [{"type": "text", "text": text, **fields}]}
+
+
+def result(content, first=False):
+    made = {"type": "tool_result", "tool_use_id": "c", "content": content}
+    if first:
+        made = {"content": content, "tool_use_id": "c", "type": "tool_result"}
+    return {"role": "user", "content": [made]}
+
+
+def used(value):
+    return {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": value}]}
+
+
+def tool_message(content):
+    return {"role": "tool", "tool_call_id": "c", "content": content}
+
+
+POSITIVE = {
+    "LORE100 edited": ("LORE100", body("one", "x"), body("two", "x")),
+    "LORE100 shrunk": ("LORE100", body("one", assistant("two"), "x"), body("one")),
+    "LORE100 role": ("LORE100", body("one", "x"), body("one", assistant("x"))),
+    "LORE102 reordered": ("LORE102", body("x", tools=[A, B]), body("x", tools=[B, A])),
+    "LORE102 reordered and respelled": (
+        "LORE102",
+        dumps(body("x", tools=[A, B])),
+        dumps(body("x", tools=[B, A])).replace(b'"db"', b'"d\\u0062"'),
+    ),
+    "LORE103 added": ("LORE103", body("x", tools=[A]), body("x", tools=[A, B])),
+    "LORE103 removed": ("LORE103", body("x", tools=[A, B]), body("x", tools=[B])),
+    "LORE103 all gone": ("LORE103", body("x", tools=[A]), body("x")),
+    "LORE104 description": ("LORE104", body("x", tools=[A, B]), body("x", tools=[A, {**B, "description": "new"}])),
+    "LORE105 keys": (
+        "LORE105",
+        body(used({"a": 1, "b": 2})),
+        body(used({"b": 2, "a": 1})),
+    ),
+    "LORE105 envelope": (
+        "LORE105",
+        body({"role": "user", "name": "n", "content": "x"}),
+        body({"name": "n", "role": "user", "content": "x"}),
+    ),
+    "LORE106 escapes": ("LORE106", json.dumps(body("é")).encode(), dumps(body("é"))),
+    "LORE106 number": (
+        "LORE106",
+        dumps(body(block("x", n=1.5))),
+        dumps(body(block("x", n=1.5))).replace(b"1.5", b"1.50"),
+    ),
+    "LORE106 space": ("LORE106", dumps(body(block("x"))), dumps(body(block("x"))).replace(b':"text"', b': "text"')),
+    "LORE108 uuid": (
+        "LORE108",
+        body("x", system="run 123e4567-e89b-12d3-a456-426614174000."),
+        body("x", system="run 123e4567-e89b-12d3-a456-426614174999."),
+    ),
+    "LORE108 path": ("LORE108", body("x", system="in /tmp/abc.1 now"), body("x", system="in /tmp/xyz.2 now")),
+    "LORE108 pid": ("LORE108", body("x", system="pid=4711 runs"), body("x", system="pid=815 runs")),
+    "LORE108 pid on its own line": ("LORE108", body("x", system="env\npid: 4711"), body("x", system="env\npid: 815")),
+    "LORE109 reminder": (
+        "LORE109",
+        body("x <total_tokens>1000 left</total_tokens>", "y"),
+        body("x <total_tokens>9 left</total_tokens>", "y"),
+    ),
+    "LORE109 words": ("LORE109", body("you have 12,345 tokens left", "y"), body("you have 12 tokens remaining", "y")),
+    "LORE112 shape": ("LORE112", body("x"), body(block("x"))),
+    "LORE117 result": ("LORE117", body("a", result("long")), body("a", result("short"))),
+    "LORE117 type last": (
+        "LORE117",
+        body("a", result("l" * 500, first=True)),
+        body("a", result("s" * 500, first=True)),
+    ),
+    "LORE119 model": ("LORE119", body("x", model="m"), body("x", model="n")),
+    "LORE146 behind": (
+        "LORE146",
+        body(block("a", cache_control=MARK), "volatile"),
+        body(block("a", cache_control=MARK), "changed"),
+    ),
+}  # fmt: skip
+NEGATIVE = {
+    "LORE100 covered": ("LORE100", body("one"), body("one", "x")),
+    "LORE102 the same order": ("LORE102", body("x", tools=[A, B]), body("y", tools=[A, B])),
+    "LORE103 a new definition": ("LORE103", body("x", tools=[A]), body("x", tools=[{**A, "description": "new"}])),
+    "LORE104 a respelled definition": (
+        "LORE104",
+        dumps(body("x", tools=[A])),
+        dumps(body("x", tools=[A])).replace(b'"da"', b'"d\\u0061"'),
+    ),
+    "LORE105 another value": ("LORE105", body(block("a", x=1)), body(block("b", x=1))),
+    "LORE106 another content": ("LORE106", body("é"), body("e")),
+    "LORE108 another word": ("LORE108", body("x", system="run fast"), body("x", system="run slow")),
+    "LORE101 another number": ("LORE101", body("x", system="take 12 apples"), body("x", system="take 13 apples")),
+    "LORE101 a date and a word": (
+        "LORE101",
+        body("x", system="2026-01-01 is good"),
+        body("x", system="2026-01-02 is bad"),
+    ),
+    "LORE109 another count": ("LORE109", body("12 tokens used up", "y"), body("13 tokens used up", "y")),
+    "LORE112 another text": ("LORE112", body("x"), body(block("y"))),
+    "LORE117 a text about results": ("LORE117", body('a "tool_result" b'), body('a "tool_result" c')),
+    "LORE117 a result that became a text": ("LORE117", body("a", result("x")), body("a", block("x y z"))),
+    "LORE119 the same model": ("LORE119", body("x", model="m"), body("y", model="m")),
+    "LORE146 before the mark": (
+        "LORE146",
+        body("a", block("b", cache_control=MARK)),
+        body("A", block("b", cache_control=MARK)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "left", "right"), POSITIVE.values(), ids=POSITIVE)
+def test_the_code_is_the_cause(code, left, right):
+    assert codes(left, right) == [code]
+
+
+@pytest.mark.parametrize(("code", "left", "right"), NEGATIVE.values(), ids=NEGATIVE)
+def test_the_code_is_not_the_cause(code, left, right):
+    assert code not in codes(left, right)
+
+
+DATES = [
+    ("Today is 2026-01-01.", "Today is 2026-01-02."),
+    ("At 2026-01-01T10:00:00Z now", "At 2026-01-01T10:00:01.123+01:00 now"),
+    ("It is Monday", "It is Tuesday"),
+    ("It is Wed", "It is Thursday"),
+    ("Jan 3, 2026", "February 14, 2026"),
+    ("on 1/2/2026 we", "on 12/31/26 we"),
+    ("at 9:05 AM sharp", "at 11:45 PM sharp"),
+    ("now 1767225600.", "now 1767225601000."),
+    ("Today:\n2026-01-01", "Today:\n2026-01-02"),
+    ("Today:\nMonday", "Today:\nFriday"),
+    ("Clock:\n10:30", "Clock:\n10:31"),
+    ("Clock:\t10:30", "Clock:\t10:31"),
+    ("Date:\nJanuary 3", "Date:\nJanuary 4"),
+    ("on 22 November 2026 we", "on 23 November 2026 we"),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), DATES)
+def test_a_date_or_time_in_the_prefix_is_named(left, right):
+    assert codes(body("x", system=left), body("x", system=right)) == ["LORE101"]
+
+
+def test_a_date_in_a_message_is_named_with_its_section_and_place():
+    cause = why(body("Today is 2026-01-01.", "y"), body("Today is 2026-01-02.", "y"))[0]
+    assert (cause.code, cause.section, cause.position) == ("LORE101", "messages", 2)
+    assert "2026-01-01" in cause.evidence
+    assert "2026-01-02" in cause.evidence
+
+
+def test_a_covered_prompt_has_no_cause():
+    assert codes(body("a"), body("a", assistant("b"), "c")) == []
+
+
+@pytest.mark.parametrize("code", EXPECTED[1:])
+def test_a_recorded_change_explains_a_break_and_nothing_else(code):
+    assert codes(body("a", "x"), body("b", "x"), code) == [code]
+    assert codes(body("a"), body("a", "x"), code) == []
+
+
+def test_only_expected_changes_are_recorded_causes():
+    changes = [Change(code, "d") for code in (*EXPECTED, "LORE117")]
+    assert [cause.code for cause in recorded(changes)] == list(EXPECTED)
+
+
+def test_another_model_is_a_cause_even_where_the_bytes_are_equal():
+    cause = why(body("a", model="m"), body("a", "x", model="n"))[0]
+    assert (cause.code, cause.position) == ("LORE119", 0)
+    assert "from m to n" in cause.evidence
+
+
+def test_a_recorded_change_of_model_is_told_once():
+    assert codes(body("a", model="m"), body("b", model="n"), "LORE119") == ["LORE119"]
+
+
+def test_cleared_results_have_the_detail_that_was_recorded():
+    mine, theirs = parsed(body("a", result("long"))), parsed(body("a", result("gone")))
+    found = causes(mine, theirs, overlap(mine, theirs), [Change("LORE117", "3 tool results cleared")])
+    assert found[0].evidence == "3 tool results cleared"
+
+
+def test_the_content_of_a_tool_message_is_a_result():
+    left = {"messages": [{"role": "user", "content": "a"}, tool_message("long")]}
+    right = {"messages": [{"role": "user", "content": "a"}, tool_message("short")]}
+    assert codes(left, right, dialect="openai-chat") == ["LORE117"]
+
+
+def test_the_tools_of_a_chat_body_are_known_by_their_functions():
+    def chat(*names):
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
+        return {"model": "m", "tools": tools, "messages": [{"role": "user", "content": "x"}]}
+
+    cause = why(chat("a"), chat("a", "b"), dialect="openai-chat")[0]
+    assert (cause.code, cause.evidence) == ("LORE103", "added b")
+
+
+def test_spelling_and_content_are_two_causes_each_at_its_place():
+    left = json.dumps(body("é", "one", "x"), separators=(",", ":")).encode()
+    found = why(left, dumps(body("é", "two", "x")))
+    assert [(cause.code, cause.position) for cause in found] == [("LORE106", 2), ("LORE100", 4)]
+
+
+def test_two_dialects_have_nothing_to_explain():
+    mine, theirs = parsed(body("x")), parsed(body("y"), "openai-chat")
+    assert causes(mine, theirs, overlap(mine, theirs), ()) == ()
+
+
+def test_what_is_wanted_cached_ends_at_the_last_mark_or_with_the_prompt():
+    marked = parsed(body(block("a", cache_control=MARK), "b"))
+    assert limit_of(marked) == 3
+    assert limit_of(msgspec.structs.replace(marked, auto_mark=True)) == marked.stable
+    assert limit_of(parsed(body("a", "b"))) == 5
+
+
+def test_a_credential_in_the_evidence_is_masked_whole():
+    secret = "ghp_" + "a1B2" * 8
+    cause = why(body(f"token {secret}Q end", "y"), body(f"token {secret}Z end", "y"))[0]
+    assert "a1B2" not in cause.evidence

@@ -1,0 +1,52 @@
+"""Measures: sums turn by turn equal sums over whole prompts, and nothing is weighed twice."""
+
+from __future__ import annotations
+
+from lore.model.prompt import Prompt, Segment
+from lore.model.vector import Vector
+from lore.prefix.measure import Measure, Measured, size
+from lore.prefix.overlap import overlap
+from model.making import assistant, body, parsed
+
+BODIES = [
+    body("one"),
+    body("one", assistant("two"), "three"),
+    body("one", assistant("twx")),
+    body("one", assistant("twx"), "four", system="Other"),
+    body(),
+]
+
+
+def total(prompt, count=None):
+    return sum(len(one.data) for one in list(prompt)[:count])
+
+
+def test_sums_equal_those_of_whole_prompts():
+    measure, before = Measure(size), None
+    for prompt in map(parsed, BODIES):
+        common = overlap(before, prompt).common if before is not None else 0
+        made = measure.advance(prompt, common)
+        expected = (total(before) if before is not None else 0, total(prompt), total(prompt, common))
+        assert made == Measured(*expected)
+        before = prompt
+
+
+def test_a_segment_is_weighed_once_while_it_stays_in_the_prefix():
+    weighed = []
+    measure = Measure(lambda segment: weighed.append(segment) or 1)
+    first, second = parsed(BODIES[0]), parsed(BODIES[1])
+    measure.advance(first, 0)
+    measure.advance(second, overlap(first, second).common)
+    assert len(weighed) == len(second)
+
+
+def test_tails_count_in_the_whole_and_not_in_the_sums():
+    def prompt(*tail):
+        tails = tuple(Segment("messages", "t", one) for one in tail)
+        return Prompt("d", "wire", messages=Vector([Segment("messages", "m", b"mm")]), tail=tails)
+
+    measure = Measure(size)
+    measure.advance(prompt(b"ttt"), 0)
+    assert (measure.tail, measure.upto(1), measure.upto(9)) == (3, 2, 2)
+    assert measure.advance(prompt(b"uuuu"), 1) == Measured(5, 6, 2)
+    assert measure.advance(prompt(b"uuuu"), 2) == Measured(6, 6, 6)

@@ -1,0 +1,173 @@
+"""Overlap and relation: how much two prompts share, byte for byte and in canonical form."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.model.prompt import Prompt, Segment
+from lore.model.vector import Vector
+from lore.prefix.overlap import common_bytes, overlap, relation
+from model.making import assistant, body, parsed
+
+BASE = body("one", assistant("two"), "three")
+
+
+def compare(left, right, dialect="anthropic"):
+    mine = left if isinstance(left, Prompt) else parsed(left, dialect)
+    theirs = right if isinstance(right, Prompt) else parsed(right, dialect)
+    found = overlap(mine, theirs)
+    return found, relation(mine, theirs, found)
+
+
+def prompt(head=(), messages=(), tail=()):
+    def made(section, texts):
+        return [Segment(section, f"{section}[{n}]", text.encode()) for n, text in enumerate(texts)]
+
+    return Prompt("d", "wire", head=tuple(made("system", head)), messages=Vector(made("messages", messages)),
+                  tail=tuple(made("messages", tail)))  # fmt: skip
+
+
+def test_equal_prompts_are_identical():
+    found, how = compare(BASE, BASE)
+    assert (found.covered, found.common, how) == (True, 7, "identical")
+
+
+def test_a_prompt_that_goes_on_is_an_extension():
+    found, how = compare(BASE, body("one", assistant("two"), "three", assistant("four")))
+    assert (found.covered, found.covered_canonical, found.common, found.inside, how) == (True, True, 7, 0, "extension")
+
+
+def test_a_prompt_that_stops_earlier_has_shrunk():
+    found, how = compare(BASE, body("one", assistant("two")))
+    assert (found.covered, found.common, how) == (False, 5, "shrunk")
+
+
+def test_an_edited_prompt_has_diverged_at_the_byte_that_differs():
+    found, how = compare(BASE, body("one", assistant("twx"), "three"))
+    assert (found.common, found.inside, how) == (4, len('"tw'), "diverged")
+
+
+def test_prompts_without_a_message_in_common_are_unrelated():
+    assert compare(BASE, body("other", system="Be brief."))[1] == "unrelated"
+
+
+def test_prompts_of_two_dialects_are_unrelated():
+    assert compare(parsed(BASE), parsed(BASE, "openai-chat"))[1] == "unrelated"
+
+
+def test_a_message_that_moved_still_relates_two_prompts():
+    assert compare(BASE, body("new first", "one", assistant("two")))[1] == "diverged"
+
+
+def test_a_message_that_was_only_respelled_still_relates_two_prompts():
+    left = b'{"system":"S","messages":[{"role":"user","content":[{"type":"text","text":"\\u0041"}]}]}'
+    right = b'{"system":"S","messages":[{"role":"user","content":[{"text":"A","type":"text"}]}]}'
+    assert compare(left, right)[1] == "diverged"
+
+
+def test_prompts_without_messages_relate_by_their_heads():
+    assert compare(body(), body())[1] == "identical"
+    assert compare(body(), body(system="Other"))[1] == "unrelated"
+
+
+# heads
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "common", "covered"),
+    [
+        (["a"], ["a", "b"], 1, False),
+        (["a", "b"], ["a"], 1, False),
+        (["a", "b"], ["a", "c"], 1, False),
+        (["b"], ["c"], 0, False),
+        ([], ["a"], 0, False),
+        (["a"], ["a"], 2, True),
+    ],
+)
+def test_heads_of_different_length_end_the_prefix(left, right, common, covered):
+    found, _ = compare(prompt(left, ["m"]), prompt(right, ["m", "n"]))
+    assert (found.common, found.covered) == (common, covered)
+
+
+def test_a_left_that_is_only_a_head_is_covered_by_a_longer_head():
+    assert compare(prompt(["a"]), prompt(["a", "b"], ["m"]))[0].covered
+
+
+def test_segments_of_two_sections_share_no_bytes():
+    found, _ = compare(prompt(["a"], ["same"]), prompt(["a", "same"], ["x"]))
+    assert (found.common, found.inside) == (1, 0)
+
+
+# tails
+
+
+def test_the_lefts_tail_is_not_compared():
+    found, how = compare(prompt(["a"], ["m"], ["noon"]), prompt(["a"], ["m", "n"], ["one"]))
+    assert (found.covered, found.common, how) == (True, 2, "extension")
+
+
+def test_another_tail_alone_is_an_extension_and_the_same_tail_identical():
+    left = prompt(["a"], ["m"], ["noon"])
+    assert compare(left, prompt(["a"], ["m"], ["one"]))[1] == "extension"
+    assert compare(left, prompt(["a"], ["m"], ["noon"]))[1] == "identical"
+
+
+def test_history_that_stands_in_the_rights_tail_is_reused():
+    found, _ = compare(prompt(["a"], ["m", "n"]), prompt(["a"], ["m"], ["n", "o"]))
+    assert (found.common, found.covered) == (3, True)
+
+
+def test_the_rights_tail_counts_in_canonical_form_too():
+    left = prompt(["a"], ["m", '{"x":1,"y":2}', "z"])
+    found, _ = compare(left, prompt(["a"], ["m"], ['{"y":2,"x":1}', "z"]))
+    assert (found.common, found.canonical, found.covered_canonical) == (2, 4, True)
+
+
+# canonical form
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (b'[{"type":"text","text":"\\u00e9"}]', '[{"type":"text","text":"é"}]'.encode()),
+        (b'[{"type":"text","text":"x"}]', b'[{"text": "x", "type": "text"}]'),
+        (b'"x"', b'[{"type":"text","text":"x"}]'),
+    ],
+    ids=["escapes", "key order", "shape"],
+)
+def test_what_is_only_spelled_differently_is_equal_in_canonical_form(left, right):
+    made = [b'{"system":"S","messages":[{"role":"user","content":' + content + b"}]}" for content in (left, right)]
+    found, how = compare(*made)
+    assert (found.common, found.canonical, found.covered, found.covered_canonical) == (2, 3, False, True)
+    assert how == "diverged"
+
+
+def test_an_envelope_with_its_keys_in_another_order_is_equal_in_canonical_form():
+    left = {"messages": [{"role": "user", "name": "bob", "content": "x"}]}
+    right = {"messages": [{"name": "bob", "role": "user", "content": "x"}]}
+    found, _ = compare(left, right)
+    assert (found.common, found.canonical) == (0, 2)
+
+
+def test_white_space_between_segments_counts_nowhere():
+    left = b'{"system":"S","messages":[{"role":"user","content":["a","b"]}]}'
+    right = b'{ "system" : "S",\n "messages" : [ {"role":"user" , "content" : [ "a" ,\t"b" ] } ] }'
+    assert compare(left, right)[1] == "identical"
+
+
+# bytes
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "common"),
+    [(b"", b"", 0), (b"", b"x", 0), (b"abc", b"abc", 3), (b"abc", b"abcd", 3), (b"abc", b"abx", 2), (b"x", b"y", 0)],
+)
+def test_common_bytes_are_counted(left, right, common):
+    assert common_bytes(left, right) == common == common_bytes(right, left)
+
+
+def test_common_bytes_equal_a_plain_count_at_every_place():
+    base = bytes(range(256)) * 3
+    for place in range(0, len(base), 7):
+        other = base[:place] + bytes([base[place] ^ 1]) + base[place + 1 :]
+        assert common_bytes(base, other) == place

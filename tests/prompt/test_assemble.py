@@ -1,0 +1,191 @@
+"""Assembling: the prefix holds, the tail stands where it may, work is shared and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from lore.fold.step import step
+from lore.model.state import Session
+from lore.prompt.assemble import Assembler
+from lore.prompt.dialects import DIALECTS
+from model.making import Fold, append, assembled, call, event, said, started, user
+
+CONTEXT = {"current_time": "noon"}
+TAKES = {"anthropic": "claude-opus-5", "openai-chat": "gpt-4o"}
+PLAIN = {"anthropic": "claude-opus-4-6", "openai-chat": "qwen3"}
+
+EVENTS = [
+    started(system="S", model="gpt-4o", tools=[{"name": "ls", "description": "d", "input_schema": {"type": "object"}}]),
+    event("layer", name="l", when="every_turn", text="volatile"),
+    event("knowledge", op="add", id="entry-one", title="T"),
+    append(user("u1", "do it")),
+    event("turn_started", turn=1, context=CONTEXT),
+    append(said("a1", response_id="r1")),
+    append(call("t1", "c1", response_id="r1")),
+    append(call("t2", "c2", response_id="r1")),
+    event("patch_tool_call", call_id="c1", status="completed", output="out"),
+    event("patch_tool_call", call_id="c2", status="failed", error="no"),
+    event("turn_started", turn=2, context=CONTEXT),
+    append(said("a2", response_id="r2")),
+    append(user("u2", "more")),
+    append({"type": "opaque", "uuid": "o", "record": {"x": 1}}),
+    event("turn_started", turn=3, context=CONTEXT),
+    event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2"], summary="S"),
+    event("turn_started", turn=4),
+    event("session_changed", system="T"),
+    event("turn_started", turn=5),
+    append(user("u3")),
+    event("remove", uuids=["u3"]),
+    event("turn_started", turn=6),
+]
+
+
+def states(events):
+    state = Session(format="lore")
+    for one in events:
+        state, _ = step(state, one)
+        yield one, state
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("policy", ["system", "user"])
+def test_going_on_gives_what_a_fresh_assembler_gives(dialect, policy):
+    live = Assembler(DIALECTS[dialect], policy)
+    for _, state in states(EVENTS):
+        prompt = live.assemble(state, state.main()).prompt
+        fresh = assembled(state, dialect, policy)
+        assert list(prompt) == list(fresh)
+        assert [one.path for one in prompt] == [one.path for one in fresh]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next(dialect):
+    before = None
+    for one, state in states(EVENTS[:15]):
+        if type(one).__name__ == "TurnStarted":
+            prompt = assembled(state, dialect, "user")
+            if before is not None:
+                assert list(prompt)[: before.stable] == list(before)[: before.stable]
+            before = prompt
+    assert before is not None
+
+
+def test_segments_of_the_history_are_shared_between_turns():
+    live = Assembler(DIALECTS["anthropic"])
+    prompts = [live.assemble(state, state.main()).prompt for one, state in states(EVENTS[:15])]
+    assert prompts[-1].messages[0] is prompts[-3].messages[0]
+    assert prompts[-1].head is prompts[-2].head
+
+
+def _body(dialect, policy, *events, model=None):
+    models = TAKES if model is None else PLAIN
+    fold = Fold(started(system="S", model=models[dialect]), *events)
+    return json.loads(DIALECTS[dialect].write(assembled(fold.state, dialect, policy)))
+
+
+OUTSIDE = [append(user("u", "ask")), event("turn_started", turn=1, context=CONTEXT)]
+INSIDE = [
+    append(user("u", "ask")),
+    event("turn_started", turn=1),
+    append(call("t", "c", status="completed", output="out")),
+    event("turn_started", turn=2, context=CONTEXT),
+]
+AFTER_MODEL = [append(user("u", "ask")), append(said("a", "done")), event("turn_started", turn=1, context=CONTEXT)]
+TEXT = {"type": "text", "text": "[current-time]\nnoon"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("events", [OUTSIDE, INSIDE], ids=["outside", "inside"])
+def test_under_system_the_tail_is_a_last_message_of_that_role(dialect, events):
+    assert _body(dialect, "system", *events)["messages"][-1] == {"role": "system", "content": [TEXT]}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("policy", ["system", "user"])
+def test_outside_a_loop_the_tail_of_a_user_stands_in_the_last_user_message(dialect, policy):
+    last = _body(dialect, policy, *OUTSIDE, model="plain")["messages"][-1]
+    assert last == {"role": "user", "content": [{"type": "text", "text": "ask"}, TEXT]}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("policy", ["system", "user"])
+def test_inside_a_tool_loop_the_tail_never_reads_as_a_new_user_turn(dialect, policy):
+    messages = _body(dialect, policy, *INSIDE, model="plain")["messages"]
+    last = messages[-1]
+    assert last["content"][-1] == TEXT
+    if dialect == "anthropic":
+        assert [block["type"] for block in last["content"]] == ["tool_result", "text"]
+    else:
+        assert (last["role"], last["tool_call_id"]) == ("tool", "c")
+    assert sum(message["role"] == "user" for message in messages) == (2 if dialect == "anthropic" else 1)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_after_the_models_words_the_tail_is_a_user_message_of_its_own(dialect):
+    assert _body(dialect, "user", *AFTER_MODEL)["messages"][-1] == {"role": "user", "content": [TEXT]}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("policy", ["system", "user"])
+def test_a_session_without_history_can_have_a_tail(dialect, policy):
+    messages = _body(dialect, policy, event("turn_started", turn=1, context=CONTEXT))["messages"]
+    assert messages[-1] == {"role": policy, "content": [TEXT]}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_opaque_items_at_the_end_do_not_move_the_tail(dialect):
+    opaque = append({"type": "opaque", "uuid": "o", "record": {}})
+    with_it = _body(dialect, "user", OUTSIDE[0], opaque, OUTSIDE[1])
+    assert with_it == _body(dialect, "user", *OUTSIDE)
+
+
+def test_a_message_that_the_dialect_cannot_express_does_not_take_the_tail():
+    novel = {"type": "user_message", "uuid": "v", "blocks": [{"type": "raw", "json": {"type": "novel"}}]}
+    messages = _body("openai-chat", "user", OUTSIDE[0], append(novel), OUTSIDE[1])["messages"]
+    assert messages[-1]["content"] == [{"type": "text", "text": "ask"}, TEXT]
+
+
+def test_quoted_parts_are_wrapped_only_where_the_tail_speaks_with_authority():
+    turn = event("turn_started", turn=1, context={"extra": "quoted"})
+    assert "<<<DATA" in json.dumps(_body("openai-chat", "system", OUTSIDE[0], turn))
+    assert "<<<DATA" not in json.dumps(_body("openai-chat", "user", OUTSIDE[0], turn))
+    assert "<<<DATA" not in json.dumps(_body("openai-chat", "system", OUTSIDE[0], turn, model="plain"))
+
+
+def test_a_context_of_the_wrong_type_is_a_problem_of_the_turn():
+    fold = Fold(started(), append(user("u")), event("turn_started", turn=1, context={"overlay": 3}))
+    made = Assembler(DIALECTS["anthropic"]).assemble(fold.state, fold.state.main())
+    assert ([one.code for one in made.problems], made.prompt.tail) == (["LORE207"], ())
+
+
+def test_a_recording_of_another_tool_gets_no_tail():
+    fold = Fold(started(), append(user("u")), event("turn_started", turn=1, context=CONTEXT))
+    state = msgspec.structs.replace(fold.state, format="claude-code")
+    assert assembled(state).tail == ()
+
+
+def test_what_the_dialect_cannot_express_is_said():
+    block = {"type": "thinking", "text": "hm", "signature": "s"}
+    item = {"type": "assistant_message", "uuid": "a", "blocks": [block, {"type": "text", "text": "x"}]}
+    fold = Fold(started(), append(user("u")), append(item))
+    made = Assembler(DIALECTS["openai-chat"]).assemble(fold.state, fold.state.main())
+    assert list(made.omitted) == ["thinking"]
+    assert len(Assembler(DIALECTS["anthropic"]).assemble(fold.state, fold.state.main()).omitted) == 0
+
+
+def test_parameters_and_model_are_written_into_the_body():
+    fold = Fold(started(model="m", params={"max_tokens": 5, "temperature": 1.0}), append(user("u")))
+    raw = DIALECTS["anthropic"].write(assembled(fold.state))
+    assert raw.startswith(b'{"model":"m","max_tokens":5,"temperature":1.0,')
+
+
+def test_a_changed_head_renumbers_what_follows():
+    live = Assembler(DIALECTS["openai-chat"])
+    fold = Fold(started(), append(user("u")))
+    state = msgspec.structs.replace(fold.state, format="claude-code")
+    assert live.assemble(state, state.main()).prompt.messages[0].path == "messages[0]"
+    state, _ = step(state, event("session_changed", system="S"))
+    assert live.assemble(state, state.main()).prompt.messages[0].path == "messages[1]"

@@ -1,0 +1,307 @@
+"""Both dialects: what is written is read back, marks are cut out, nothing is re-serialised."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import pytest
+
+from lore.prompt.base import Memo
+from lore.prompt.dialects import DIALECTS, dialect_of
+from lore.testing import DialectContract
+from model.making import Fold, append, assembled, call, dumps, event, parsed, started, user
+
+MARK = {"type": "ephemeral"}
+TOOL = {"name": "ls", "description": "list", "input_schema": {"type": "object"}}
+FUNCTION = {"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}
+ANTHROPIC = {
+    "model": "claude-x",
+    "max_tokens": 9,
+    "tools": [TOOL, {"type": "web_search_20250305", "name": "web_search"}],
+    "system": [{"type": "text", "text": "S"}, {"type": "text", "text": "T"}],
+    "messages": [
+        {"role": "user", "content": "plain"},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "a"}, {"type": "tool_use", "id": "c", "name": "ls", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "o"}]}],
+        },
+        {"content": [], "role": "assistant"},
+    ],
+}
+CHAT = {
+    "model": "gpt-4o",
+    "tools": [FUNCTION],
+    "messages": [
+        {"role": "system", "content": "S"},
+        {"role": "developer", "content": [{"type": "text", "text": "D"}]},
+        {"role": "user", "content": "plain", "name": "bob"},
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}},
+            {"id": "d", "type": "function", "function": {"name": "ls", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": "o"},
+        {"role": "assistant", "content": "x", "tool_calls": [], "refusal": None},
+        {"role": "system", "content": "late"},
+    ],
+    "stream": True,
+}  # fmt: skip
+ODD = {"model": "claude-x", "system": "S", "messages": ["text", "more", {}, {"role": "user", "content": "x"}, 3, None]}
+
+
+def _sessions(dialect):
+    image = {"type": "image", "media_type": "image/png", "data": "AA/A="}
+    blocks = [
+        {"type": "thinking", "text": "hm", "signature": "s"},
+        {"type": "raw", "json": {"type": "text", "text": "r", "x": 1}},
+    ]
+    events = [
+        started(model="claude-opus-5" if dialect == "anthropic" else "gpt-4o", system="S", tools=[TOOL, FUNCTION]),
+        append({"type": "user_message", "uuid": "u", "blocks": [{"type": "text", "text": "é\n"}, image]}),
+        append({"type": "assistant_message", "uuid": "a", "blocks": [*blocks, {"type": "text", "text": "t"}]}),
+        append(call("t0", "c0", status="completed", output="o")),
+        append(call("t1", "c1", status="completed", output=[{"type": "text", "text": "o"}, image])),
+        append(call("t2", "c2", status="failed", error="broke")),
+        append(call("t3", "c3", status="completed")),
+        append(call("t4", "c4")),
+        event("turn_started", turn=1, context={"extra": "x"}),
+    ]
+    states = [Fold(*events[:size]).state for size in range(1, len(events) + 1)]
+    return tuple(assembled(state, dialect, policy) for state in states for policy in ("system", "user"))
+
+
+class TestAnthropic(DialectContract):
+    """The suite that every dialect passes."""
+
+    dialect = DIALECTS["anthropic"]
+    prompts = (parsed(ANTHROPIC), *_sessions("anthropic"))
+
+
+class TestOpenAIChat(DialectContract):
+    """The suite that every dialect passes."""
+
+    dialect = DIALECTS["openai-chat"]
+    prompts: ClassVar = (parsed(CHAT, "openai-chat"), *_sessions("openai-chat"))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_odd_messages_are_read_and_written_back(dialect):
+    prompt = parsed(ODD, dialect)
+    again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
+    assert list(again) == list(prompt)
+
+
+@pytest.mark.parametrize(("body", "dialect"), [(ANTHROPIC, "anthropic"), (CHAT, "openai-chat")])
+def test_every_segment_is_a_slice_of_the_body(body, dialect):
+    raw = json.dumps(body, indent=1, ensure_ascii=True).encode()
+    for segment in parsed(raw, dialect):
+        for piece in segment.data.split(b",") if segment.kind == "envelope" else [segment.data]:
+            assert piece in raw
+
+
+def test_string_content_stays_a_string():
+    prompt = parsed({"messages": [{"role": "user", "content": "plain"}]})
+    assert [(one.path, one.kind, one.data) for one in prompt] == [
+        ("messages[0]", "envelope", b'"role":"user"'),
+        ("messages[0].content", "block", b'"plain"'),
+    ]
+
+
+def test_the_render_order_is_tools_system_messages():
+    assert [one.section for one in parsed(ANTHROPIC)][:5] == ["tools", "tools", "system", "system", "messages"]
+    assert [one.section for one in parsed(CHAT, "openai-chat")][:6] == ["tools", *["system"] * 4, "messages"]
+
+
+def test_a_system_message_in_mid_conversation_is_no_part_of_the_head():
+    assert [one.section for one in parsed(CHAT, "openai-chat")][-1] == "messages"
+
+
+def test_calls_and_content_of_a_chat_message_are_segments():
+    paths = [one.path for one in parsed(CHAT, "openai-chat") if one.path.startswith("messages[3]")]
+    assert paths == ["messages[3]", "messages[3].tool_calls[0]", "messages[3].tool_calls[1]"]
+
+
+@pytest.mark.parametrize("system", [None, "S", []])
+def test_every_shape_of_system_is_read(system):
+    prompt = parsed({"system": system, "messages": []})
+    assert [one.data for one in prompt] == ([b'"S"'] if system else [])
+
+
+# marks
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b'{"cache_control":{"type":"ephemeral"},"type":"text","text":"x"}',
+        b'{"type":"text","cache_control":{"type":"ephemeral"},"text":"x"}',
+        b'{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}',
+        b'{"type":"text","text":"x", "cache_control": {"type":"ephemeral"}}',
+    ],
+    ids=["first", "middle", "last", "spaced"],
+)
+def test_a_mark_is_cut_out_of_the_bytes_and_kept_beside_them(block):
+    prompt = parsed(b'{"messages":[{"role":"user","content":[' + block + b"]}]}")
+    assert prompt.messages[1].data == b'{"type":"text","text":"x"}'
+    assert json.loads(prompt.messages[1].mark or b"") == MARK
+    assert prompt.marks == (1,)
+
+
+def test_an_explicit_null_is_no_mark():
+    prompt = parsed({"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": None}]}]})
+    assert (prompt.messages[1].data, prompt.marks) == (b'{"type":"text","text":"x"}', ())
+
+
+def test_marks_on_tools_and_system_blocks_are_counted_over_the_head():
+    body = {
+        "tools": [{**TOOL, "cache_control": MARK}],
+        "system": [{"type": "text", "text": "S", "cache_control": MARK}],
+    }
+    prompt = parsed({**body, "messages": []})
+    assert (prompt.marks, [one.data for one in prompt]) == ((0, 1), [dumps(TOOL), b'{"type":"text","text":"S"}'])
+
+
+def test_marks_inside_a_tool_result_are_cut_out_too():
+    inner = [{"type": "text", "text": "a", "cache_control": MARK}, {"type": "text", "text": "a", "cache_control": MARK}]
+    block = {"type": "tool_result", "tool_use_id": "c", "content": inner}
+    prompt = parsed({"messages": [{"role": "user", "content": [block]}]})
+    bare = {**block, "content": [{"type": "text", "text": "a"}] * 2}
+    assert (prompt.messages[1].data, prompt.marks) == (dumps(bare), (1,))
+
+
+def test_a_mark_inside_a_result_is_not_confused_with_the_same_bytes_deeper_down():
+    marked = {"type": "text", "text": "a", "cache_control": MARK}
+    document = {"type": "document", "source": {"type": "content", "held": [marked]}}
+    block = {"type": "tool_result", "tool_use_id": "c", "content": [marked, document]}
+    prompt = parsed({"messages": [{"role": "user", "content": [block]}]})
+    bare = {**block, "content": [{"type": "text", "text": "a"}, document]}
+    assert prompt.messages[1].data == dumps(bare)
+
+
+def test_what_a_tool_was_called_with_is_content_even_where_it_looks_like_a_mark():
+    block = {"type": "tool_use", "id": "c", "name": "n", "input": {"content": [{"cache_control": 1}]}}
+    prompt = parsed({"messages": [{"role": "assistant", "content": [block]}]})
+    assert (prompt.messages[1].data, prompt.marks) == (dumps(block), ())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_mark_on_a_message_belongs_to_its_last_segment(dialect):
+    prompt = parsed({"messages": [{"role": "user", "cache_control": MARK, "content": "x"}]}, dialect)
+    assert (prompt.messages[0].data, prompt.messages[1].mark, prompt.marks) == (b'"role":"user"', dumps(MARK), (1,))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_mark_on_the_whole_request_asks_for_automatic_marking(dialect):
+    assert parsed({"cache_control": MARK, "messages": []}, dialect).auto_mark
+    assert not parsed({"cache_control": None, "messages": []}, dialect).auto_mark
+
+
+def test_a_moved_mark_leaves_every_segment_as_it_was():
+    def marked(place):
+        blocks = [{"type": "text", "text": str(n), **({"cache_control": MARK} if n == place else {})} for n in range(3)]
+        return parsed({"messages": [{"role": "user", "content": blocks}]})
+
+    assert list(marked(0)) == list(marked(2))
+
+
+def test_the_word_in_a_text_is_no_mark():
+    block = {"type": "text", "text": 'say "cache_control" twice: "cache_control"'}
+    assert parsed({"messages": [{"role": "user", "content": [block]}]}).messages[1].data == dumps(block)
+
+
+# recognition
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (ANTHROPIC, "anthropic"),
+        (CHAT, "openai-chat"),
+        ({"messages": [], "anthropic_version": "x"}, "anthropic"),
+        ({"messages": [{"role": "user", "content": "x"}], "model": "claude-x"}, "anthropic"),
+        ({"messages": [{"role": "user", "content": "x"}], "model": "anthropic/claude-x"}, "openai-chat"),
+        ({"messages": [{"role": "system", "content": "x"}], "model": "claude-x"}, "openai-chat"),
+        ({"messages": [{"role": "user", "content": "x"}], "model": "gpt-4o"}, "openai-chat"),
+        ({"messages": [{"role": "tool", "content": "x"}], "model": "claude-x"}, "openai-chat"),
+        ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]}]}, "anthropic"),
+        ({"prompt": "x"}, None),
+        ([], None),
+    ],
+)
+def test_bodies_are_told_apart(body, name):
+    found = dialect_of(dumps(body))
+    assert (None if found is None else found.name) == name
+
+
+# writing
+
+
+@pytest.mark.parametrize(
+    ("fields", "content", "failed"),
+    [
+        ({"status": "completed", "output": "o"}, "o", False),
+        ({"status": "failed", "output": "o"}, "o", True),
+        ({"status": "failed", "error": "e"}, "e", True),
+        ({"status": "completed"}, "", False),
+        ({"status": "running"}, "[no result recorded]", True),
+    ],
+)
+def test_every_end_of_a_call_has_a_result(fields, content, failed):
+    state = Fold(started(), append(call("t", "c", **fields))).state
+    result = json.loads(DIALECTS["anthropic"].write(assembled(state)))["messages"][1]["content"][0]
+    assert (result["content"], result.get("is_error", False)) == (content, failed)
+    chat = json.loads(DIALECTS["openai-chat"].write(assembled(state, "openai-chat")))["messages"][-1]
+    assert (chat["role"], chat["content"]) == ("tool", [{"type": "text", "text": content}])
+
+
+def test_tools_of_the_other_shape_are_wrapped_with_their_schema_as_it_was_spelled():
+    state = Fold(started(tools=[TOOL, FUNCTION, {"name": "n", "input_schema": {"a": 1.0}}]), append(user("u"))).state
+    tools = json.loads(DIALECTS["openai-chat"].write(assembled(state, "openai-chat")))["tools"]
+    assert [tool["function"]["name"] for tool in tools] == ["ls", "ls", "n"]
+    assert tools[2] == {"type": "function", "function": {"name": "n", "parameters": {"a": 1.0}}}
+
+
+def test_arguments_of_a_chat_call_are_the_text_of_the_input():
+    state = Fold(started(), append(call("t", "c", input={"é": [1.0]}))).state
+    made = json.loads(DIALECTS["openai-chat"].write(assembled(state, "openai-chat")))["messages"]
+    calls = next(message["tool_calls"] for message in made if "tool_calls" in message)
+    assert calls[0]["function"] == {"name": "ls", "arguments": '{"é":[1.0]}'}
+
+
+def test_images_and_parts_of_chat_are_written_and_the_rest_is_named():
+    raws = [{"type": "input_audio", "x": 1}, {"type": "text", "text": "t", "y": 1}, {"type": "novel"}]
+    blocks = [
+        {"type": "image", "media_type": "image/png", "data": "AA"},
+        *({"type": "raw", "json": raw} for raw in raws),
+    ]
+    rendered = assembled(
+        Fold(started(), append({"type": "user_message", "uuid": "u", "blocks": blocks})).state, "openai-chat"
+    )
+    assert [json.loads(one.data) for one in rendered.messages if one.kind == "block"] == [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
+        {"type": "input_audio", "x": 1},
+        {"type": "text", "text": "t"},
+    ]
+
+
+# memory of messages
+
+
+def test_a_history_that_is_sent_again_is_parsed_once_and_shared():
+    memo = Memo()
+    first = parsed({"messages": CHAT["messages"][:4]}, "openai-chat", memo)
+    second = parsed({"messages": CHAT["messages"]}, "openai-chat", memo)
+    assert all(mine is theirs for mine, theirs in zip(first, second, strict=False))
+
+
+def test_the_memory_is_bounded():
+    memo, built = Memo(), []
+    for _ in range(3):
+        for n in range(Memo.KEEP + 1):
+            memo.get(0, b"%d" % n, lambda n=n: built.append(n) or ())
+    assert len(built) == 3 * (Memo.KEEP + 1)
+    assert memo.get(0, b"4", lambda: built.append("again") or ()) == ()
+    assert "again" not in built

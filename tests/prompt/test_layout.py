@@ -1,0 +1,119 @@
+"""The layout: system texts, knowledge, groups of entries as units."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.model.state import Fact
+from lore.prompt.layout import knowledge_text, shown_id, system_texts, token, units
+from model.making import Fold, append, assembled, call, event, said, started, user
+
+
+def texts(*events, **fields):
+    fold = Fold(started(**fields), *events)
+    return [json.loads(text) for text in system_texts(fold.state, fold.state.main())]
+
+
+def test_the_persisted_prompt_comes_first_and_static_context_after_it():
+    layer = event("layer", name="l", when="once_at_start", text=" rules \n")
+    assert texts(layer, system="Be brief.", attachments=["a.png", "b.txt"]) == [
+        "Be brief.",
+        "rules\n\n[session]\nid: s-1\n\n[attachments]\n  - a.png\n  - b.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("system", "shown"), [(None, []), ("", []), ([], []), (["a", "", "b"], ["a", "b"]), ("a", ["a"])]
+)
+def test_empty_system_texts_are_left_out(system, shown):
+    assert texts(system=system)[:-1] == shown
+
+
+def test_the_bytes_of_the_persisted_prompt_are_kept():
+    fold = Fold(started(system="é/\u2028"))
+    assert system_texts(fold.state, fold.state.main())[0] == '"é/\u2028"'.encode()
+
+
+def test_pinned_knowledge_is_a_block_of_its_own():
+    known = [event("knowledge", op="add", id="k-123456", category="b", title="T", content="C")]
+    assert texts(*known, event("turn_started", turn=1))[-1] == "## Long-term Knowledge\n### b\n* **[k-123] T**: C"
+
+
+def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
+    facts = [Fact("k1", "b", "t2", "x"), Fact("k2", "", "", "alone"), Fact("k3", "b", "t1", "")]
+    text = knowledge_text(tuple(facts))
+    assert text == knowledge_text(tuple(reversed(facts)))
+    assert text.splitlines() == [
+        "## Long-term Knowledge", "### General", "* **[k2]**: alone", "### b", "* **[k3] t1**", "* **[k1] t2**: x",
+    ]  # fmt: skip
+
+
+def test_no_knowledge_is_no_text():
+    assert knowledge_text(()) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "shown"),
+    [
+        ("abcdefgh", (), "abcde"),
+        ("abcdefgh", ("abcdefgz",), "abcdefgh"),
+        ("abcdefgh", ("abcdezzz",), "abcdef"),
+        ("abc", ("abd",), "abc"),
+        ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
+    ],
+)
+def test_ids_are_shown_as_their_shortest_unique_prefix(name, names, shown):
+    assert shown_id(name, names) == shown
+
+
+def test_what_is_pinned_reads_the_same_when_more_is_learned_later():
+    fold = Fold(
+        started(system="S"), event("knowledge", op="add", id="entry-1", title="T"), event("turn_started", turn=1)
+    )
+    before = assembled(fold.state).head
+    fold.take(event("knowledge", op="add", id="entry-2", title="U"), event("turn_started", turn=2))
+    assert assembled(fold.state).head == before
+
+
+def test_the_token_is_eight_digits_of_the_sessions_digest():
+    assert token("s-1") == token("s-1") != token("s-2")
+    assert len(token("cut \ud83d")) == 8
+
+
+def shape(*events):
+    fold = Fold(started(), *events)
+    return [
+        (size, [(unit.role, len(unit.blocks), len(unit.calls)) for unit in found])
+        for size, found in units(iter(fold.state.main().entries))
+    ]
+
+
+def test_a_response_with_calls_is_said_by_the_model_and_answered_by_its_tools():
+    events = [append(user("u")), append(said("a")), append(call("t", "c")), append(call("v", "d"))]
+    assert shape(*events) == [(1, [("user", 1, 0)]), (3, [("assistant", 1, 2), ("results", 0, 2)])]
+
+
+def test_what_has_nothing_to_say_makes_no_unit():
+    events = [
+        append(user("u", "")),
+        append({"type": "user_message", "uuid": "v"}),
+        append({"type": "opaque", "uuid": "o", "record": {}}),
+        append({"type": "compact_divider", "uuid": "d", "trigger": "manual"}),
+        append(said("a", "")),
+    ]
+    assert shape(*events) == [(1, []), (1, []), (1, []), (1, []), (1, [])]
+
+
+def test_a_divider_with_a_summary_is_said_in_the_users_place():
+    divider = {"type": "compact_divider", "uuid": "d", "trigger": "manual", "summary": "S"}
+    assert shape(append(divider)) == [(1, [("user", 1, 0)])]
+
+
+def test_a_recording_of_another_tool_gets_no_text_of_lores():
+    fold = Fold(started(system="S"))
+    import msgspec  # noqa: PLC0415
+
+    state = msgspec.structs.replace(fold.state, format="claude-code")
+    assert system_texts(state, state.main()) == (b'"S"',)

@@ -1,0 +1,59 @@
+"""Plain text of recordings: nothing in it is obeyed, nothing in it is secret; colour by the rules."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from lore.report.console import console, line, wants_colour
+from lore.report.plain import visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mred\x1b[0m", "a␛[31mred␛[0m"),
+        ("a\nb\tc\rd\x00", "a⏎b⇥c␍d␀"),
+        ("a\u200bb\u202ec\ufeff", "a<U+200B>b<U+202E>c<U+FEFF>"),
+        ("no\u00a0break soft\u00adhyphen", "no<U+00A0>break soft<U+00AD>hyphen"),
+        ("cut \ud83d", "cut <U+D83D>"),
+        ("\x07\x9b", "<U+0007><U+009B>"),
+        ("é 日本 😀", "é 日本 😀"),
+    ],
+)
+def test_invisible_characters_are_made_visible(text, shown):
+    assert visible(text) == shown
+
+
+def test_credentials_are_masked():
+    assert visible("ghp_" + "a1B2" * 9) == "ghp_" + "*" * 36
+
+
+def test_markup_in_recordings_is_text():
+    out = io.StringIO()
+    console(out, colour=False, terminal=False).print(line("[bold]x[/bold] :smile: ", ("[red]", "bold")))
+    assert out.getvalue() == "[bold]x[/bold] :smile: [red]\n"
+
+
+def test_colour_is_written_where_it_is_wanted_and_only_there():
+    for colour in (True, False):
+        out = io.StringIO()
+        console(out, colour=colour, terminal=False).print(line(("x", "red")))
+        assert ("\x1b[" in out.getvalue()) is colour
+
+
+@pytest.mark.parametrize(
+    ("flag", "environment", "terminal", "wanted"),
+    [
+        (True, {"NO_COLOR": "1"}, False, True),
+        (False, {"FORCE_COLOR": "1"}, True, False),
+        (None, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        (None, {"FORCE_COLOR": "1"}, False, True),
+        (None, {"NO_COLOR": ""}, True, True),
+        (None, {}, True, True),
+        (None, {}, False, False),
+    ],
+)
+def test_the_flag_comes_first_then_no_color_then_force_color_then_the_terminal(flag, environment, terminal, wanted):
+    assert wants_colour(flag, environment, terminal=terminal) is wanted

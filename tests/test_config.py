@@ -1,0 +1,90 @@
+"""Configuration: where it is found, and how strict it is."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from lore.check.budgets import Budgets
+from lore.config import Settings, load
+from lore.errors import LoreError
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_a_file_the_defaults_hold(tmp_path):
+    assert load(None, tmp_path) == Settings()
+
+
+def test_all_settings_are_read(tmp_path):
+    write(tmp_path / "lore.toml", "[check]\nmin_reuse=0.5\nmax_busts=1\nmax_lost_tokens=9\n[assemble]\ntail='user'\n")
+    made = load(None, tmp_path)
+    assert (made.check, made.assemble.tail) == (Budgets(0.5, 1, 9), "user")
+
+
+def test_settings_are_found_in_a_parent_and_the_nearest_holds(tmp_path):
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    write(tmp_path / "lore.toml", "[check]\nmax_busts=1\n")
+    assert load(None, below).check.max_busts == 1
+    write(tmp_path / "a" / "pyproject.toml", "[tool.lore.check]\nmax_busts=2\n")
+    assert load(None, below).check.max_busts == 2
+
+
+def test_a_pyproject_without_settings_is_passed_over(tmp_path):
+    below = tmp_path / "a"
+    below.mkdir()
+    write(below / "pyproject.toml", "[project]\nname='x'\n")
+    write(tmp_path / "lore.toml", "[check]\nmax_busts=1\n")
+    assert load(None, below).check.max_busts == 1
+
+
+def test_a_named_file_holds_alone(tmp_path):
+    write(tmp_path / "lore.toml", "[check]\nmax_busts=1\n")
+    named = write(tmp_path / "other.toml", "[check]\nmax_busts=7\n")
+    assert load(str(named), tmp_path).check.max_busts == 7
+    assert load(str(write(tmp_path / "pyproject.toml", "")), tmp_path) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        ("[check]\nmin_reus=1\n", "check.min_reus", "did you mean check.min_reuse?"),
+        ("[chek]\n", "chek", "did you mean check?"),
+        ("[check]\nzzz=1\n", "check.zzz", "known keys: min_reuse, max_busts, max_lost_tokens"),
+        ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
+        ("[check]\nmax_busts=1.5\n", "max_busts", ""),
+        ("[assemble]\ntail='middle'\n", "tail", ""),
+        ("check=3\n", "check", ""),
+        ("[check]\nmin_reuse=2\n", "min_reuse", ""),
+        ("[check]\nmin_reuse=nan\n", "min_reuse", ""),
+        ("[check]\nmax_busts=-1\n", "max_busts", ""),
+        ("[check]\nmax_lost_tokens=-1\n", "max_lost_tokens", ""),
+        ("[check\n", "lore.toml", ""),
+    ],
+)
+def test_what_is_wrong_is_named_with_a_suggestion(tmp_path, text, said, hint):
+    write(tmp_path / "lore.toml", text)
+    with pytest.raises(LoreError) as caught:
+        load(None, tmp_path)
+    assert said in caught.value.message
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["tool=3\n", "[tool]\nlore=5\n", "[tool]\nlore=[1]\n"])
+def test_a_pyproject_of_an_odd_shape_is_no_crash(tmp_path, text):
+    write(tmp_path / "pyproject.toml", text)
+    with contextlib.suppress(LoreError):
+        assert load(None, tmp_path) == Settings()
+
+
+def test_a_named_file_that_cannot_be_read_is_an_error(tmp_path):
+    with pytest.raises(LoreError, match="cannot read"):
+        load(str(tmp_path / "none.toml"), tmp_path)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    with pytest.raises(LoreError, match="no TOML"):
+        load(str(tmp_path / "bytes.toml"), tmp_path)

@@ -1,0 +1,90 @@
+"""The pure rooms touch neither disk nor clock nor screen, and every public module says what it is for."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import lore
+
+ROOT = Path(lore.__file__).parent
+PURE = ("model", "formats", "fold", "prompt", "prefix", "cache", "check")
+CALLS = frozenset(["open", "print", "input", "exec", "eval", "breakpoint", "__import__"])
+METHODS = frozenset(
+    [
+        "datetime.now",
+        "datetime.utcnow",
+        "datetime.today",
+        "date.today",
+        "time.time",
+        "os.environ",
+        "sys.stdout",
+        "sys.stderr",
+    ]
+)
+MODULES = frozenset(
+    [
+        "os",
+        "pathlib",
+        "time",
+        "random",
+        "secrets",
+        "uuid",
+        "socket",
+        "sqlite3",
+        "subprocess",
+        "logging",
+        "rich",
+        "typer",
+        "sys",
+    ]
+)
+FILES = sorted(path for room in PURE for path in (ROOT / room).rglob("*.py"))
+
+
+def forbidden(tree):
+    """Name what a pure module must not do."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+                yield f"line {node.lineno}: {name}()"
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if f"{owner}.{name}" in METHODS:
+                yield f"line {node.lineno}: {owner}.{name}"
+            case ast.Attribute(value=ast.Attribute(attr=owner), attr=name) if f"{owner}.{name}" in METHODS:
+                yield f"line {node.lineno}: {owner}.{name}"
+            case ast.Import(names=names):
+                yield from (f"line {node.lineno}: {one.name}" for one in names if one.name.split(".")[0] in MODULES)
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in MODULES:
+                yield f"line {node.lineno}: {module}"
+            case ast.Global():
+                yield f"line {node.lineno}: global"
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_pure_module_does_nothing_to_the_world(path):
+    assert list(forbidden(ast.parse(path.read_text("utf-8")))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('x')",
+        "print(1)",
+        "datetime.now()",
+        "datetime.datetime.now()",
+        "import os",
+        "from pathlib import Path",
+        "import os.path",
+    ],
+)
+def test_the_scan_sees_what_it_looks_for(code):
+    assert list(forbidden(ast.parse(code)))
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is_for(path):
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
