@@ -40,8 +40,8 @@ help:
 
 demo: .venv/lore
 	@echo; echo "== 1. Assemble: the request body of a session's last turn. Same log, same bytes."
-	@echo "\$$ lore assemble fixtures/sessions/plain.jsonl"
-	@$(LORE) assemble fixtures/sessions/plain.jsonl
+	@echo "\$$ lore assemble fixtures/sessions/plain.jsonl | cut -c 1-400"
+	@$(LORE) assemble fixtures/sessions/plain.jsonl | cut -c 1-400
 	@echo; echo "== 2. Compare: the tools came in another order. All that follows is paid again."
 	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
 	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json

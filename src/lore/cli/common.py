@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
 import typer
 
+from lore.cli.pipe import closed_pipe
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -44,8 +46,6 @@ def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:
             sys.stdout.flush()
             return code
         except BrokenPipeError:
-            from lore.cli.main import closed_pipe
-
             return closed_pipe()
 
     return run

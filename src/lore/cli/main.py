@@ -31,6 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
+        from lore.cli.pipe import closed_pipe
+
         return closed_pipe()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -43,12 +45,6 @@ def _run(args: list[str]) -> int:
 
     result = app(args, standalone_mode=False, prog_name="lore")
     return result if isinstance(result, int) else 0
-
-
-def closed_pipe() -> int:
-    """Go quietly: the reader of our output has what it wanted."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _failed(error: Exception) -> int:
