@@ -21,6 +21,7 @@ from typing import Any, cast
 import orjson
 
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")
+_HALF = re.compile("[\ud800-\udfff]")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -77,19 +78,19 @@ def _write(value: object, *, sort: bool) -> bytes:
 
 
 def _slow(value: object, *, sort: bool) -> bytes:
+    """Encode piece by piece; containers never go back to the fast lane, so nesting costs its size once."""
     match value:
-        case str():
-            text = json.dumps(value, ensure_ascii=False)
-            return text.encode("utf-8", "backslashreplace")
-        case int():
-            return str(value).encode()
         case list() | tuple():
             items = cast("list[object]", value)
-            return b"[" + b",".join([_write(item, sort=sort) for item in items]) + b"]"
+            return b"[" + b",".join([_slow(item, sort=sort) for item in items]) + b"]"
         case dict():
             table = cast("dict[str, object]", value)
             keys = sorted(table) if sort else list(table)
-            parts = [_write(key, sort=sort) + b":" + _write(table[key], sort=sort) for key in keys]
+            parts = [_slow(key, sort=sort) + b":" + _slow(table[key], sort=sort) for key in keys]
             return b"{" + b",".join(parts) + b"}"
+        case str() if _HALF.search(value):
+            return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        case int() if not isinstance(value, bool):
+            return str(value).encode()
         case _:
-            raise TypeError(f"no JSON for {type(value).__name__}")
+            return orjson.dumps(value)

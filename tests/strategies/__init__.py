@@ -1,0 +1,39 @@
+"""Generated sessions, in the spellings that real writers use.
+
+`write` is an encoder of its own: it spells one value in many ways (key order, white space, escapes, floats),
+lone surrogates and integers past 2^64 included. Strategies draw short lists of operations from small pools, so
+that ids meet each other and what fails shrinks to a log that a person can read:
+
+- `lore_logs`      lore's own log as bytes, as lines, and as the events in it
+- `any_events`     events in any order, whether they make sense or not
+- `claude_logs`    Claude Code logs as bytes
+- `bodies`, `conversations`, `body_files`    request bodies of both dialects, alone, growing, in files
+"""
+
+from strategies.spelling import AWKWARD, NUMBERS, PLAIN, Style, styles, texts, values, write
+from strategies.logs import events_of, lore_logs, read_all
+from strategies.events import any_events
+from strategies.claude import claude_logs
+from strategies.bodies import MARK, bodies, body_files, conversations, marked, places_for_marks
+
+__all__ = [
+    "AWKWARD",
+    "MARK",
+    "NUMBERS",
+    "PLAIN",
+    "Style",
+    "any_events",
+    "bodies",
+    "body_files",
+    "claude_logs",
+    "conversations",
+    "events_of",
+    "lore_logs",
+    "marked",
+    "places_for_marks",
+    "read_all",
+    "styles",
+    "texts",
+    "values",
+    "write",
+]
