@@ -10,11 +10,11 @@ that ids meet each other and what fails shrinks to a log that a person can read:
 - `bodies`, `conversations`, `body_files`    request bodies of both dialects, alone, growing, in files
 """
 
-from strategies.spelling import AWKWARD, NUMBERS, PLAIN, Style, styles, texts, values, write
-from strategies.logs import events_of, lore_logs, read_all
-from strategies.events import any_events
-from strategies.claude import claude_logs
 from strategies.bodies import MARK, bodies, body_files, conversations, marked, places_for_marks
+from strategies.claude import claude_logs
+from strategies.events import any_events
+from strategies.logs import events_of, lore_logs, read_all
+from strategies.spelling import AWKWARD, NUMBERS, PLAIN, Style, styles, texts, values, write
 
 __all__ = [
     "AWKWARD",
