@@ -31,6 +31,7 @@ from fuzz import mutate, properties, samples, shrink
 SLOW = 20  # seconds: an input of 64 KiB that takes longer is a finding
 SLOW_SHRUNK = 3  # while a slow input is made smaller
 SHRINK_SECONDS = 20.0
+PRIVATE = Path(tempfile.gettempdir()) / "lore-fuzz"  # what breaks and was made from a real recording
 
 
 class TooSlowError(Exception):
@@ -76,24 +77,38 @@ class Fuzzer:
         self.chance = random.Random(seed)
         self.folder = folder
         self.counter = counter
-        self.inputs = list(samples.gather().values())
-        self.found: dict[str, Path] = {}
+        self.inputs: list[samples.Sample] = []
+        self.found: dict[str, str] = {}
         self.tried = 0
+
+    def begin(self) -> None:
+        """Examine the inputs as they are; those that break something already are not mutated."""
+        for sample in samples.gather():
+            signature = self._signature(sample.data, b"")
+            if signature is None:
+                self.inputs.append(sample)
+                continue
+            self.found[signature] = sample.name
+            print(f"\n{signature}\n  {sample.name}, as it is", flush=True)
 
     def once(self) -> None:
         """Try one more input."""
-        original = self.chance.choice(self.inputs)
-        data = mutate.mutate(original, self.chance.choice(self.inputs), self.chance)
+        original, donor = self.chance.choice(self.inputs), self.chance.choice(self.inputs)
+        data = mutate.mutate(original.data, donor.data, self.chance)
         self.tried += 1
-        signature = self._signature(data, original)
+        signature = self._signature(data, original.data)
         if signature is not None and signature not in self.found:
-            self.found[signature] = self._keep(signature, data, original)
+            private = original.private or donor.private
+            self.found[signature] = self._keep(signature, data, original.data, private=private)
 
     def _signature(self, data: bytes, other: bytes, seconds: int = SLOW) -> str | None:
         return broken(lambda: properties.examine(data, other, self.folder, self.counter), seconds)
 
-    def _keep(self, signature: str, data: bytes, other: bytes) -> Path:
-        """Make it smaller and store it, with the other file only where the bug needs it."""
+    def _keep(self, signature: str, data: bytes, other: bytes, *, private: bool) -> str:
+        """Make it smaller and store it, with the other file only where the bug needs it.
+
+        What was made from somebody's recording is kept outside the project: write a seed like it by hand.
+        """
         seconds = SLOW_SHRUNK if signature.startswith(TooSlowError.__name__) else SLOW
         if self._signature(data, b"", seconds) == signature:
             other = b""
@@ -101,12 +116,14 @@ class Fuzzer:
         if other:
             other = shrink.shrink(other, lambda kept: self._signature(data, kept, seconds) == signature, SHRINK_SECONDS)
         words = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:60]
-        path = samples.SEEDS / f"{words}-{hashlib.sha256(data + other).hexdigest()[:6]}.bin"
+        folder = PRIVATE if private else samples.SEEDS
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{words}-{hashlib.sha256(data + other).hexdigest()[:6]}.bin"
         path.write_bytes(data)
         if other:
             path.with_suffix(".other").write_bytes(other)
-        print(f"\n{signature}\n  {path.name}: {data[:300]!r}{' …' * (len(data) > 300)}", flush=True)
-        return path
+        print(f"\n{signature}\n  {path}: {data[:300]!r}{' …' * (len(data) > 300)}", flush=True)
+        return path.name
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -126,6 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
     end = time.monotonic() + given.seconds
     with tempfile.TemporaryDirectory(prefix="lore-fuzz-") as name:
         fuzzer = Fuzzer(seed, Path(name), counter)
+        fuzzer.begin()
         print(f"seed {seed}, {len(fuzzer.inputs)} inputs to begin with, {given.seconds:.0f} s", flush=True)
         while time.monotonic() < end:
             fuzzer.once()

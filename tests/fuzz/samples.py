@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = Path(__file__).resolve().parent / "seeds"
@@ -73,12 +74,20 @@ INLINE: dict[str, bytes] = {
 }  # fmt: skip
 
 
-def gather() -> dict[str, bytes]:
-    """Return all inputs to begin with, by name."""
-    found = dict(INLINE)
+class Sample(NamedTuple):
+    """An input to begin with; `private` where it is somebody's recording."""
+
+    name: str
+    data: bytes
+    private: bool = False
+
+
+def gather() -> list[Sample]:
+    """Return all inputs to begin with."""
+    found = [Sample(name, data) for name, data in INLINE.items()]
     for folder, pattern in ((ROOT / "fixtures", "**/*.json*"), (SEEDS, "*.bin"), (CORPUS, "c*/*.jsonl")):
         for path in sorted(folder.glob(pattern)):
-            found[f"{folder.name}/{path.relative_to(folder).as_posix()}"] = _beginning(path)
+            found.append(Sample(path.name, _beginning(path), private=folder == CORPUS))
     return found
 
 

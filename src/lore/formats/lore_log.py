@@ -28,7 +28,7 @@ from lore.model.items import (
     blocks_of,
     is_absent,
 )  # fmt: skip
-from lore.model.jsonslice import elements, members
+from lore.model.jsonslice import elements, members, table
 from lore.model.problems import Problem
 
 _DECODER = msgspec.json.Decoder(e.Event)
@@ -57,7 +57,8 @@ class LoreLog:
         first = next(iter(Lines().feed(head.rstrip(b"\n") + b"\n")), None)
         if first is None:
             return False
-        return lenient.snake(_kind_of(first.data)) in e.KINDS
+        kind = (table(first.data) or {}).get("kind", b"")
+        return lenient.snake(text_of(kind)) in e.KINDS
 
     @classmethod
     def restore(cls, state: bytes) -> LoreLog:

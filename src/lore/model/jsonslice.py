@@ -16,7 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
-_TOKEN = re.compile(rb'"(?:[^"\\]+|\\.)*"|[{}\[\],:]', re.DOTALL)
+from lore.model.canonical import printable
+
+# Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TRAIL = b" \t\r\n"
 
@@ -95,7 +98,9 @@ def members(raw: bytes) -> list[Member]:
         token = _TOKEN.match(raw, start)
         if token is None or raw[start : start + 1] != b'"':
             continue
-        colon = raw.index(b":", token.end())
+        colon = raw.find(b":", token.end())
+        if colon < 0:
+            continue
         value, end = _trim(raw, colon + 1, end)
         found.append(Member(key_text(token.group()), start, value, end))
     return found
@@ -194,7 +199,7 @@ def _child(raw: bytes, offset: int) -> tuple[str, int, int] | None:
     if raw[:1] == b"{":
         for member in members(raw):
             if member.value <= offset < member.end:
-                return f".{member.key}", member.value, member.end
+                return f".{printable(member.key)}", member.value, member.end
     elif raw[:1] == b"[":
         for number, piece in enumerate(_pieces(raw, 0)):
             start, end = _trim(raw, *piece)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from lore.model.canonical import canonical, decode, encode, text_of
+from lore.model.canonical import canonical, decode, encode, printable, text_of
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Change
@@ -167,7 +167,7 @@ def _tools(left: Prompt, right: Prompt) -> Cause:
 def _name(tool: Segment) -> str:
     own = table(tool.data) or {}
     inner = table(own.get("function", b"null")) or own
-    return text_of(inner.get("name", b'"(unnamed)"'))
+    return printable(text_of(inner.get("name", b'"(unnamed)"')))
 
 
 _ESCAPES = re.compile(rb"\\(?:u[0-9a-f]{4}|.)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from lore.model.canonical import encode
 from lore.model.jsonslice import array, element_ranges, members, spans, table, without_member
 from lore.model.prompt import Section, Segment
 
@@ -140,4 +141,4 @@ def list_of(segment: Segment) -> str:
 
 def write_body(members_: Iterable[tuple[str, bytes]]) -> bytes:
     """Write an object from encoded members, in order."""
-    return b"{" + b",".join(f'"{key}":'.encode() + value for key, value in members_) + b"}"
+    return b"{" + b",".join(encode(key) + b":" + value for key, value in members_) + b"}"
