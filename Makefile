@@ -62,7 +62,7 @@ lint: .venv/dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 bench: .venv/dev
 	$(BIN)/python tests/bench/run.py
