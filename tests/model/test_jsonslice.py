@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lore.model.jsonslice import array, elements, leaf_at, members, spans, table, without_member
+from lore.model.jsonslice import array, element_ranges, elements, leaf_at, members, spans, table, without_member
 
 OBJECTS = [
     b"{}",
@@ -107,3 +109,28 @@ def test_an_offset_belongs_to_the_innermost_value_that_holds_it(at, path, value)
 
 def test_a_string_is_its_own_leaf():
     assert leaf_at(b'"hello"', 3) == ("", 0)
+
+
+def _leaf_by_descent(raw, offset):
+    """What `leaf_at` answers in one pass, found by going down level by level."""
+    path, base = "", 0
+    while True:
+        ranges = [(f".{one.key}", one.value, one.end) for one in members(raw)]
+        ranges += [(f"[{number}]", *found) for number, found in enumerate(element_ranges(raw))]
+        inner = next((one for one in ranges if one[1] <= offset < one[2]), None)
+        if inner is None:
+            return path, base
+        path, base, offset, raw = path + inner[0], base + inner[1], offset - inner[1], raw[inner[1] : inner[2]]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.sampled_from(['a,"b', "x:{[", ""]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b,", 'c"', "d:["]), inner),
+        max_leaves=8,
+    ),
+    st.sampled_from([None, 1]),
+)
+def test_a_leaf_found_in_one_pass_is_the_one_found_by_descent(value, indent):
+    raw = json.dumps(value, indent=indent).encode()
+    assert [tuple(leaf_at(raw, at)) for at in range(len(raw))] == [_leaf_by_descent(raw, at) for at in range(len(raw))]

@@ -183,26 +183,61 @@ def without_member(raw: bytes, key: str) -> bytes:
     return raw
 
 
+class _Container:
+    """An object or array on the way to a byte: where it starts, and which of its members is being read."""
+
+    __slots__ = ("array", "base", "begin", "index", "key", "path")
+
+    def __init__(self, path: str, base: int, *, array: bool) -> None:
+        self.path = path
+        self.base = base
+        self.array = array
+        self.index = 0
+        self.key: bytes | None = None
+        self.begin = base + 1  # where the text of the member's value may begin
+
+    def child(self) -> str:
+        """The path of the value that is being read."""
+        if self.array:
+            return f"{self.path}[{self.index}]"
+        return self.path + "." + printable(key_text(self.key or b'""'))
+
+    @property
+    def in_key(self) -> bool:
+        """Whether the next string is a key."""
+        return not self.array and self.key is None
+
+
 def leaf_at(raw: bytes, offset: int) -> Leaf:
     """Name the innermost value that holds byte `offset` of a JSON value; the root where none does.
 
-    An offset in punctuation, white space or a key belongs to the container around it.
+    An offset in punctuation, white space or a key belongs to the container around it. One pass over the
+    bytes before the offset, whatever the nesting.
     """
-    path, base = "", 0
-    while (child := _child(raw, offset)) is not None:
-        suffix, start, end = child
-        path, base, offset, raw = path + suffix, base + start, offset - start, raw[start:end]
-    return Leaf(path, base)
-
-
-def _child(raw: bytes, offset: int) -> tuple[str, int, int] | None:
-    if raw[:1] == b"{":
-        for member in members(raw):
-            if member.value <= offset < member.end:
-                return f".{printable(member.key)}", member.value, member.end
-    elif raw[:1] == b"[":
-        for number, piece in enumerate(_pieces(raw, 0)):
-            start, end = _trim(raw, *piece)
-            if start <= offset < end:
-                return f"[{number}]", start, end
-    return None
+    stack: list[_Container] = []
+    for match in _TOKEN.finditer(raw):
+        start, end = match.span()
+        char = raw[start : start + 1]
+        inside = stack[-1] if stack else None
+        if inside is not None and char in (b",", b"}", b"]") and not inside.in_key:
+            value, after = _trim(raw, inside.begin, start)  # a number or a name has no token of its own
+            if value <= offset < after:
+                return Leaf(inside.child(), value)
+        if start > offset:
+            break
+        if char == b'"' and inside is not None:
+            if inside.in_key:
+                inside.key = match.group()
+            elif offset < end:
+                return Leaf(inside.child(), start)
+        elif char in (b"{", b"["):
+            stack.append(_Container(inside.child() if inside else "", start, array=char == b"["))
+        elif char in (b"}", b"]") and stack:
+            if offset == start:
+                break
+            stack.pop()
+        elif char == b":" and inside is not None:
+            inside.begin = end
+        elif inside is not None:
+            inside.index, inside.key, inside.begin = inside.index + 1, None, end
+    return Leaf(stack[-1].path, stack[-1].base) if stack else Leaf("", 0)
