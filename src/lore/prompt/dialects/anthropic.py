@@ -18,7 +18,17 @@ from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Memo, Rendered, Unit
-from lore.prompt.dialects.shared import MARK, marks_of, message, tools, unmark, write_body, write_messages
+from lore.prompt.dialects.shared import (
+    MARK,
+    marks_of,
+    message,
+    opening,
+    tail,
+    tools,
+    unmark,
+    write_body,
+    write_messages,
+)
 
 NO_RESULT = b'"[no result recorded]"'
 _OWN = ("model", "tools", "system", "messages")
@@ -72,23 +82,11 @@ class Anthropic:
         return Rendered(_segments(role, blocks, index), 1)
 
     def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
-        data = b'{"type":"text","text":' + encode(text) + b"}"
-        if own_message:
-            return _segments("system", [data], messages)
-        if last is None or messages == 0:
-            return _segments("user", [data], messages)
-        place = int(last.path.rpartition("[")[2].rstrip("]")) + 1 if last.kind != "envelope" else 0
-        return (Segment("messages", f"messages[{messages - 1}].content[{place}]", data),)
+        return tail(text, messages, own_message=own_message, last=last)
 
     def write(self, prompt: Prompt) -> bytes:
-        tools = [one.data for one in prompt.head if one.section == "tools"]
         system = [one for one in prompt.head if one.section == "system"]
-        members: list[tuple[str, bytes]] = []
-        if prompt.model is not None:
-            members.append(("model", encode(prompt.model)))
-        members.extend(prompt.params.items())
-        if tools:
-            members.append(("tools", b"[" + b",".join(tools) + b"]"))
+        members = opening(prompt)
         if len(system) == 1 and system[0].path == "system":
             members.append(("system", system[0].data))
         elif system:

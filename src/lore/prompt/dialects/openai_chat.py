@@ -20,7 +20,17 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Memo, Rendered, Unit
 from lore.prompt.dialects.anthropic import NO_RESULT
-from lore.prompt.dialects.shared import MARK, marks_of, message, role_of, tools, write_body, write_messages
+from lore.prompt.dialects.shared import (
+    MARK,
+    marks_of,
+    message,
+    opening,
+    role_of,
+    tail,
+    tools,
+    write_body,
+    write_messages,
+)
 
 _OWN = ("model", "tools", "messages")
 _LISTED = ("content", "tool_calls")
@@ -81,24 +91,11 @@ class OpenAIChat:
         return Rendered((envelope, *content, *calls), 1, tuple(omitted))
 
     def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
-        data = b'{"type":"text","text":' + encode(text) + b"}"
-        if own_message or last is None or messages == 0:
-            role = b'"role":"system"' if own_message else b'"role":"user"'
-            path = f"messages[{messages}]"
-            envelope = Segment("messages", path, role, kind="envelope")
-            return (envelope, Segment("messages", f"{path}.content[0]", data))
-        place = int(last.path.rpartition("[")[2].rstrip("]")) + 1 if last.kind != "envelope" else 0
-        return (Segment("messages", f"messages[{messages - 1}].content[{place}]", data),)
+        return tail(text, messages, own_message=own_message, last=last)
 
     def write(self, prompt: Prompt) -> bytes:
-        tools = [one.data for one in prompt.head if one.section == "tools"]
         system = [one for one in prompt.head if one.section == "system"]
-        members: list[tuple[str, bytes]] = []
-        if prompt.model is not None:
-            members.append(("model", encode(prompt.model)))
-        members.extend(prompt.params.items())
-        if tools:
-            members.append(("tools", b"[" + b",".join(tools) + b"]"))
+        members = opening(prompt)
         members.append(("messages", write_messages([*system, *prompt.messages, *prompt.tail], _LISTED)))
         return write_body(members)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lore.model.canonical import encode
 from lore.model.jsonslice import array, element_ranges, members, spans, table, without_member
-from lore.model.prompt import Section, Segment
+from lore.model.prompt import Prompt, Section, Segment
 
 MARK = "cache_control"
 _MARK = b'"cache_control"'
@@ -102,6 +102,32 @@ def marks_of(head: Iterable[Segment], messages: Iterable[Segment]) -> tuple[int,
     start = sum(1 for _ in head)
     found.extend(place for place, segment in enumerate(messages, start) if segment.mark is not None)
     return tuple(found)
+
+
+def tail(text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
+    """Render the volatile end: a message of its own, or one more block of the last message."""
+    data = b'{"type":"text","text":' + encode(text) + b"}"
+    if own_message or last is None or messages == 0:
+        role = b'"role":"system"' if own_message else b'"role":"user"'
+        path = f"messages[{messages}]"
+        envelope = Segment("messages", path, role, kind="envelope")
+        return (envelope, Segment("messages", f"{path}.content[0]", data))
+    place = int(last.path.rpartition("[")[2].rstrip("]")) + 1 if last.kind != "envelope" else 0
+    return (Segment("messages", f"messages[{messages - 1}].content[{place}]", data),)
+
+
+def opening(prompt: Prompt) -> list[tuple[str, bytes]]:
+    """Return the members that a body begins with: the model, the parameters, the tools."""
+    members_: list[tuple[str, bytes]] = []
+    if prompt.model is not None:
+        members_.append(("model", encode(prompt.model)))
+    members_.extend(prompt.params.items())
+    listed = [one for one in prompt.head if one.section == "tools"]
+    if listed and listed[0].kind == "opaque":
+        members_.append(("tools", listed[0].data))
+    elif listed:
+        members_.append(("tools", b"[" + b",".join(one.data for one in listed) + b"]"))
+    return members_
 
 
 def write_messages(segments: Iterable[Segment], listed: tuple[str, ...] = ("content",)) -> bytes:
