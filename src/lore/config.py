@@ -48,7 +48,7 @@ def _read(path: Path, *, named: bool) -> Settings | None:
         table = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise LoreError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LoreError(f"{path} is no TOML: {error}", where=Where(str(path))) from None
     if path.name == "pyproject.toml":
         tool: object = table.get("tool", {})

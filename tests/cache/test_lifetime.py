@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from lore.cache.lifetime import FIVE_MINUTES, GRACE, ONE_HOUR, Expiry, expiry, lifetime
@@ -20,7 +21,8 @@ CHAT = parsed(body("x"), "openai-chat")
         (Billed(write_1h_tokens=5, write_5m_tokens=5), ANTHROPIC, None, ONE_HOUR),
         (Billed(write_5m_tokens=5, write_1h_tokens=0), ANTHROPIC, ONE_HOUR, FIVE_MINUTES),
         (Billed(write_tokens=5), ANTHROPIC, None, FIVE_MINUTES),
-        (Billed(write_tokens=5), CHAT, None, None),
+        (Billed(write_tokens=5), msgspec.structs.replace(CHAT, model="gpt-5"), None, None),
+        (Billed(write_tokens=5), msgspec.structs.replace(CHAT, model="proxy/claude-x"), None, FIVE_MINUTES),
         (Billed(write_tokens=0, read_tokens=9), ANTHROPIC, ONE_HOUR, ONE_HOUR),
         (Billed(read_tokens=9), CHAT, None, None),
     ],

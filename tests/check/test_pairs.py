@@ -83,7 +83,7 @@ def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(le
 def test_a_fall_that_nothing_explains_is_unattributable():
     found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))))
     assert (codes(found), found.worst, found.fell) == (["LORE301"], "unattributable", 9000)
-    assert "9,000 short" in found.causes[0].evidence
+    assert "9,000 of 9,000 cached tokens were not read again" in found.causes[0].evidence
 
 
 def test_the_providers_verdict_names_the_section_of_a_fall():

@@ -67,7 +67,9 @@ def test_a_change_of_model_alone_has_no_place_in_the_prompt():
 def test_every_code_has_words_of_its_kind(code):
     from lore.check import rules  # noqa: PLC0415
 
-    assert rules._message(code, "what happened").endswith(": what happened")
+    said = rules._message(code, "what happened")
+    assert said.endswith("what happened")
+    assert (said == "what happened") == (code == "LORE301")  # its evidence is a sentence of its own
 
 
 def test_damage_is_one_finding_a_code_with_its_number():

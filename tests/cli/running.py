@@ -65,7 +65,7 @@ def put(name: str, *values: Any) -> str:
 def session(*extra: dict[str, Any], **fields: Any) -> bytes:
     """A log with two turns."""
     return log(
-        header(**{"model": "gpt-4o", **fields}),
+        header(**{"model": "gpt-4o", "params": {"max_tokens": 9}, **fields}),
         record("append", item=user("u1", "first")),
         record("turn_started", turn=1, at="2026-01-01T00:00:00Z", context={"current_time": "noon"}),
         record("append", item=said("a1", "answer")),

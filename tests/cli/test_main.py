@@ -169,3 +169,26 @@ def test_a_turn_of_standard_input_can_be_named(args):
     ran = process("assemble", *args, stdin=session())
     assert (ran.code, ran.err) == (0, "")
     assert ran.json["messages"][0]["content"][0]["text"] == "first"
+
+
+def test_a_closed_pipe_loses_the_text_and_not_the_verdict():
+    """`lore check | head -1` ended with 0 or 1, as it happened."""
+    put("r.jsonl", Path(__file__).parents[2].joinpath("fixtures/recordings/clock_in_system.jsonl").read_bytes() * 40)
+    script = f"{sys.executable} -m lore check r.jsonl | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    ran = [subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True) for _ in range(3)]
+    assert [one.stdout for one in ran] == ["1\n"] * 3
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_an_error_and_no_bug():
+    put("s.jsonl", session())
+    ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore check s.jsonl >/dev/full"], capture_output=True)
+    assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, b"error: no space left on device")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell closes the streams")
+@pytest.mark.parametrize("closed", ["check s.jsonl >&-", "assemble s.jsonl >&-", "check - <&-"])
+def test_closed_streams_are_no_bug(closed):
+    put("s.jsonl", session())
+    ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {closed}"], capture_output=True)
+    assert ran.returncode in (0, 2)

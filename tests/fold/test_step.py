@@ -189,7 +189,8 @@ def _delta(seq, insert_at=1, text="d", **fields):
 def test_a_delta_of_the_same_number_replaces_the_selector_and_never_the_content():
     fold = Fold(started(), _delta(1, 1, "one"), _delta(2, 2, "two"), _delta(1, 7, "other"))
     held = [
-        (one.seq, json.loads(bytes(one.selector))["insert_at"], bytes(one.content)) for one in fold.state.main().deltas
+        (one.seq, json.loads(bytes(one.selector))["insert_at"], bytes(one.content))
+        for one in fold.state.main().deltas.values()
     ]
     assert held == [(1, 7, b'[{"role":"user","text":"one"}]'), (2, 2, b'[{"role":"user","text":"two"}]')]
 
@@ -200,7 +201,7 @@ def test_a_delta_of_the_same_number_replaces_the_selector_and_never_the_content(
 )
 def test_an_unreadable_selector_is_a_problem(selector):
     fold = Fold(started(), event("prompt_delta", seq=1, selector=selector, content="c"))
-    assert (fold.codes, fold.state.main().deltas) == (["LORE214"], ())
+    assert (fold.codes, fold.state.main().deltas) == (["LORE214"], {})
 
 
 def test_a_camel_case_selector_is_read():
@@ -216,7 +217,7 @@ def test_persisted_context_is_kept_in_order():
 def test_a_cache_reset_ends_the_deltas_and_is_noted():
     fold = Fold(started(), _delta(1), event("cache_reset", reason="block cap"))
     chain = fold.state.main()
-    assert (chain.deltas, [(one.cause, one.detail) for one in chain.since]) == ((), [("LORE144", "block cap")])
+    assert (chain.deltas, [(one.cause, one.detail) for one in chain.since]) == ({}, [("LORE144", "block cap")])
 
 
 # the rest

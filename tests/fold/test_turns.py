@@ -76,3 +76,11 @@ def test_turns_of_chains_are_counted_apart():
 def test_an_item_knows_the_turn_during_which_it_came():
     fold = Fold(started(), append(user("u")), event("turn_started", turn=3), append(user("v")))
     assert [entry.turn for entry in fold.state.main().entries] == [0, 3]
+
+
+def test_counts_that_no_request_can_have_are_unknown():
+    """A read of -5 tokens was shown as 18 quintillion tokens lost."""
+    fold = Fold(started(), event("turn_started", turn=1))
+    fold.take(event("turn_completed", turn=1, usage={"read_tokens": -5, "write_tokens": 2**53 + 1, "fresh_tokens": 7}))
+    usage = fold.state.main().last.usage
+    assert (usage.read_tokens, usage.write_tokens, usage.fresh_tokens, fold.codes) == (None, None, 7, ["LORE207"])

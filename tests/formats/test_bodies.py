@@ -68,8 +68,8 @@ def test_a_request_kept_as_text_is_the_wire():
 
 
 def test_the_body_of_a_record_is_a_slice():
-    found = read(b'{"request": {"messages" : [ ] , "x":1.0}, "ts": 1}\n')
-    assert found[0].body == b'{"messages" : [ ] , "x":1.0}'
+    found = read(b'{"request": {"messages" : [ ] , "temperature":1.0}, "ts": 1}\n')
+    assert found[0].body == b'{"messages" : [ ] , "temperature":1.0}'
 
 
 @pytest.mark.parametrize(
@@ -155,3 +155,17 @@ def test_a_pretty_printed_body_whose_messages_come_late_is_recognised(tmp_path):
 
 def test_every_reader_is_registered_under_its_name():
     assert {name: reader.name for name, reader in READERS.items()} == {name: name for name in READERS}
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        {"messages": [], "foo": 1},
+        {"title": "t", "messages": [{"id": 1, "sender": "Bob", "text": "hi"}]},
+        {"sessionId": "s", "model": "m", "messages": [{"id": "1", "type": "user", "content": "hi"}]},
+        {"info": {"id": "x"}, "messages": [{"info": {"role": "user"}, "parts": []}]},
+    ],
+)
+def test_exports_of_other_tools_that_have_messages_are_no_bodies(export):
+    """Session exports of two other agents were taken for one clean request each."""
+    assert recognise(json.dumps(export).encode()) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.errors import LoreError, Where
-from lore.model.codes import CODES, SEVERITY, severity_of
+from lore.model.codes import CODES, SEVERITY
 from lore.model.events import KINDS, encode
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
@@ -55,7 +55,7 @@ def test_every_code_has_a_name_of_its_own_a_kind_and_a_fix():
 
 @pytest.mark.parametrize(("code", "severity"), [("LORE100", "error"), ("LORE106", "warning"), ("LORE125", "note")])
 def test_severity_follows_from_the_kind(code, severity):
-    assert severity_of(code) == severity
+    assert SEVERITY[CODES[code].kind] == severity
 
 
 def test_an_encoded_event_leaves_out_what_is_default():

@@ -78,3 +78,24 @@ def test_the_number_of_chains_that_are_compared_is_bounded():
     many = [body("a", str(number) * 50) for number in range(LOOK_BACK + 5)]
     names = {chain for chain, _ in linked(*[body(f"start {number}" * 9) for number in range(LOOK_BACK + 5)], *many)}
     assert len(names) > LOOK_BACK
+
+
+def test_the_same_task_with_another_answer_is_another_run():
+    """A benchmark that ran a task again was told that it had rewritten its history."""
+    first = parsed({"model": "m", "messages": [_said("user", "task"), _said("assistant", "one"), _said("user", "go")]})
+    again = parsed({"model": "m", "messages": [_said("user", "task"), _said("assistant", "two"), _said("user", "no")]})
+    chains = Chains()
+    assert [chains.link(one).chain for one in (first, again)] == ["main", "chain-2"]
+
+
+def test_an_answer_that_was_rewritten_among_much_that_was_not_is_the_same_run():
+    def run(answer):
+        rest = [_said(role, f"{role} {number}") for number in range(4) for role in ("user", "assistant")]
+        return parsed({"model": "m", "messages": [_said("user", "task"), _said("assistant", answer), *rest]})
+
+    chains = Chains()
+    assert [chains.link(run(answer)).chain for answer in ("one", "two")] == ["main", "main"]
+
+
+def _said(role, text):
+    return {"role": role, "content": [{"type": "text", "text": text}]}

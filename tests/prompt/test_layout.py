@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.model.state import Fact
-from lore.prompt.layout import knowledge_text, shown_id, system_texts, token, units
+from lore.prompt.layout import knowledge_text, shown_id, system_texts, units
 from model.making import Fold, append, assembled, call, event, said, started, user
 
 
@@ -75,11 +75,6 @@ def test_what_is_pinned_reads_the_same_when_more_is_learned_later():
     before = assembled(fold.state).head
     fold.take(event("knowledge", op="add", id="entry-2", title="U"), event("turn_started", turn=2))
     assert assembled(fold.state).head == before
-
-
-def test_the_token_is_eight_digits_of_the_sessions_digest():
-    assert token("s-1") == token("s-1") != token("s-2")
-    assert len(token("cut \ud83d")) == 8
 
 
 def shape(*events):

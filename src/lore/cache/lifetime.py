@@ -1,7 +1,7 @@
 """How long a provider keeps what a turn wrote, and whether it was too long ago.
 
 Rules, with their sources: entries live 5 minutes or 1 hour, as billed (`write_5m`, `write_1h`); a write
-that is billed without this split on Anthropic's Messages had the default of 5 minutes (Anthropic's
+that is billed without this split on Anthropic's models had the default of 5 minutes (Anthropic's
 documentation); the clock starts at the previous response's first line, with 2 % grace (measured over
 38,782 transitions). Where nothing says how long, nothing is said.
 """
@@ -29,7 +29,8 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
         return before
     if usage.write_1h_tokens:
         return ONE_HOUR
-    if usage.write_5m_tokens or (usage.write_tokens and turn.prompt.dialect == "anthropic"):
+    claude = turn.prompt.dialect == "anthropic" or "claude" in (turn.prompt.model or "")
+    if usage.write_5m_tokens or (usage.write_tokens and claude):
         return FIVE_MINUTES
     return before
 

@@ -168,8 +168,10 @@ def _fell(left: Turn, right: Turn, fell: int) -> str:
     assert left_usage is not None
     assert right_usage is not None
     there = (left_usage.read_tokens or 0) + (left_usage.write_tokens or 0)
-    said = f"; the provider says {right.verdict.reason}" if right.verdict is not None else ""
-    return f"{there:,} tokens were cached, {right_usage.read_tokens or 0:,} were read: {fell:,} short{said}"
+    said = "no change that the recording shows explains it"
+    if right.verdict is not None:
+        said = f"the provider says {right.verdict.reason}"
+    return f"{fell:,} of {there:,} cached tokens were not read again ({right_usage.read_tokens or 0:,} were); {said}"
 
 
 def _duration(seconds: float) -> str:

@@ -96,4 +96,6 @@ _KINDS = {
 
 
 def _message(code: str, evidence: str) -> str:
+    if code == "LORE301":
+        return evidence
     return f"{_LEADS.get(code) or _KINDS[CODES[code].kind]}: {evidence}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Format, Verbose, log, out, quiet_pipe, settings
+from lore.cli.common import AsJson, Colour, Config, Format, Verbose, log, out, quiet_pipe, settings, writing
 
 
 @quiet_pipe
@@ -43,7 +43,8 @@ def run(
     result, failed, incomplete = check(paths or ["."], budgets, options)
     from lore.report.registry import REPORTS
 
-    REPORTS["json" if as_json else "terminal"].write(result, out(color), verbose=verbose)
+    with writing():
+        REPORTS["json" if as_json else "terminal"].write(result, out(color), verbose=verbose)
     if failed:
         return 1
     return 3 if incomplete else 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
@@ -49,6 +50,16 @@ def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:
             return closed_pipe()
 
     return run
+
+
+@contextmanager
+def writing() -> Generator[None]:
+    """Write an answer whose exit code is already known: a closed pipe loses the text, not the verdict."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        closed_pipe()
 
 
 def out(colour: bool | None) -> Console:

@@ -19,6 +19,7 @@ from lore.cli.common import (
     quiet_pipe,
     settings,
     tail_policy,
+    writing,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def run(
     write = _writer(as_json=as_json, color=color)
     failed = False
     for diff in diffs:
-        write(diff)
+        with writing():
+            write(diff)
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
     return 1 if failed else 0
 

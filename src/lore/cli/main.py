@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
     args = sys.argv[1:] if arguments is None else arguments
     args = [f"<stdin>{one[1:]}" if one.startswith("-#") else one for one in args] or ["--help"]
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:  # the same bytes under any locale
@@ -27,6 +28,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"lore {__version__}")
         return 0
     try:
+        from lore.cli.quick import bytes_only
+
+        answer = bytes_only(args)
+        if answer is not None:
+            sys.stdout.write(answer)
+            sys.stdout.flush()
+            return 0
         code = _run(args)
         sys.stdout.flush()
         return code
@@ -47,6 +55,13 @@ def _run(args: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _open_what_is_closed() -> None:
+    """A program may be started without standard output or error: then what it says goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
+
+
 def _failed(error: Exception) -> int:
     from lore.errors import LoreError
 
@@ -58,6 +73,11 @@ def _failed(error: Exception) -> int:
     usage = getattr(error, "format_message", None)
     if usage is not None:
         _say(f"error: {' '.join(str(usage()).split())}", "hint: lore --help")
+        return USAGE
+    if isinstance(error, OSError):
+        _say(
+            f"error: {(error.strerror or str(error)).lower()}", "hint: lore could not write its answer, or read a file"
+        )
         return USAGE
     if os.environ.get("LORE_DEBUG") == "1":
         import traceback

@@ -13,12 +13,13 @@ from lore.fold.timeline import Folded, changed, index_of, with_entries
 from lore.model.events import CompactApplied
 from lore.model.items import CompactDivider
 from lore.model.problems import Problem
-from lore.model.state import Chain, Entry
+from lore.model.state import Chain, Entry, settled
 from lore.model.vector import Vector
 
 
 def compact(chain: Chain, event: CompactApplied) -> Folded:
     """Apply a compaction. Costs O(items kept and pruned)."""
+    chain = settled(chain)
     index = index_of(chain)
     wanted = dict.fromkeys(event.preserved_uuids or ())
     found = {uuid for uuid in wanted if uuid in index.uuids}
@@ -35,7 +36,7 @@ def compact(chain: Chain, event: CompactApplied) -> Folded:
     divider = Entry(_divider(event, pruned), chain.turn.turn if chain.turn else 0, chain.groups + 1)
     entries = Vector([*kept, divider] if problems and not found else [divider, *kept])
     chain = with_entries(chain, entries)
-    chain = msgspec.structs.replace(chain, groups=chain.groups + 1, pinned=None, deltas=(), persisted=())
+    chain = msgspec.structs.replace(chain, groups=chain.groups + 1, pinned=None, deltas={}, persisted=())
     detail = f"{event.trigger} compaction pruned {pruned} items and kept {len(kept)}"
     return Folded(changed(chain, "LORE125", detail), problems)
 

@@ -136,11 +136,9 @@ def _turn_started(state: Session, event: e.TurnStarted) -> Step:
 def _prompt_delta(chain: Chain, event: e.PromptDelta) -> Folded:
     if not _is_selector(event.selector):
         return Folded(chain, (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),))
-    for place, delta in enumerate(chain.deltas):
-        if delta.seq == event.seq:
-            merged = _replace(delta, selector=event.selector)
-            return Folded(_replace(chain, deltas=(*chain.deltas[:place], merged, *chain.deltas[place + 1 :])))
-    return Folded(_replace(chain, deltas=(*chain.deltas, event)))
+    known = chain.deltas.get(event.seq)
+    kept = event if known is None else _replace(known, selector=event.selector)  # never the content
+    return Folded(_replace(chain, deltas={**chain.deltas, event.seq: kept}))
 
 
 def _is_selector(raw: Raw) -> bool:
@@ -154,7 +152,7 @@ def _context_persisted(chain: Chain, event: e.ContextPersisted) -> Folded:
 
 
 def _cache_reset(chain: Chain, event: e.CacheReset) -> Folded:
-    chain = _replace(chain, pinned=None, deltas=())
+    chain = _replace(chain, pinned=None, deltas={})
     return Folded(changed(chain, "LORE144", event.reason))
 
 

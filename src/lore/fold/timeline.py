@@ -12,11 +12,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.model.canonical import encode
 from lore.model.events import Append, PatchText, PatchToolCall, Remove, ToolResultCleared
-from lore.model.items import AssistantMessage, Item, TextBlock, ToolCall, is_absent
+from lore.model.items import AssistantMessage, Item, ToolCall, is_absent
 from lore.model.problems import Problem
-from lore.model.state import Chain, Change, Entry, Index
+from lore.model.state import Chain, Change, Entry, Index, Stream, settled
 from lore.model.vector import Vector
 
 CLEARED = Raw(b'"[Old tool result content cleared]"')
@@ -40,7 +39,7 @@ def append(chain: Chain, event: Append) -> Folded:
     index, item = index_of(chain), event.item
     known = index.uuids.get(item.uuid)
     if known is not None:
-        return _replace_duplicate(chain, index, known, item)
+        return _replace_duplicate(settled(chain), index, known, item)
     turn = chain.turn.turn if chain.turn is not None else 0
     last = chain.entries[-1] if len(chain.entries) else None
     joins = last is not None and _joins(last, item, turn)
@@ -93,24 +92,10 @@ def patch_text(chain: Chain, event: PatchText) -> Folded:
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, AssistantMessage):
         return Folded(chain, (Problem("LORE204", f"patch_text names unknown message {event.uuid!r}"),))
-    return Folded(_put(chain, index, place, _with_text(item, event.delta_text)))
-
-
-def _with_text(item: AssistantMessage, delta: Raw) -> AssistantMessage:
-    if item.blocks is None:
-        return msgspec.structs.replace(item, text=_joined(item.text, delta))
-    blocks = item.blocks
-    if blocks and isinstance(blocks[-1], TextBlock):
-        last = TextBlock(_joined(blocks[-1].text, delta))
-        return msgspec.structs.replace(item, blocks=(*blocks[:-1], last))
-    return msgspec.structs.replace(item, blocks=(*blocks, TextBlock(delta)))
-
-
-def _joined(text: Raw, delta: Raw) -> Raw:
-    """Concatenate two JSON strings without decoding them: a surrogate pair may be cut between them."""
-    if is_absent(text):
-        return delta
-    return Raw(bytes(text)[:-1] + bytes(delta)[1:])
+    if chain.stream is not None and chain.stream.place != place:
+        chain = settled(chain)
+    deltas = chain.stream.deltas if chain.stream is not None else Vector[Raw]()
+    return Folded(msgspec.structs.replace(chain, stream=Stream(place, deltas.append(event.delta_text)), index=index))
 
 
 def patch_tool_call(chain: Chain, event: PatchToolCall) -> Folded:
@@ -161,6 +146,7 @@ def remove(chain: Chain, event: Remove) -> Folded:
     problems = (Problem("LORE204", f"remove names {missing} unknown items"),) if missing else ()
     if not places:
         return Folded(chain, problems)
+    chain = settled(chain)
     first = min(places)
     kept = [entry for place, entry in enumerate(chain.entries.since(first), first) if place not in places]
     entries = chain.entries.cut(first).extend(kept)
@@ -178,8 +164,3 @@ def changed(chain: Chain, cause: str, detail: str) -> Chain:
     """Note an event that entitles the next prompt to differ; a cause is noted once a turn."""
     kept = tuple(change for change in chain.since if change.cause != cause)
     return msgspec.structs.replace(chain, since=(*kept, Change(cause, detail)))
-
-
-def raw_text(text: str) -> Raw:
-    """Encode text as a JSON string."""
-    return Raw(encode(text))

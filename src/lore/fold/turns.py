@@ -7,9 +7,10 @@ import msgspec
 from lore.fold.timeline import Folded
 from lore.model.events import Billed, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.problems import Problem
-from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals
+from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals, settled
 
 _ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}
+MOST_TOKENS = 2**53  # what every JSON reader holds exactly
 _COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
@@ -18,6 +19,7 @@ def start(chain: Chain, event: TurnStarted) -> Folded:
     problems: tuple[Problem, ...] = ()
     if chain.turn is not None and event.turn <= chain.turn.turn:
         problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
+    chain = settled(chain)
     opened = OpenTurn(event.turn, event.at, event.context, chain.since)
     totals = msgspec.structs.replace(chain.totals, turns=chain.turns + 1)
     started = msgspec.structs.replace(
@@ -30,8 +32,21 @@ def end(chain: Chain, event: TurnCompleted | TurnFailed | TurnCanceled) -> Folde
     """Close the turn; a second closing of the same turn replaces the first."""
     if chain.turn is None or event.turn != chain.turn.turn:
         return Folded(chain, (Problem("LORE213", f"turn {event.turn} ends but is not the one under way"),))
-    closed = ClosedTurn(event.turn, _ENDS[type(event)], event.at, event.usage, event.verdict)
-    return Folded(msgspec.structs.replace(chain, last=closed, totals=_add(chain.before, event.usage)))
+    usage, problems = _believable(event.usage)
+    closed = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict)
+    return Folded(msgspec.structs.replace(chain, last=closed, totals=_add(chain.before, usage)), problems)
+
+
+def _believable(usage: Billed | None) -> tuple[Billed | None, tuple[Problem, ...]]:
+    """Take counts that no request can have, below 0 or past 2^53, as unknown."""
+    if usage is None:
+        return None, ()
+    counts = msgspec.structs.asdict(usage)
+    odd = [name for name, count in counts.items() if count is not None and not 0 <= count <= MOST_TOKENS]
+    if not odd:
+        return usage, ()
+    said = f"{', '.join(odd)} cannot be: taken as unknown"
+    return Billed(**{**counts, **dict.fromkeys(odd)}), (Problem("LORE207", said),)
 
 
 def _add(totals: Totals, usage: Billed | None) -> Totals:

@@ -18,7 +18,7 @@ from lore.formats.lines import BOM, Line, Lines, fault, split_joined
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.exchange import Exchange, Fidelity
-from lore.model.jsonslice import table
+from lore.model.jsonslice import array, table
 from lore.model.problems import Problem
 
 
@@ -138,7 +138,7 @@ def _exchange(data: bytes) -> Exchange | None:
     record = table(data)
     if record is None:
         return None
-    if record.get("messages", b"")[:1] == b"[":
+    if _is_body(record):
         return Exchange(data, "wire")
     body, fidelity = _body(record.get("request", b""))
     if body is None:
@@ -156,7 +156,22 @@ def _body(raw: bytes) -> tuple[bytes | None, Fidelity]:
         fidelity = "wire"
         raw = text_of(raw).encode("utf-8", "backslashreplace").strip()
     body = table(raw) or {}
-    return (raw if body.get("messages", b"")[:1] == b"[" else None), fidelity
+    return (raw if _is_body(body) else None), fidelity
+
+
+_SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream")
+
+
+def _is_body(members: dict[str, bytes]) -> bool:
+    """Tell a request body from exports of other tools that also have `messages`: it says what it asks for,
+
+    and its messages have roles.
+    """
+    messages = members.get("messages", b"")
+    if messages[:1] != b"[" or not any(sign in members for sign in _SIGNS):
+        return False
+    first = next(iter(array(messages)), None)
+    return first is None or first[:1] != b"{" or (table(first) or {}).get("role", b"")[:1] == b'"'
 
 
 def _seconds(raw: bytes) -> float | None:

@@ -67,7 +67,7 @@ def _table(usage: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _count(usage: dict[str, Any], key: str) -> int | None:
     value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53 else None
 
 
 def _first(usage: dict[str, Any], details: dict[str, Any], *keys: str) -> int | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError
 from lore.model import lenient
-from lore.model.state import Chain, Entry, Index, Session
+from lore.model.state import Chain, Entry, Index, Session, settled
 from lore.model.vector import Vector
 
 VERSION = 1
@@ -35,7 +35,7 @@ def dump(state: Session) -> bytes:
     """Encode a state; costs O(items that it holds)."""
     chains = tuple(
         _SavedChain(msgspec.structs.replace(chain, entries=Vector[Entry](), index=None), tuple(chain.entries))
-        for chain in state.chains.values()
+        for chain in map(settled, state.chains.values())
     )
     saved = _Saved(VERSION, msgspec.structs.replace(state, chains={}), chains)
     return msgspec.json.encode(saved, enc_hook=_encode_own)

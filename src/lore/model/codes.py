@@ -47,6 +47,11 @@ CODES: dict[str, Code] = {
     "LORE144": Code("cache-reset", "expected", "Nothing to do: the prefix was given up on purpose."),
     "LORE145": Code("session-changed", "expected", "Change system prompt and tools between sessions where you can."),
     "LORE146": Code("change-after-last-mark", "expected", "Nothing to do: the change is behind the last cache mark."),
+    "LORE147": Code(
+        "late-tool-result",
+        "waste",
+        "Start turns after calls have results, or bring late results as new messages.",
+    ),
     "LORE201": Code("unreadable-line", "waste", "Record the session again, or repair the line."),
     "LORE202": Code("torn-last-line", "unattributable", "Nothing to do if the session is still being written."),
     "LORE203": Code("unknown-record", "expected", "Nothing to do: the record is kept, and counted."),
@@ -76,8 +81,3 @@ CODES: dict[str, Code] = {
     "LORE402": Code("busts-above-budget", "waste", "Mend the busts named above, or raise check.max_busts."),
     "LORE403": Code("lost-tokens-above-budget", "waste", "Mend the busts named above, or raise check.max_lost_tokens."),
 }
-
-
-def severity_of(code: str) -> Severity:
-    """Return how much a finding of this code weighs."""
-    return SEVERITY[CODES[code].kind]

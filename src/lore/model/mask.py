@@ -22,9 +22,9 @@ _PATTERN = re.compile(
     | (?:hf|npm)_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
     | eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?   # JSON web tokens
 )
-    | (?<=Bearer\ )[A-Za-z0-9._~+/-]{20,}
+    | (?<=[Bb]earer\ )[A-Za-z0-9._~+/-]{20,}
     | (?<=://)[^\s/:@"\\]+:[^\s/@"\\]{3,}(?=@)               # user:password@host
-    | -----BEGIN[A-Z ]*PRIVATE\ KEY-----(?:[A-Za-z0-9+/=\s]|\\[nr])*
+    | -----BEGIN[A-Z ]*PRIVATE\ KEY-----(?:[^"\\]|\\[^"])*?(?:-----END[A-Z ]*PRIVATE\ KEY-----|(?=\\?")|\Z)
     """,
     re.VERBOSE,
 )

@@ -18,6 +18,8 @@ from lore.model.vector import Vector
 Section: TypeAlias = Literal["tools", "system", "messages"]
 Kind: TypeAlias = Literal["tool", "text", "envelope", "block", "opaque"]
 
+NO_RESULT = b'"[no result recorded]"'  # what stands for the result of a call that was sent without one
+
 
 class Segment:
     """The smallest piece that diverges or not.

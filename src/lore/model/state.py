@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.model.events import MAIN, Billed, ContextPersisted, Layer, PromptDelta, Verdict
-from lore.model.items import NULL, Item, ToolCall
+from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.vector import Vector
 
 
@@ -122,6 +122,13 @@ class Index:
         self.owner = after
 
 
+class Stream(Struct, frozen=True):
+    """Text that still arrives: the deltas of the message at `place` that are not joined to it yet."""
+
+    place: int
+    deltas: Vector[Raw]
+
+
 class Chain(Struct, frozen=True):
     """The state of one conversation: the main one, a subagent's, or a utility call's.
 
@@ -144,9 +151,44 @@ class Chain(Struct, frozen=True):
     totals: Totals = Totals()
     since: tuple[Change, ...] = ()
     pinned: tuple[Fact, ...] | None = None
-    deltas: tuple[PromptDelta, ...] = ()
+    deltas: dict[int, PromptDelta] = {}
     persisted: tuple[ContextPersisted, ...] = ()
+    stream: Stream | None = None
     index: Index | None = None
+
+
+def settled(chain: Chain) -> Chain:
+    """Return the chain with streamed text joined to its message: once, whatever the number of deltas.
+
+    Everything that reads items reads a settled chain; the fold settles before it moves or replaces one.
+    """
+    stream = chain.stream
+    if stream is None:
+        return chain
+    entry = chain.entries[stream.place]
+    item = entry.item
+    assert isinstance(item, AssistantMessage)
+    changed = msgspec.structs.replace(entry, item=_with_text(item, list(stream.deltas)))
+    entries = chain.entries.set(stream.place, changed)
+    if chain.index is not None and chain.index.owner is chain.entries:
+        chain.index.owner = entries
+    return msgspec.structs.replace(chain, entries=entries, stream=None)
+
+
+def _with_text(item: AssistantMessage, deltas: list[Raw]) -> AssistantMessage:
+    if item.blocks is None:
+        return msgspec.structs.replace(item, text=_joined(item.text, deltas))
+    blocks = item.blocks
+    if blocks and isinstance(blocks[-1], TextBlock):
+        last = TextBlock(_joined(blocks[-1].text, deltas))
+        return msgspec.structs.replace(item, blocks=(*blocks[:-1], last))
+    return msgspec.structs.replace(item, blocks=(*blocks, TextBlock(_joined(NULL, deltas))))
+
+
+def _joined(text: Raw, deltas: list[Raw]) -> Raw:
+    """Concatenate JSON strings without decoding them: a surrogate pair may be cut between two."""
+    pieces = [text, *deltas] if not is_absent(text) else deltas
+    return Raw(b'"' + b"".join([bytes(piece)[1:-1] for piece in pieces]) + b'"')
 
 
 class Session(Struct, frozen=True):
@@ -178,4 +220,4 @@ class Session(Struct, frozen=True):
 
     def main(self) -> Chain:
         """Return the main chain; where a log has none (a subagent's own file), its first."""
-        return self.chains.get(MAIN) or next(iter(self.chains.values()), Chain())
+        return settled(self.chains.get(MAIN) or next(iter(self.chains.values()), Chain()))

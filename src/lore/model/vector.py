@@ -126,6 +126,8 @@ class Vector(Generic[T]):
         return count
 
     def _common_chunks(self, other: Vector[T]) -> int:
+        if self._chunks is other._chunks:  # nearly always: chunks change once in 256 appends
+            return len(self._chunks)
         size = min(len(self._chunks), len(other._chunks))
         if self._chunks[:size] == other._chunks[:size]:
             return size

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from lore.model.canonical import canonical, decode, encode, printable, text_of
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import NO_RESULT, Prompt, Segment
 from lore.model.state import Change
 from lore.prefix.divergence import excerpt
 from lore.prefix.overlap import Overlap, common_bytes, same_content
@@ -111,6 +111,8 @@ def _content(left: Prompt, right: Prompt, position: int, changes: Iterable[Chang
         return Cause("LORE100", section, f"the prompt ends where {gone} segments stood before")
     cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
     if _is_result(left, position, mine) and _is_result(right, position, theirs):
+        if NO_RESULT in mine.data:
+            return Cause("LORE147", section, f"{mine.path} was sent before its call had a result")
         return Cause("LORE117", section, cleared or f"{mine.path} was sent before with other content")
     if mine.kind == theirs.kind:
         one, other = _plain(mine.data), _plain(theirs.data)

@@ -2,7 +2,8 @@
 
 In: prompts in the order they were recorded. Out: the chain of each. Rules, the first that fits: a request
 continues the one whose messages are the longest prefix of its own (system, tools and marks aside); the
-latest that begins with the same first message and then says something else; the latest that it resembles:
+latest that begins with the same first message and then says something else (another answer of the model,
+with little of the rest the same, is another run of the same task); the latest that it resembles:
 most of its messages stand at their places, or its only message is nearly the same. A request that only
 repeats the beginning of a chain starts another (a fork); so does one that drops all tools; one for hardly
 any output is a utility call, of a chain of its own.
@@ -69,7 +70,8 @@ class Chains:
             shared = before.messages.common(prompt.messages)
             if shared == len(before.messages) and shared > longest:
                 longest, best = shared, name
-            if latest is None and shared < len(prompt.messages):
+            differs = shared < min(len(prompt.messages), len(before.messages))
+            if latest is None and differs and not _is_another_run(before, prompt, shared):
                 latest = name
         if best is not None or latest is not None:
             return best or latest
@@ -85,6 +87,23 @@ def _may_follow(before: Prompt, prompt: Prompt) -> bool:
         and _is_utility(before) == _is_utility(prompt)
         and (_has_tools(prompt) or not _has_tools(before))
     )
+
+
+def _is_another_run(before: Prompt, prompt: Prompt, shared: int) -> bool:
+    """Tell whether two requests part at an answer of the model, and little of what follows is the same.
+
+    The same task that was run again gets another answer; a history that was rewritten keeps the rest.
+    """
+    place, envelope = shared, before.messages[shared]
+    while envelope.kind != "envelope" and place > 0:
+        place -= 1
+        envelope = before.messages[place]
+    if b'"assistant"' not in envelope.data:
+        return False
+    rest = zip(before.messages.since(shared), prompt.messages.since(shared), strict=False)
+    pairs = [(one, peer) for one, peer in rest if one.kind != "envelope"]
+    left = sum(one.kind != "envelope" for one in before.messages.since(shared))
+    return 2 * sum(one == peer for one, peer in pairs) < left
 
 
 def _resembles(before: Prompt, prompt: Prompt) -> bool:

@@ -10,7 +10,7 @@ from lore.model.prompt import Prompt, Section, Segment
 from lore.prefix.overlap import Overlap, common_bytes
 
 BEFORE, AFTER = 20, 80
-WIDE = 4096  # a credential is shorter: masking sees all of any that an excerpt touches
+WIDE = 4096  # a credential is shorter, private keys aside, which are looked for from their beginning
 
 
 class Place(Struct, frozen=True):
@@ -85,6 +85,12 @@ def _leaf(segment: Segment, inside: int) -> tuple[str, int]:
     return leaf.path, leaf.start
 
 
+def _open_key(data: bytes, at: int) -> int:
+    """Return where a private key begins that is still open at a byte; the byte itself where none is."""
+    begin = data.rfind(b"-----BEGIN", 0, at)
+    return at if begin < 0 or data.find(b"-----END", begin, at) >= 0 else begin
+
+
 def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int = AFTER) -> str:
     """Return the text around a byte of a segment, credentials masked, also one that reaches over its ends.
 
@@ -92,6 +98,6 @@ def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int =
     """
     if segment is None:
         return ""
-    start = max(0, at - WIDE)
+    start = min(max(0, at - WIDE), _open_key(segment.data, at))
     hidden = mask(segment.data[start : at + WIDE].decode("latin-1")).encode("latin-1")  # one character a byte
     return hidden[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")

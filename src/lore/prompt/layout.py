@@ -13,7 +13,6 @@ that lore did not assemble (another tool's recording) get no text of lore's: onl
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 from lore.model.canonical import encode, text_of
@@ -74,11 +73,6 @@ def shown_id(name: str, names: tuple[str, ...]) -> str:
         if not any(other.startswith(name[:size]) for other in others):
             return name[:size]
     return name
-
-
-def token(session_id: str) -> str:
-    """Return the 8 hex digits that mark lore's own messages in a session."""
-    return hashlib.sha256(session_id.encode("utf-8", "backslashreplace")).hexdigest()[:8]
 
 
 def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:

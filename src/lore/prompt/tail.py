@@ -55,7 +55,7 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
             parts.append(wrap(session.id, name, text) if authority and outside else text)
     unknown = [key for key in table if key not in _PARTS]
     if unknown:
-        problems.append(Problem("LORE207", f"context has unknown parts: {', '.join(sorted(unknown))[:80]}"))
+        problems.append(Problem("LORE203", f"context has unknown parts: {', '.join(sorted(unknown))[:80]}"))
     return Tail("\n\n".join(parts), tuple(problems))
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 from lore.model.results import CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.prefix.overlap import common_bytes
 from lore.report.console import line
-from lore.report.plain import visible
+from lore.report.plain import file_line, no_prompt_line, visible
 
 BAR = 40
 _SPELLING = ("LORE105", "LORE106", "LORE112")
@@ -17,7 +17,8 @@ _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cya
 
 def write(diff: Diff, out: Console) -> None:
     """Write one comparison."""
-    out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), ("  " + _described(diff.right), "dim")))
+    described = _described(diff.right)
+    out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), (described and f"  {described}", "dim")))
     if diff.prompt is not None:
         respelled = any(cause.code in _SPELLING for cause in diff.causes)
         _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out, respelled=respelled)
@@ -37,17 +38,13 @@ def write(diff: Diff, out: Console) -> None:
         out.print(line(f"  provider  says {diff.verdict.reason}"))
     if diff.file is not None:
         file = diff.file
-        out.print(
-            line(
-                f"  files     {file.common_prefix_bytes:,} bytes in common at the start, "
-                f"of {file.left_bytes:,} and {file.right_bytes:,}"
-            )
-        )
+        out.print(line(file_line(file.left_bytes, file.right_bytes, file.common_prefix_bytes)))
     if diff.prompt is None:
-        which = " and ".join(side.name for side in (diff.left, diff.right) if side.dialect is None)
-        out.print(line(f"  no prompt in {which}: only the bytes were compared"))
+        names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
+        out.print(line(no_prompt_line(names, compared=diff.file is not None)))
     for problem in diff.problems:
-        out.print(line((f"  {problem.code}    {problem.message}", "yellow")))
+        place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file or ""
+        out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
 
 
 def _described(side: Side) -> str:

@@ -6,12 +6,31 @@ import re
 
 from lore.model.mask import mask
 
-_INVISIBLE = re.compile(
-    "[\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff\ud800-\udfff]"
-)
 _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
+# Characters that count as printable and show nothing: fillers, and marks that only change others.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 def visible(text: str) -> str:
     """Make invisible characters visible and mask credentials."""
-    return _INVISIBLE.sub(lambda found: _NAMES.get(found.group(), f"<U+{ord(found.group()):04X}>"), mask(text))
+    text = mask(text)
+    if text.isprintable() and _BLANK.search(text) is None:
+        return text
+    return "".join(map(_shown, text))
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() and _BLANK.match(char) is None:
+        return char
+    return _NAMES.get(char) or f"<U+{ord(char):04X}>"
+
+
+def file_line(left_bytes: int, right_bytes: int, common: int) -> str:
+    """Say how much two whole files have in common."""
+    return f"  files     {common:,} bytes in common at the start, of {left_bytes:,} and {right_bytes:,}"
+
+
+def no_prompt_line(names: list[str], *, compared: bool) -> str:
+    """Say which sides hold no prompt."""
+    how = "only the bytes were compared" if compared else "nothing was compared"
+    return f"  no prompt in {' and '.join(names)}: {how}"

@@ -55,4 +55,6 @@ def _notes(recording: Recording, prompt: Prompt, omitted: Iterable[str]) -> tupl
     ]
     if recording.state.format != "lore" and not any(one.section == "system" for one in prompt.head):
         notes.append("system prompt and tools are not in this recording: the body has only its messages")
+    if prompt.dialect == "anthropic" and "max_tokens" not in prompt.params:
+        notes.append("the session has no params.max_tokens, which Anthropic's API requires")
     return tuple(notes)

@@ -23,7 +23,7 @@ from lore.model.results import Checked, Finding, Summary
 from lore.run import plugins
 from lore.run.options import Options
 from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
+from lore.run.recording import Recording, UnrecognisedError, reader_named
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 
@@ -44,15 +44,19 @@ class _Input(NamedTuple):
 def check(paths: list[str], budgets: Budgets, options: Options) -> Outcome:
     """Judge every recording under these paths; raises LoreError for one that was named and is none."""
     plugins.load()
+    if options.format is not None:
+        reader_named(options.format)
     judge = _Judge(budgets, options)
+    empty: list[str] = []
     for path in paths:
         before = judge.summary.files
         for entry in judge.inputs(path):
             judge.take(entry)
-        if judge.summary.files == before and not judge.incomplete and os.path.isdir(path):
-            raise LoreError(
-                f"no recordings in {corpus.show(path)}", hint="`lore check` reads session logs and request bodies"
-            )
+        if judge.summary.files == before and os.path.isdir(path):
+            empty.append(path)
+    if empty and not judge.summary.files and not judge.incomplete:
+        hint = "`lore check` reads session logs and request bodies"
+        raise LoreError(f"no recordings in {corpus.show(empty[0])}", hint=hint)
     return judge.outcome(corpus.show(paths[0]))
 
 

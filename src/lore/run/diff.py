@@ -29,7 +29,11 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     if names[0].path == names[1].path == corpus.STDIN:
         raise LoreError("standard input can be one side only", hint="name a file for the other side")
     file = None
-    if names[0].path != names[1].path and not any(corpus.is_stream(name.path) for name in names):
+    one_file = corpus.is_same(names[0].path, names[1].path)
+    if one_file:  # however it is spelled
+        names = names[0], names[1]._replace(path=names[0].path)
+    whole = all(name.turn is None for name in names)
+    if (whole or not one_file) and not any(corpus.is_stream(name.path) for name in names):
         file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
     problems = Problems()
     (mine, _), left_side = _side(names[0], options, problems)

@@ -46,7 +46,7 @@ class Recording:
         self.path = path
         self.shown = corpus.show(path)
         opened = corpus.open_head(path)
-        kind = _reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
+        kind = reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
         if kind is None:
             what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
             raise UnrecognisedError(f"{self.shown} {what}", hint=HINT_FORMATS)
@@ -203,7 +203,8 @@ def _plugged(head: bytes) -> type[Reader] | None:
     return next((reader for reader in added if reader.recognises(head)), None)
 
 
-def _reader_named(name: str) -> type[Reader]:
+def reader_named(name: str) -> type[Reader]:
+    """Return the reader of this name; raises LoreError where there is none."""
     if name not in READERS:
         plugins.load()
     kind = READERS.get(name)

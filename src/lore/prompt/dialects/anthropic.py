@@ -15,7 +15,7 @@ from lore.model.canonical import encode, printable, text_of
 from lore.model.exchange import Fidelity
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import NO_RESULT, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Memo, Rendered, Unit
 from lore.prompt.dialects.shared import (
@@ -30,7 +30,6 @@ from lore.prompt.dialects.shared import (
     write_messages,
 )
 
-NO_RESULT = b'"[no result recorded]"'
 _OWN = ("model", "tools", "system", "messages")
 _SIGNS = (b'"tool_use"', b'"tool_result"', b'"input_schema"', b'"thinking"')
 

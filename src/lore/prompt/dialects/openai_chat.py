@@ -16,10 +16,9 @@ from lore.model.canonical import encode, printable, text_of
 from lore.model.exchange import Fidelity
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import NO_RESULT, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Memo, Rendered, Unit
-from lore.prompt.dialects.anthropic import NO_RESULT
 from lore.prompt.dialects.shared import (
     MARK,
     marks_of,
