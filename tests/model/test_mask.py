@@ -72,3 +72,26 @@ def test_what_is_no_credential_stays(text):
 def test_masking_twice_is_masking_once():
     for secret in SECRETS.values():
         assert mask(mask(secret)) == mask(secret)
+
+
+_KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----\\nProc-Type: 4,ENCRYPTED\\nDEK-Info: AES-128-CBC,00\\n\\n"
+    "c2VjcmV0\\nc2VjcmV0\\n-----END RSA PRIVATE KEY-----"
+)
+
+
+@pytest.mark.parametrize("spelled", [_KEY, _KEY.replace("\\n", "\n")])
+def test_an_encrypted_key_is_masked_with_its_headers(spelled):
+    """Only its first line was."""
+    hidden = mask(f'{{"a":"{spelled}","b":1}}' if "\n" not in spelled else spelled)
+    assert "c2Vj" not in hidden
+    assert len(hidden) == len(spelled) + (0 if "\n" in spelled else len('{"a":"","b":1}'))
+
+
+def test_masked_json_with_a_torn_key_is_json():
+    text = json.dumps({"a": 'say "-----BEGIN PRIVATE KEY-----\nabc\\" and more', "b": [1]})
+    assert json.loads(mask(text))["b"] == [1]
+
+
+def test_a_bearer_is_masked_however_it_is_spelled():
+    assert "abcdefghijklmnopqrstuvwxyz" not in mask("authorization: bearer abcdefghijklmnopqrstuvwxyz")

@@ -244,3 +244,26 @@ def test_a_credential_in_the_evidence_is_masked_whole():
     secret = "ghp_" + "a1B2" * 8
     cause = why(body(f"token {secret}Q end", "y"), body(f"token {secret}Z end", "y"))[0]
     assert "a1B2" not in cause.evidence
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat"])
+def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
+    """The user was told to shorten results when they are created."""
+    from lore.check.pairs import Pairs  # noqa: PLC0415
+    from lore.fold.step import step  # noqa: PLC0415
+    from lore.model.state import Session  # noqa: PLC0415
+    from lore.model.turn import Turn  # noqa: PLC0415
+    from lore.prompt.assemble import Assembler  # noqa: PLC0415
+    from lore.prompt.dialects import DIALECTS  # noqa: PLC0415
+    from model.making import append, call, event, started, user  # noqa: PLC0415
+
+    late = event("patch_tool_call", call_id="c", status="completed", output="done")
+    state, assembler, pairs, found = Session(), Assembler(DIALECTS[dialect]), Pairs(), None
+    turns = iter(range(1, 9))
+    begin = [append(user("u")), event("turn_started", turn=1), append(call("t", "c", status="running"))]
+    for one in (started(), *begin, event("turn_started", turn=2), late, event("turn_started", turn=3)):
+        state = step(state, one).state
+        if type(one).__name__ == "TurnStarted":
+            prompt = assembler.assemble(state, state.main()).prompt
+            found = pairs.advance(Turn("main", next(turns), prompt))
+    assert [cause.code for cause in found.causes] == ["LORE147"]

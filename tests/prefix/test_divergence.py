@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from lore.model.prompt import Segment
 from lore.prefix.divergence import divergence, excerpt
 from lore.prefix.measure import Measure, size
 from lore.prefix.overlap import overlap
@@ -99,3 +100,11 @@ def test_offsets_hold_where_a_credential_is_masked():
     found = where(body(f"{secret} 1"), body(f"{secret} 2"))
     assert found.left.endswith('** 1"')
     assert dumps(f"{secret} 1")[found.offset : found.offset + 1] == b"1"
+
+
+def test_the_end_of_a_long_private_key_is_masked_too():
+    """The excerpt masks a window: a key that began before it was shown."""
+    key = "-----BEGIN PRIVATE KEY-----\\n" + "QUJD" * 3000
+    one, other = (Segment("messages", "m", f'{{"text":"{key}{end}"}}'.encode()) for end in ("xx", "yy"))
+    at = next(place for place, pair in enumerate(zip(one.data, other.data, strict=True)) if pair[0] != pair[1])
+    assert "QUJD" not in excerpt(one, at) + excerpt(other, at)

@@ -1,0 +1,36 @@
+"""Text from recordings on a terminal: nothing in it is obeyed, nothing in it is invisible."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from lore.report.json_report import render
+from lore.report.plain import visible
+
+
+@pytest.mark.parametrize(
+    "char", "\x1b\x07\x9b\u061c\u180e\u115f\u3164\ufff9\u202e\u200b\ufe0f\U000e0041\U000e0101\u2800"
+)
+def test_a_character_that_shows_nothing_is_named(char):
+    shown = visible(f"a{char}b")
+    assert char not in shown
+    assert shown.isprintable()
+
+
+@pytest.mark.parametrize("text", ["plain", "é ü 日本 🙂", "a b"])
+def test_text_that_shows_itself_stays(text):
+    assert visible(text) == text
+
+
+class _Result(msgspec.Struct):
+    text: str
+
+
+@pytest.mark.parametrize("char", "\x9b\u202e\u2066\u061c\x7f")
+def test_json_spells_what_a_terminal_would_obey_as_an_escape(char):
+    written = render(_Result(f"a{char}b"))
+    assert char not in written
+    assert json.loads(written) == {"text": f"a{char}b"}
