@@ -13,6 +13,7 @@ from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model.events import MAIN, TurnStarted
 from lore.model.problems import Problem
+from lore.model.prompt import Prompt
 from lore.model.state import Session
 from lore.prefix.overlap import common_bytes, overlap
 from lore.prompt.assemble import Assembler
@@ -24,7 +25,7 @@ def judge(path: Path) -> int:
     """Compare every turn with the one before; return how many pairs extend it."""
     state, reader, extended = Session(), LoreLog(), 0
     dialect = DIALECTS["anthropic"]
-    before: bytes | None = None
+    before: tuple[bytes, Prompt] | None = None
     for read in [*reader.feed(path.read_bytes()), *reader.finish()]:
         if isinstance(read.value, Problem):
             raise TypeError(f"the generated log has a problem: {read.value}")
@@ -32,11 +33,11 @@ def judge(path: Path) -> int:
         if not isinstance(read.value, TurnStarted):
             continue
         body = dialect.write(Assembler(dialect).assemble(state, state.chain(MAIN)).prompt)
+        prompt = dialect.parse(body, "reconstructed", Memo())
         if before is not None:
-            common_bytes(before, body)
-            left, right = (dialect.parse(one, "reconstructed", Memo()) for one in (before, body))
-            extended += overlap(left, right).common >= left.stable - 2  # all but the tail's message
-        before = body
+            common_bytes(before[0], body)
+            extended += overlap(before[1], prompt).common >= before[1].stable - 2  # all but the tail's message
+        before = body, prompt
     return extended
 
 

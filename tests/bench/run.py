@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
     few: int = 500
     many: int = 1_000
     file: int = 10**9
-    judged: int = 3
+    judged: int = 5
     compared: int = 7
     started: int = 15
 
@@ -74,7 +74,9 @@ def _log(folder: Path, turns: int) -> Path:
 def growth(folder: Path, sizes: Sizes) -> Row:
     """Twice the turns cost about twice the time."""
     one, two = _log(folder, sizes.turns), _log(folder, 2 * sizes.turns)
-    found = clock.alternate(lambda: judge(two, 2 * sizes.turns), lambda: judge(one, sizes.turns), sizes.judged)
+    found = clock.alternate(
+        lambda: judge(two, 2 * sizes.turns), lambda: judge(one, sizes.turns), sizes.judged, clock.CPU
+    )
     return Row(
         f"judging a log of {2 * sizes.turns:,} turns against one of {sizes.turns:,}",
         "at most 2.2 times",
@@ -86,7 +88,7 @@ def growth(folder: Path, sizes: Sizes) -> Row:
 def against_naive(folder: Path, sizes: Sizes) -> Row:
     """Work that is shared against work that is done anew every turn."""
     log = _log(folder, sizes.turns)
-    mine = [clock.seconds(lambda: judge(log, sizes.turns)) for _ in range(sizes.judged)]
+    mine = [clock.seconds(lambda: judge(log, sizes.turns), clock.CPU) for _ in range(sizes.judged)]
     fast = sorted(mine)[len(mine) // 2]
     few, many = (_naively(_log(folder, turns), turns) for turns in (sizes.few, sizes.many))
     slow = naive.extrapolate(few, many, sizes.turns)
@@ -101,7 +103,7 @@ def against_naive(folder: Path, sizes: Sizes) -> Row:
 
 
 def _naively(log: Path, turns: int) -> tuple[int, float]:
-    return turns, clock.seconds(lambda: naive.judge(log))
+    return turns, clock.seconds(lambda: naive.judge(log), clock.CPU)
 
 
 def against_cmp(folder: Path, sizes: Sizes) -> Row:
@@ -116,7 +118,7 @@ def against_cmp(folder: Path, sizes: Sizes) -> Row:
     try:
         files.warm(left, right)
         found = clock.alternate(
-            lambda: clock.process(*run), lambda: clock.process(cmp, left, right, codes=(1,)), sizes.compared
+            lambda: clock.process(*run), lambda: clock.process(cmp, left, right, codes=(1,)), sizes.compared, clock.WALL
         )
     finally:
         left.unlink()
@@ -131,7 +133,7 @@ def start(_: Path, sizes: Sizes) -> Row:
     bare = (sys.executable, "-c", "pass")
     clock.process(*run)
     clock.process(*bare)
-    found = clock.alternate(lambda: clock.process(*run), lambda: clock.process(*bare), sizes.started)
+    found = clock.alternate(lambda: clock.process(*run), lambda: clock.process(*bare), sizes.started, clock.WALL)
     said = f"{found}; {found.left_seconds * 1000:.0f} ms against {found.right_seconds * 1000:.0f} ms"
     return Row("`lore --version` against `python -c pass`", "at most 8 times", said, found.median <= 8)
 

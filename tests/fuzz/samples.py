@@ -86,8 +86,8 @@ def gather() -> list[Sample]:
     """Return all inputs to begin with."""
     found = [Sample(name, data) for name, data in INLINE.items()]
     for folder, pattern in ((ROOT / "fixtures", "**/*.json*"), (SEEDS, "*.bin"), (CORPUS, "c*/*.jsonl")):
-        for path in sorted(folder.glob(pattern)):
-            found.append(Sample(path.name, _beginning(path), private=folder == CORPUS))
+        private = folder == CORPUS
+        found.extend(Sample(path.name, _beginning(path), private) for path in sorted(folder.glob(pattern)))
     return found
 
 

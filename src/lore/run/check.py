@@ -21,6 +21,7 @@ from lore.errors import LoreError
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
 from lore.run import plugins
+from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError, reader_named
@@ -50,8 +51,9 @@ def check(paths: list[str], budgets: Budgets, options: Options) -> Outcome:
     empty: list[str] = []
     for path in paths:
         before = judge.summary.files
-        for entry in judge.inputs(path):
-            judge.take(entry)
+        with collected_seldom():
+            for entry in judge.inputs(path):
+                judge.take(entry)
         if judge.summary.files == before and os.path.isdir(path):
             empty.append(path)
     if empty and not judge.summary.files and not judge.incomplete:

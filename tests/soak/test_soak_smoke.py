@@ -1,0 +1,30 @@
+"""One small round of the soak test holds, and its sessions repeat themselves."""
+
+from __future__ import annotations
+
+import json
+
+from soak import busy, rounds, run
+
+
+def test_the_same_seed_gives_the_same_session():
+    assert list(busy.lines(30, seed=3)) == list(busy.lines(30, seed=3))
+    assert list(busy.lines(30, seed=3)) != list(busy.lines(30, seed=4))
+
+
+def test_a_busy_session_holds_what_a_long_one_may():
+    kinds = {json.loads(line)["kind"] for seed in range(4) for line in busy.lines(200, seed=seed)}
+    assert kinds >= {
+        "session_started", "session_changed", "layer", "append", "patch_text", "patch_tool_call", "remove",
+        "compact_started", "compact_applied", "turn_started", "turn_completed", "knowledge", "cache_reset",
+    }  # fmt: skip
+
+
+def test_a_small_round_holds(tmp_path):
+    run.one(tmp_path, 20, 1)
+
+
+def test_every_command_holds_over_a_busy_session(tmp_path):
+    rounds.write(tmp_path / "log.jsonl", busy.lines(120, seed=9, compact_every=30))
+    rounds.holds(tmp_path / "log.jsonl", 120)
+    rounds.cold_equals_live(tmp_path / "log.jsonl", 11)
