@@ -51,9 +51,7 @@ def report(result, *, verbose=False):
 
 
 def test_findings_say_where_what_it_cost_and_what_to_do():
-    text = report(
-        Checked(Summary(files=1, busts=3, waste=1, unattributable=1, expected=1, lost_tokens=1200), FOUND, [])
-    )
+    text = report(checked(Summary(files=1, busts=3, waste=1, unattributable=1, expected=1, lost_tokens=1200), FOUND))
     assert "✗ LORE100 prefix-moved  a.jsonl:3  turn 2 of agent-1  messages[0]" in text
     assert "lost 1,200 tokens (estimated), 4,800 bytes" in text
     assert "fix: Keep what was already sent" in text
@@ -61,7 +59,7 @@ def test_findings_say_where_what_it_cost_and_what_to_do():
 
 
 def test_notes_are_counted_and_shown_only_with_v():
-    result = Checked(Summary(problems=2, skipped=1), FOUND, [])
+    result = checked(Summary(problems=2, skipped=1), FOUND)
     assert "LORE125" not in report(result)
     assert "1 expected or harmless: show them with -v" in report(result)
     assert "· LORE125 compaction" in report(result, verbose=True)
@@ -75,7 +73,7 @@ def test_numbers_agree_with_their_words():
 
 def test_json_of_a_check_is_one_line_with_masked_credentials():
     secret = "ghp_" + "a1B2" * 9
-    result = Checked(Summary(), [finding("LORE100", PLACE, f"token {secret}")], [])
+    result = checked(Summary(), [finding("LORE100", PLACE, f"token {secret}")])
     out = shown(lambda out: Json().write(result, out, verbose=False))
     assert out.count("\n") == 1
     assert secret not in out
@@ -86,11 +84,24 @@ LENGTHS = PromptLengths(1000, 1100, 400, 4, 100, 500, 250, 275, 100, "o200k_base
 SIDES = (Side("a", "bodies", "anthropic", "m", "wire"), Side("b", "bodies", "anthropic", "m", "wire"))
 DIVERGENCE = DivergenceResult("system", "system[0].text", 7, 400, "Day 1", "Day 2")
 CAUSE = CauseResult("LORE101", "date-in-prefix", "waste", "system", "a date", 500, 125, "counted", "Freeze it.")
-EMPTY = Diff(*SIDES, None, None, None, None, None, [], [], None, None, [])
+
+
+def checked(summary, findings):
+    return Checked(summary=summary, findings=findings, problems=[])
+
+
+def a_diff(lengths=None, relation=None, divergence=None, ratio=None, causes=()):
+    return Diff(
+        left=SIDES[0], right=SIDES[1], file=None, prompt=lengths, relation=relation, divergence=divergence,
+        reuse_ratio=ratio, causes=list(causes), caches=[], billed=None, verdict=None, problems=[],
+    )  # fmt: skip
+
+
+EMPTY = a_diff()
 
 
 def compared(**fields):
-    made = Diff(*SIDES, None, LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE], [], None, None, [])
+    made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE])
     return shown(lambda out: diff.write(msgspec.structs.replace(made, **fields), out))
 
 
@@ -146,7 +157,10 @@ def test_problems_of_a_comparison_are_shown():
 def told(*events, **fields):
     items = [entry.item for entry in Fold(started(), *events).state.main().entries]
     session = SessionResult("s", "lore", "reconstructed", "m", [])
-    result = FoldResult(session, [], ["p"], fields.pop("usage", UsageResult(2, None, None, None, None)), [])
+    result = FoldResult(
+        session=session, timeline=[], pruned=["p"], problems=[],
+        usage=fields.pop("usage", UsageResult(2, None, None, None, None)),
+    )  # fmt: skip
     return shown(lambda out: timeline.write(result, items, out, **fields))
 
 

@@ -31,7 +31,8 @@ class Pair(Struct, frozen=True):
 
     `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached
     (what the right spells anew behind it); `fell` the tokens that
-    the right's bill reads less than the left's left in the cache, beyond tolerance; None unknown.
+    the right's bill reads less than the left's left in the cache, beyond tolerance, `short` without it;
+    None unknown.
     `bytes_per_token` is the right's, from its bill, or a default.
     """
 
@@ -43,6 +44,7 @@ class Pair(Struct, frozen=True):
     causes: tuple[Cause, ...]
     lost: tuple[int, ...]
     fell: int | None
+    short: int | None
     bytes_per_token: float
 
     @property
@@ -96,7 +98,8 @@ class Pairs:
         lost = self._lost(left, found, why)
         sums = self._sizes.advance(right.prompt, found.common)
         ratio = bytes_per_token(right, sums.right)
-        return Pair(left, right, found, sums, tail, why, lost, fell, ratio)
+        short = shortfall(left, right) if self._billed else None
+        return Pair(left, right, found, sums, tail, why, lost, fell, short, ratio)
 
     def _lost(self, left: Turn, found: Overlap, why: tuple[Cause, ...]) -> tuple[int, ...]:
         """Weigh the causes; call before the sums go on to the right prompt."""
@@ -128,14 +131,22 @@ class Pairs:
         return why
 
 
-def fall(left: Turn, right: Turn) -> int | None:
-    """Return by how many tokens the bill reads less than was left in the cache; 0 within tolerance."""
+def shortfall(left: Turn, right: Turn) -> int | None:
+    """Return by how many tokens the bill reads less than was left in the cache; None where not billed."""
     if left.usage is None or right.usage is None or right.usage.read_tokens is None:
         return None
     if left.usage.read_tokens is None and left.usage.write_tokens is None:
         return None
     there = (left.usage.read_tokens or 0) + (left.usage.write_tokens or 0)
-    short = there - right.usage.read_tokens
+    return max(0, there - right.usage.read_tokens)
+
+
+def fall(left: Turn, right: Turn) -> int | None:
+    """Return the shortfall, 0 where it is within what happens without any cause."""
+    short = shortfall(left, right)
+    if short is None or left.usage is None:
+        return None
+    there = (left.usage.read_tokens or 0) + (left.usage.write_tokens or 0)
     return short if short > max(TOLERANCE_TOKENS, TOLERANCE_SHARE * there) else 0
 
 
@@ -146,8 +157,8 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     """
     if pair.causes[number].code == "LORE146":
         return 0, "recorded" if pair.fell is not None else "estimated"
-    if pair.fell is not None:
-        return pair.fell, "recorded"
+    if pair.short is not None:
+        return pair.short, "recorded"
     if counted is not None:
         return counted, "counted"
     return round(pair.lost[number] / pair.bytes_per_token), "estimated"

@@ -2,7 +2,8 @@
 
 Rules: immutable; content is JSON text as it was recorded (`Raw`, a slice of its line), so that what a
 writer spelled is what an assembler writes again; only what must be compared (ids, kinds, names) is
-decoded. `NULL` stands for content that is absent.
+decoded. `NULL` stands for content that is absent. None can be part of a cycle: the garbage collector is
+told to leave them alone, for there are many.
 
 Shapes: lore's session log, version 1 (the README of this package names the contract).
 """
@@ -19,29 +20,31 @@ from lore.model import lenient
 NULL = Raw(b"null")
 
 
-class TextBlock(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="text"):
+class _Shape(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type"):
+    """What items and blocks have in common: told apart by `type`, and strict about their fields."""
+
+
+class TextBlock(_Shape, frozen=True, tag="text"):
     """Text; `text` is a JSON string."""
 
     text: Raw
 
 
-class ThinkingBlock(
-    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="thinking"
-):
+class ThinkingBlock(_Shape, frozen=True, omit_defaults=True, tag="thinking"):
     """A model's reasoning, with the provider's signature where it gave one."""
 
     text: Raw
     signature: str | None = None
 
 
-class ImageBlock(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="image"):
+class ImageBlock(_Shape, frozen=True, tag="image"):
     """An image in base64; `data` is a JSON string."""
 
     media_type: str
     data: Raw
 
 
-class RawBlock(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="raw"):
+class RawBlock(_Shape, frozen=True, tag="raw"):
     """A block of a provider's own shape, verbatim."""
 
     json: Raw
@@ -51,9 +54,7 @@ Block: TypeAlias = TextBlock | ThinkingBlock | ImageBlock | RawBlock
 Status: TypeAlias = Literal["running", "completed", "failed"]
 
 
-class UserMessage(
-    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="user_message"
-):
+class UserMessage(_Shape, frozen=True, omit_defaults=True, tag="user_message"):
     """What a user, or a harness in the user's place (`source`), said. Either `text` or `blocks`."""
 
     uuid: str
@@ -62,9 +63,7 @@ class UserMessage(
     source: str = "user"
 
 
-class AssistantMessage(
-    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="assistant_message"
-):
+class AssistantMessage(_Shape, frozen=True, omit_defaults=True, tag="assistant_message"):
     """What the model said. Either `text` or `blocks`. Items of one `response_id` are one response."""
 
     uuid: str
@@ -74,7 +73,7 @@ class AssistantMessage(
     response_id: str | None = None
 
 
-class ToolCall(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="tool_call"):
+class ToolCall(_Shape, frozen=True, omit_defaults=True, tag="tool_call"):
     """A tool call together with its result; `output` is a JSON string or an array of blocks, `error` a string."""
 
     uuid: str
@@ -88,9 +87,7 @@ class ToolCall(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     response_id: str | None = None
 
 
-class CompactDivider(
-    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", tag="compact_divider"
-):
+class CompactDivider(_Shape, frozen=True, omit_defaults=True, tag="compact_divider"):
     """Where a compaction pruned `pruned` items; `summary` is a JSON string."""
 
     uuid: str
@@ -101,7 +98,7 @@ class CompactDivider(
     pruned: int = 0
 
 
-class OpaqueItem(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="opaque"):
+class OpaqueItem(_Shape, frozen=True, tag="opaque"):
     """A record that stands in the timeline though lore cannot model it, verbatim."""
 
     uuid: str

@@ -21,26 +21,20 @@ Kind: TypeAlias = Literal["tool", "text", "envelope", "block", "opaque"]
 NO_RESULT = b'"[no result recorded]"'  # what stands for the result of a call that was sent without one
 
 
-class Segment:
+class Segment(Struct, eq=False, gc=False):
     """The smallest piece that diverges or not.
 
     `section`, `path` (`messages[3].content[0]`) and `data` (its exact bytes); `kind` says whether it is
     one tool, text of the system prompt, a message's envelope, a content block, or a whole message of no
-    known shape; `mark` is the cache
-    breakpoint set on it, as JSON. Segments are equal when section, kind and bytes are: the path moves
-    when history is pruned, and a mark is not content.
+    known shape; `mark` is the cache breakpoint set on it, as JSON. Segments are equal when section, kind
+    and bytes are: the path moves when history is pruned, and a mark is not content.
     """
 
-    __slots__ = ("data", "kind", "mark", "path", "section")
-
-    def __init__(
-        self, section: Section, path: str, data: bytes, *, kind: Kind = "block", mark: bytes | None = None
-    ) -> None:
-        self.section: Section = section
-        self.path = path
-        self.data = data
-        self.kind: Kind = kind
-        self.mark = mark
+    section: Section
+    path: str
+    data: bytes
+    kind: Kind = "block"
+    mark: bytes | None = None
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -48,6 +42,9 @@ class Segment:
         if not isinstance(other, Segment):
             return NotImplemented
         return self.data == other.data and self.kind == other.kind and self.section == other.section
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a Struct's own knows nothing of __eq__ above
 
     def __hash__(self) -> int:
         return hash((self.data, self.kind, self.section))

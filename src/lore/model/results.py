@@ -98,9 +98,10 @@ class VerdictResult(Struct, frozen=True):
     source: str | None
 
 
-class Diff(Struct, frozen=True):
+class Diff(Struct, frozen=True, kw_only=True):
     """`lore diff-prefix --json`. `chain` and `turn` name the right side, in a pair of one session."""
 
+    schema: int = SCHEMA
     left: Side
     right: Side
     file: FileLengths | None
@@ -115,7 +116,6 @@ class Diff(Struct, frozen=True):
     problems: list[Problem]
     chain: str | None = None
     turn: int | None = None
-    schema: int = SCHEMA
 
 
 class Finding(Struct, frozen=True):
@@ -162,13 +162,13 @@ class Summary(Struct):
     lost_tokens: int = 0
 
 
-class Checked(Struct, frozen=True):
+class Checked(Struct, frozen=True, kw_only=True):
     """`lore check --json`."""
 
+    schema: int = SCHEMA
     summary: Summary
     findings: list[Finding]
     problems: list[Problem]
-    schema: int = SCHEMA
 
 
 class ChainResult(Struct, frozen=True):
@@ -200,15 +200,15 @@ class UsageResult(Struct, frozen=True):
     output_tokens: int | None
 
 
-class FoldResult(Struct, frozen=True):
+class FoldResult(Struct, frozen=True, kw_only=True):
     """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them."""
 
+    schema: int = SCHEMA
     session: SessionResult
     timeline: list[Raw]
     pruned: list[str]
     usage: UsageResult
     problems: list[Problem]
-    schema: int = SCHEMA
 
 
 SCHEMAS: dict[str, type[Struct]] = {"diff-prefix": Diff, "check": Checked, "fold": FoldResult}

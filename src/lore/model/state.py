@@ -14,7 +14,7 @@ from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, 
 from lore.model.vector import Vector
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """An item in its place: the turn during which it came, and the response (`group`) it belongs to.
 
     Neighbours of one group are one message of the model: text and parallel calls.

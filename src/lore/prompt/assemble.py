@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -35,7 +37,7 @@ class Assembled(NamedTuple):
     omitted: Vector[str]
 
 
-class _Mark(NamedTuple):
+class _Mark(Struct, frozen=True, gc=False):
     """Where a group of entries begins: entries, segments, messages and omissions before it."""
 
     entries: int
@@ -96,7 +98,7 @@ class Assembler:
         self._entries = entries
         for size, units in layout.units(entries.since(self._end.entries)):
             self._groups.append(self._end)
-            taken, count, messages, _ = self._end
+            taken, count, messages = self._end.entries, self._end.segments, self._end.messages
             for unit in units:
                 rendered = self.dialect.render(unit, self._first + messages)
                 self._segments = self._segments.extend(rendered.segments)

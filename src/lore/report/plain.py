@@ -27,7 +27,8 @@ def _shown(char: str) -> str:
 
 def file_line(left_bytes: int, right_bytes: int, common: int) -> str:
     """Say how much two whole files have in common."""
-    return f"  files     {common:,} bytes in common at the start, of {left_bytes:,} and {right_bytes:,}"
+    unit = "byte" if common == 1 else "bytes"
+    return f"  files     {common:,} {unit} in common at the start, of {left_bytes:,} and {right_bytes:,}"
 
 
 def no_prompt_line(names: list[str], *, compared: bool) -> str:

@@ -145,4 +145,8 @@ class _Judge:
 
     def outcome(self, path: str) -> Outcome:
         self._keep(over_budget(self.summary, self._budgets, Place(path)))
-        return Outcome(Checked(self.summary, self._findings, self._problems), self._failed, self.incomplete)
+        return Outcome(
+            Checked(summary=self.summary, findings=self._findings, problems=self._problems),
+            self._failed,
+            self.incomplete,
+        )

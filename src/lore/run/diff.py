@@ -39,7 +39,20 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     (mine, _), left_side = _side(names[0], options, problems)
     (theirs, changes), right_side = _side(names[1], options, problems)
     if mine is None or theirs is None:
-        return Diff(left_side, right_side, file, None, None, None, None, [], [], None, None, problems.kept)
+        return Diff(
+            left=left_side,
+            right=right_side,
+            file=file,
+            prompt=None,
+            relation=None,
+            divergence=None,
+            reuse_ratio=None,
+            causes=[],
+            caches=[],
+            billed=None,
+            verdict=None,
+            problems=problems.kept,
+        )
     same = names[0].path == names[1].path and mine.chain == theirs.chain
     between = tuple(one for number, some in changes.items() if mine.number < number <= theirs.number for one in some)
     theirs = msgspec.structs.replace(theirs, changes=between if same else ())

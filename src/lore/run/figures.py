@@ -67,22 +67,21 @@ class Figures:
             common_prefix_tokens=None if tokens is None else tokens.common,
             tokenizer=None if self._counter is None else self._counter.name,
         )
+        causes = range(len(pair.causes))
+        counted = None if tokens is None else max(0, wanted - tokens.common)
         return Diff(
-            left,
-            right,
-            file,
-            lengths,
-            relation(pair.left.prompt, pair.right.prompt, pair.overlap),
-            None if where is None else DivergenceResult(**msgspec.structs.asdict(where)),
-            None if pair.reuse is None else round(pair.reuse, 6),
-            [
-                _cause(pair, number, None if tokens is None else max(0, wanted - tokens.common))
-                for number in range(len(pair.causes))
-            ],
-            [],
-            billed_result(pair.right.usage),
-            verdict_result(pair.right.verdict),
-            problems,
+            left=left,
+            right=right,
+            file=file,
+            prompt=lengths,
+            relation=relation(pair.left.prompt, pair.right.prompt, pair.overlap),
+            divergence=None if where is None else DivergenceResult(**msgspec.structs.asdict(where)),
+            reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
+            causes=[_cause(pair, number, counted) for number in causes],
+            caches=[],
+            billed=billed_result(pair.right.usage),
+            verdict=verdict_result(pair.right.verdict),
+            problems=problems,
             chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,
         )

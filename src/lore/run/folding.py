@@ -74,7 +74,7 @@ def _result(state: Session, gone: dict[str, Item], problems: Problems, *, only_p
     session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
     usage = _sum([one.totals for one in state.chains.values()])
     raws = [Raw(msgspec.json.encode(item)) for item in shown]
-    result = FoldResult(session, raws, list(gone), usage, problems.kept)
+    result = FoldResult(session=session, timeline=raws, pruned=list(gone), usage=usage, problems=problems.kept)
     return Folded(result, shown)
 
 
