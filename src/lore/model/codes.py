@@ -38,7 +38,9 @@ CODES: dict[str, Code] = {
     ),
     "LORE112": Code("content-shape-changed", "unattributable", "Always write message content as an array of blocks."),
     "LORE117": Code(
-        "tool-result-rewritten", "waste", "Shorten tool results when they are created, never after they were sent."
+        "tool-result-rewritten",
+        "waste",
+        "Shorten tool results when they are created; clear old ones seldom, and many at once.",
     ),
     "LORE119": Code("model-changed", "expected", "Give work for another model to a subagent with its own prompt."),
     "LORE125": Code("compaction", "expected", "Compact seldom and much: each compaction pays for the prompt anew."),
