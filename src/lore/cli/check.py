@@ -27,7 +27,11 @@ def run(
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """Judge recordings: exit 1 where a session wastes its cache, 3 where not all could be judged."""
+    """Judge recordings, for CI.
+
+    Exit code 1 where a session wastes its cache, 2 where a name cannot be read, 3 where not all could be
+    judged.
+    """
     from lore.check.budgets import Budgets
     from lore.errors import LoreError
     from lore.run.check import check

@@ -44,7 +44,10 @@ def run(
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """Compare two turns: how much of the first the second reuses, where they part, and why."""
+    """Compare two turns: what is reused, and why not all.
+
+    With one name, every successive pair of a session is compared.
+    """
     from lore.errors import LoreError
     from lore.run.diff import diff_files, diff_session
     from lore.run.options import Options
