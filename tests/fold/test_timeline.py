@@ -252,3 +252,12 @@ def test_pieces_for_two_messages_in_turn_reach_both():
     for uuid in ("a", "b", "a", "b"):
         fold.take(event("patch_text", uuid=uuid, delta_text=uuid))
     assert [bytes(fold.item(place).text) for place in (0, 1)] == [b'"aa"', b'"bb"']
+
+
+def test_reading_a_state_while_text_arrives_costs_the_next_event_no_new_index():
+    """Reading moved the index to a chain that nobody kept: each event after it built another."""
+    fold = Fold(started(), append(said("a", "")), event("patch_text", uuid="a", delta_text="x"))
+    index = fold.state.chains["main"].index
+    assert bytes(fold.item(0).text) == b'"x"'
+    fold.take(event("patch_text", uuid="a", delta_text="y"), event("turn_started", turn=1), append(user("u")))
+    assert fold.state.chains["main"].index is index

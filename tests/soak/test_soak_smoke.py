@@ -21,10 +21,11 @@ def test_a_busy_session_holds_what_a_long_one_may():
 
 
 def test_a_small_round_holds(tmp_path):
-    run.one(tmp_path, 20, 1)
+    made = run.one(tmp_path, 20, 1)  # it raises where something does not hold
+    assert made.plain.calls > 0
 
 
 def test_every_command_holds_over_a_busy_session(tmp_path):
     rounds.write(tmp_path / "log.jsonl", busy.lines(120, seed=9, compact_every=30))
-    rounds.holds(tmp_path / "log.jsonl", 120)
-    rounds.cold_equals_live(tmp_path / "log.jsonl", 11)
+    assert rounds.holds(tmp_path / "log.jsonl", 120) is None  # they raise where something does not hold
+    assert rounds.cold_equals_live(tmp_path / "log.jsonl", 11) is None

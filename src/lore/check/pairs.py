@@ -20,8 +20,6 @@ from lore.prefix.overlap import Overlap, overlap
 TOLERANCE_TOKENS, TOLERANCE_SHARE = 1024, 0.02  # reads fall short by this much without any cause
 BYTES_PER_TOKEN = 4.0
 _BILLED = frozenset(("LORE128", "LORE301"))  # causes that bytes do not show
-
-
 # Anthropic's verdicts on a miss, and the section that each is about.
 _SAID = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
 
@@ -29,11 +27,9 @@ _SAID = {"tools_changed": "tools", "system_changed": "system", "messages_changed
 class Pair(Struct, frozen=True):
     """Two successive turns: what they share, why they part, what it cost.
 
-    `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached
-    (what the right spells anew behind it); `fell` the tokens that
-    the right's bill reads less than the left's left in the cache, beyond tolerance, `short` without it;
-    None unknown.
-    `bytes_per_token` is the right's, from its bill, or a default.
+    `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached;
+    `short` the tokens that the right's bill reads less than the left's left in the cache, `fell` the same
+    but 0 within tolerance; None unknown. `bytes_per_token` is the right's, from its bill, or a default.
     """
 
     left: Turn

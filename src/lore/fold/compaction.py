@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import msgspec
 
-from lore.fold.timeline import Folded, changed, index_of, with_entries
+from lore.fold.timeline import Folded, changed, index_of, settle, with_entries
 from lore.model.events import CompactApplied
 from lore.model.items import CompactDivider
 from lore.model.problems import Problem
-from lore.model.state import Chain, Entry, settled
+from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
 
 
 def compact(chain: Chain, event: CompactApplied) -> Folded:
     """Apply a compaction. Costs O(items kept and pruned)."""
-    chain = settled(chain)
+    chain = settle(chain)
     index = index_of(chain)
     wanted = dict.fromkeys(event.preserved_uuids or ())
     found = {uuid for uuid in wanted if uuid in index.uuids}

@@ -34,12 +34,20 @@ def index_of(chain: Chain) -> Index:
     return index if index is not None and index.owner is chain.entries else Index(chain.entries)
 
 
+def settle(chain: Chain) -> Chain:
+    """Join streamed text and go on from there: the index follows, since joining moves no item."""
+    joined = settled(chain)
+    if chain.index is not None and chain.index.owner is chain.entries:
+        chain.index.owner = joined.entries
+    return joined
+
+
 def append(chain: Chain, event: Append) -> Folded:
     """Put an item at the end, or in the place of the item that already has its uuid."""
     index, item = index_of(chain), event.item
     known = index.uuids.get(item.uuid)
     if known is not None:
-        return _replace_duplicate(settled(chain), index, known, item)
+        return _replace_duplicate(settle(chain), index, known, item)
     turn = chain.turn.turn if chain.turn is not None else 0
     last = chain.entries[-1] if len(chain.entries) else None
     joins = last is not None and _joins(last, item, turn)
@@ -93,7 +101,7 @@ def patch_text(chain: Chain, event: PatchText) -> Folded:
     if place is None or not isinstance(item, AssistantMessage):
         return Folded(chain, (Problem("LORE204", f"patch_text names unknown message {event.uuid!r}"),))
     if chain.stream is not None and chain.stream.place != place:
-        chain = settled(chain)
+        chain = settle(chain)
     deltas = chain.stream.deltas if chain.stream is not None else Vector[Raw]()
     return Folded(msgspec.structs.replace(chain, stream=Stream(place, deltas.append(event.delta_text)), index=index))
 
@@ -121,21 +129,21 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Folded:
 
 def clear_results(chain: Chain, event: ToolResultCleared) -> Folded:
     """Replace the outputs of these calls by the placeholder."""
-    index, unknown = index_of(chain), [0]
+    index, unknown = index_of(chain), 0
     placeholder = CLEARED if is_absent(event.placeholder) else event.placeholder
     for call_id in event.call_ids:
         place = index.calls.get(call_id)
         item = chain.entries[place].item if place is not None else None
         if place is None or not isinstance(item, ToolCall):
-            unknown[0] += 1
+            unknown += 1
             continue
         chain = _put(chain, index, place, msgspec.structs.replace(item, output=placeholder))
-    cleared = len(event.call_ids) - unknown[0]
+    cleared = len(event.call_ids) - unknown
     if cleared:
         chain = changed(chain, "LORE117", f"{cleared} tool results cleared")
-    if not unknown[0]:
+    if not unknown:
         return Folded(chain)
-    return Folded(chain, (Problem("LORE204", f"tool_result_cleared names {unknown[0]} unknown calls"),))
+    return Folded(chain, (Problem("LORE204", f"tool_result_cleared names {unknown} unknown calls"),))
 
 
 def remove(chain: Chain, event: Remove) -> Folded:
@@ -146,7 +154,7 @@ def remove(chain: Chain, event: Remove) -> Folded:
     problems = (Problem("LORE204", f"remove names {missing} unknown items"),) if missing else ()
     if not places:
         return Folded(chain, problems)
-    chain = settled(chain)
+    chain = settle(chain)
     first = min(places)
     kept = [entry for place, entry in enumerate(chain.entries.since(first), first) if place not in places]
     entries = chain.entries.cut(first).extend(kept)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from lore.fold.timeline import Folded
+from lore.fold.timeline import Folded, settle
 from lore.model.events import Billed, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.problems import Problem
-from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals, settled
+from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals
 
 _ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}
 MOST_TOKENS = 2**53  # what every JSON reader holds exactly
@@ -19,7 +19,7 @@ def start(chain: Chain, event: TurnStarted) -> Folded:
     problems: tuple[Problem, ...] = ()
     if chain.turn is not None and event.turn <= chain.turn.turn:
         problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
-    chain = settled(chain)
+    chain = settle(chain)
     opened = OpenTurn(event.turn, event.at, event.context, chain.since)
     totals = msgspec.structs.replace(chain.totals, turns=chain.turns + 1)
     started = msgspec.structs.replace(

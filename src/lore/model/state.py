@@ -169,10 +169,7 @@ def settled(chain: Chain) -> Chain:
     item = entry.item
     assert isinstance(item, AssistantMessage)
     changed = msgspec.structs.replace(entry, item=_with_text(item, list(stream.deltas)))
-    entries = chain.entries.set(stream.place, changed)
-    if chain.index is not None and chain.index.owner is chain.entries:
-        chain.index.owner = entries
-    return msgspec.structs.replace(chain, entries=entries, stream=None)
+    return msgspec.structs.replace(chain, entries=chain.entries.set(stream.place, changed), stream=None)
 
 
 def _with_text(item: AssistantMessage, deltas: list[Raw]) -> AssistantMessage:

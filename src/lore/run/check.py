@@ -100,6 +100,7 @@ class _Judge:
         except LoreError as error:
             if entry.named:
                 raise
+            self._damage(problems, Place(corpus.show(entry.path)))  # what was met before it could not be read on
             self._unreadable(entry.path, error)
 
     def _judge(self, recording: Recording, problems: Problems) -> None:

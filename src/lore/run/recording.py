@@ -58,7 +58,6 @@ class Recording:
         self.problems = problems or Problems()
         self.state = Session(format=self.reader.name)
         self.compactions = 0
-        self.dialects: set[str] = set()
 
     @property
     def events(self) -> bool:
@@ -138,7 +137,6 @@ class Recording:
 
     def _assembled(self, name: str, assemblers: dict[str, Assembler], read: Read) -> Turn:
         dialect = self.dialect_for(self.state)
-        self.dialects.add(dialect.name)
         assembler = assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
             assembler = assemblers[name] = Assembler(dialect, self._policy)
@@ -174,7 +172,6 @@ class Recording:
             if dialect is None:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
-            self.dialects.add(dialect.name)
             prompt = dialect.parse(exchange.body, exchange.fidelity, memo)
             link = chains.link(prompt)
             yield Turn(

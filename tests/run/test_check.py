@@ -1,0 +1,18 @@
+def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, monkeypatch):
+    """The problems of a file that failed midway were dropped with it."""
+    from lore import corpus
+    from lore.check.budgets import Budgets
+    from lore.errors import LoreError
+    from lore.run.check import check
+    from lore.run.options import Options
+
+    head = b'{"kind":"session_started","session_id":"s"}\n{"kind":"odd"}\n'
+
+    def torn():
+        yield head
+        raise LoreError("cannot read it: input/output error")
+
+    (tmp_path / "a.jsonl").write_bytes(head)
+    monkeypatch.setattr(corpus, "open_head", lambda _: corpus.Opened(head, torn()))
+    result, _, incomplete = check([str(tmp_path)], Budgets(), Options())
+    assert ([one.code for one in result.problems], incomplete) == (["LORE203", "LORE215"], True)
