@@ -455,3 +455,11 @@ def test_several_blocks_on_one_line_are_items_of_one_response():
 )
 def test_files_are_recognised_by_content(head, known):
     assert ClaudeCode.recognises(head) is known
+
+
+def test_a_sidechain_line_without_a_uuid_is_one_chain():
+    """The first line of a file was given two names."""
+    line = b'{"type":"user","isSidechain":true,"sessionId":"s","message":{"role":"user","content":"x"}}\n'
+    reader = ClaudeCode()
+    chains = {one.value.chain for one in [*reader.feed(line), *reader.finish()]}
+    assert chains == {"sidechain-1"}

@@ -97,7 +97,7 @@ def _stands_alone(line: Line) -> bool:
     """Tell whether a line shows that the file is read line by line."""
     if line.data[:1] != b"{":
         return False
-    if line.number == 1 or not line.byte:
+    if line.number == 1:
         return not fault(line.data) or split_joined(line.data) is not None
     return _exchange(line.data) is not None
 

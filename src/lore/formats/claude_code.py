@@ -57,7 +57,6 @@ from lore.model.items import (
 from lore.model.problems import Problem
 
 _SYNTHETIC = "<synthetic>"
-_CONTINUES = "LORE206"
 
 
 class ClaudeCode:
@@ -152,21 +151,17 @@ class ClaudeCode:
         if record.uuid is not None:
             parent = record.parent_uuid
             if parent is not None and parent not in state.parents:
-                self._problem(_CONTINUES, f"parent {parent!r} is not in the file; file order carries on")
+                self._problem("LORE206", f"parent {parent!r} is not in the file; file order carries on")
             state.parents.setdefault(record.uuid, parent)
         handle = _HANDLERS.get(record.type)
         if handle is None:
             if record.type not in METADATA:
                 self._opaque("LORE203", f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
+        name = self._chain_name(record)
         if state.session is None:
             state.session = record.session_id or ""
-            self._emit(
-                e.SessionStarted(
-                    session_id=state.session, at=record.timestamp, dialect="anthropic", chain=self._chain_name(record)
-                )
-            )
-        name = self._chain_name(record)
+            self._emit(e.SessionStarted(session_id=state.session, at=record.timestamp, dialect="anthropic", chain=name))
         chain = state.chains.setdefault(name, ChainMemory())
         if record.uuid is not None and record.type != "assistant":
             chain.order.append(record.uuid)
