@@ -54,6 +54,7 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
     opened = _replace(
         state,
         id=event.session_id,
+        format=event.origin or state.format,
         model=event.model,
         dialect=event.dialect,
         system=event.system,

@@ -33,7 +33,8 @@ def end(chain: Chain, event: TurnCompleted | TurnFailed | TurnCanceled) -> Folde
     if chain.turn is None or event.turn != chain.turn.turn:
         return Folded(chain, (Problem("LORE213", f"turn {event.turn} ends but is not the one under way"),))
     usage, problems = _believable(event.usage)
-    closed = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict)
+    response = event.response_id if isinstance(event, TurnCompleted) else None
+    closed = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict, response)
     return Folded(msgspec.structs.replace(chain, last=closed, totals=_add(chain.before, usage)), problems)
 
 

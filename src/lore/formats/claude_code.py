@@ -282,8 +282,11 @@ class ClaudeCode:
         if chain.response is None:
             return
         self._emit(
-            e.TurnCompleted(turn=chain.turn, at=chain.answered_at, chain=name, usage=chain.usage, verdict=chain.verdict)
-        )
+            e.TurnCompleted(
+                turn=chain.turn, at=chain.answered_at, chain=name, usage=chain.usage, verdict=chain.verdict,
+                response_id=chain.response,
+            )
+        )  # fmt: skip
         chain.response = chain.usage = chain.verdict = None
 
     def _system(self, record: Record, name: str, chain: ChainMemory) -> None:

@@ -26,10 +26,11 @@ class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
-    """The header of a log."""
+    """The header of a log. `origin` names the format that the session was recorded in, where not this one."""
 
     session_id: str
     v: int = 1
+    origin: str | None = None
     model: str | None = None
     dialect: str | None = None
     system: Raw = NULL
@@ -139,11 +140,12 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
 
 
 class TurnCompleted(Envelope, frozen=True, kw_only=True, tag="turn_completed"):
-    """The response is whole."""
+    """The response is whole; `response_id` is the provider's name for it, the same wherever it is copied."""
 
     turn: int
     usage: Billed | None = None
     verdict: Verdict | None = None
+    response_id: str | None = None
 
 
 class TurnFailed(Envelope, frozen=True, kw_only=True, tag="turn_failed"):

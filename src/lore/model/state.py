@@ -49,6 +49,7 @@ class ClosedTurn(Struct, frozen=True):
     at: str | None = None
     usage: Billed | None = None
     verdict: Verdict | None = None
+    response_id: str | None = None
 
 
 class Fact(Struct, frozen=True):

@@ -14,7 +14,8 @@ class Turn(Struct, frozen=True):
     """One model request. Times are seconds since the epoch; `answered_at` is the response's first line.
 
     `changes` are the events since the turn before that entitle the prompt to differ; `line` and `byte`
-    say where the recording holds the turn; `omitted` names what the dialect could not express.
+    say where the recording holds the turn; `omitted` names what the dialect could not express;
+    `response_id` is the provider's name for the response, by which a copy of the turn is known.
     """
 
     chain: str
@@ -28,3 +29,4 @@ class Turn(Struct, frozen=True):
     line: int | None = None
     byte: int | None = None
     omitted: Vector[str] = Vector()
+    response_id: str | None = None

@@ -129,7 +129,9 @@ class Recording:
         if last is None or last.turn != turn.number:
             return turn
         answered = seconds(last.at) if self.reader.clock == "first_line" else None
-        return msgspec.structs.replace(turn, usage=last.usage, verdict=last.verdict, answered_at=answered)
+        return msgspec.structs.replace(
+            turn, usage=last.usage, verdict=last.verdict, answered_at=answered, response_id=last.response_id
+        )
 
     def dialect_for(self, state: Session) -> Dialect:
         """Return the dialect asked for, else the session's own, else Anthropic's."""
