@@ -130,8 +130,10 @@ class Stream(Struct, frozen=True):
     deltas: Vector[Raw]
 
 
-class Chain(Struct, frozen=True):
+class Chain(Struct):
     """The state of one conversation: the main one, a subagent's, or a utility call's.
+
+    Never changed once a session holds it: the fold works on copies (`fold.step`).
 
     `turn` is the latest request, `last` its end once that has come; `totals` sums all turns, `before`
     those before the latest.

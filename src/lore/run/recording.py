@@ -14,7 +14,7 @@ import msgspec
 
 from lore import corpus
 from lore.errors import LoreError
-from lore.fold.step import step
+from lore.fold.step import Folding
 from lore.formats.base import Read, Reader
 from lore.formats.registry import BUILT_IN, READERS, recognise
 from lore.model.events import CompactApplied, Event, SessionStarted, TurnStarted
@@ -56,7 +56,7 @@ class Recording:
         self._dialect = _dialect_named(dialect) if dialect else None
         self._policy: Policy = policy
         self.problems = problems or Problems()
-        self.state = Session(format=self.reader.name)
+        self._folding = Folding(Session(format=self.reader.name))
         self.compactions = 0
 
     @property
@@ -77,16 +77,21 @@ class Recording:
             else:
                 yield read
 
-    def apply(self, read: Read, event: Event) -> Session:
+    @property
+    def state(self) -> Session:
+        """The session after what was read so far."""
+        return self._folding.state()
+
+    def apply(self, read: Read, event: Event) -> None:
         """Fold one event into the state."""
-        self.state, problems = step(self.state, event)
+        problems = self._folding.apply(event)
         if isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
             self.problems.add(Problem("LORE211", shown), self.shown, read.line, read.byte)
-        self.compactions += isinstance(event, CompactApplied)
+        elif isinstance(event, CompactApplied):
+            self.compactions += 1
         for problem in problems:
             self.problems.add(problem, self.shown, read.line, read.byte)
-        return self.state
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
