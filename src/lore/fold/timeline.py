@@ -22,6 +22,7 @@ from lore.model.vector import Vector
 Problems: TypeAlias = tuple[Problem, ...]
 
 CLEARED = Raw(b'"[Old tool result content cleared]"')
+_SPOKEN = (AssistantMessage, ToolCall)
 LOOK_BACK = 64  # entries: between two lines of one response there are a few, of a hostile file a million
 
 
@@ -68,13 +69,13 @@ def append(chain: Chain, event: Append) -> Problems:
 
 def _place(entries: Vector[Entry], item: Item, turn: int, size: int) -> int:
     """Return where an item belongs: behind its response if that is not sent yet, else at the end."""
-    if turn == 0 or not isinstance(item, AssistantMessage | ToolCall) or item.response_id is None:
+    if turn == 0 or not isinstance(item, _SPOKEN) or item.response_id is None:
         return size
     for place in range(size, max(0, size - LOOK_BACK), -1):
         before = entries[place - 1]
         if before.turn != turn:
             break
-        if isinstance(before.item, AssistantMessage | ToolCall):
+        if isinstance(before.item, _SPOKEN):
             return place if before.item.response_id == item.response_id else size
     return size
 
@@ -96,7 +97,7 @@ def _joins(last: Entry, item: Item, turn: int) -> bool:
     if last.turn != turn:
         return False
     before = last.item
-    if not isinstance(before, AssistantMessage | ToolCall) or not isinstance(item, AssistantMessage | ToolCall):
+    if not isinstance(before, _SPOKEN) or not isinstance(item, _SPOKEN):
         return False
     if before.response_id != item.response_id:
         return False

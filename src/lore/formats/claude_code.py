@@ -104,7 +104,8 @@ class ClaudeCode:
         return found
 
     def _emit(self, event: e.Event) -> None:
-        self._found.append(Read(event, self._line.number, self._line.byte))
+        line = self._line
+        self._found.append(Read(event, line.number, line.byte))
 
     def _problem(self, code: str, message: str) -> None:
         place = self._line
@@ -187,22 +188,35 @@ class ClaudeCode:
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
-                self._known(record, chain, None, ())
+                self._silent(record, chain)
                 self._flush_boundary(name, chain)
                 return
             self._flush_boundary(name, chain)
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
-            self._known(record, chain, None, ())
+            self._silent(record, chain)
             return
         chain.asked_at = record.timestamp or chain.asked_at
-        others = [part for part in parts if type(part) is not ToolResult]
-        if len(others) < len(parts):
-            results = [part for part in parts if type(part) is ToolResult]
-            for part in results:
+        answered: list[str] = []
+        others: list[Part] = []
+        for part in parts:
+            if type(part) is ToolResult:
                 self._result(record, name, part)
-            self._known(record, chain, None, tuple(chain.calls.get(part.tool_use_id, "") for part in results))
+                answered.append(chain.calls.get(part.tool_use_id, ""))
+            else:
+                others.append(part)
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
+            if answered:
+                own = [*answered, record.uuid] if others else answered
+                self._state.items[record.uuid] = tuple(filter(None, own))
         if others:
             self._prompt(record, name, chain, others)
+
+    def _silent(self, record: Record, chain: ChainMemory) -> None:
+        """Remember a line that makes no item, and may lead to lines that do."""
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
+            self._state.items[record.uuid] = ()
 
     def _result(self, record: Record, name: str, part: ToolResult) -> None:
         status = "failed" if part.is_error else "completed"
@@ -226,10 +240,6 @@ class ClaudeCode:
         else:
             item = UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
         self._append(record, name, item)
-        if record.uuid is not None:
-            chain.order[uuid] = None
-            if uuid in self._state.items:  # results stood beside it
-                self._state.items[uuid] = (*self._state.items[uuid], uuid)
 
     def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
         gone = branch(self._state, chain, prompt, new)
@@ -241,36 +251,28 @@ class ClaudeCode:
             self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=name))
 
     def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
-        message = record.message
+        message, line = record.message, self._line
         parts = _parts(message)
         assert message is not None
-        uuid = _uuid(record, self._line)
+        uuid = record.uuid or _uuid(record, line)
         if chain.boundary is not None:
             self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
-            self._append(record, name, OpaqueItem(uuid, Raw(self._line.data)))
-            self._known(record, chain, None)
+            self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
+            if record.uuid is not None:
+                chain.order[uuid] = None
             return
         response = message.id or uuid
         self._respond(record, name, chain, response, message)
-        made: list[str] = []
+        if record.uuid is not None:
+            chain.order[uuid] = response
+            if len(parts) != 1:
+                self._state.items[uuid] = tuple(_own(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
-            own = f"{uuid}:{number}" if number else uuid
-            made.append(own)
+            own = _own(uuid, number) if number else uuid
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
             self._append(record, name, spoken(own, part, message.stop_reason, response))
-        self._known(record, chain, response, tuple(made) if len(made) != 1 else None)
-
-    def _known(
-        self, record: Record, chain: ChainMemory, response: str | None, items: tuple[str, ...] | None = None
-    ) -> None:
-        """Remember a live line; `items` where it made other than one item of its own uuid."""
-        uuid = record.uuid
-        if uuid is not None:
-            chain.order[uuid] = response
-            if items is not None:
-                self._state.items[uuid] = tuple(filter(None, items))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
@@ -312,7 +314,7 @@ class ClaudeCode:
             if meta.compacted_tool_ids:
                 self._close(name, chain)
                 self._emit(e.ToolResultCleared(call_ids=meta.compacted_tool_ids, chain=name, at=record.timestamp))
-        self._known(record, chain, None, ())
+        self._silent(record, chain)
 
     def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: Compact) -> e.CompactApplied:
         """Make the compaction, and forget what it prunes."""
@@ -342,7 +344,8 @@ class ClaudeCode:
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Keep an attachment as it is; one between a boundary and its summary comes after both."""
         self._append(record, name, OpaqueItem(_uuid(record, self._line), Raw(self._line.data)))
-        self._known(record, chain, None)
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
         if chain.boundary is not None:
             read = self._found.pop()
             chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
@@ -379,6 +382,11 @@ def _type_of(line: bytes) -> str:
 
 def _uuid(record: Record, line: Line) -> str:
     return record.uuid or f"line-{line.number}"
+
+
+def _own(uuid: str, number: int) -> str:
+    """Name the item of a line's content block."""
+    return f"{uuid}:{number}" if number else uuid
 
 
 def _short(error: BaseException) -> str:

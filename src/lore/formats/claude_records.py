@@ -10,6 +10,7 @@ Source: counts over 769 public sessions, versions 1.0 to 2.1; the types of Anthr
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, cast
 
 import msgspec
@@ -238,18 +239,24 @@ def decode_record(data: bytes) -> Record | None:
         return _loosely(data, spelled=False)
     if record.parent_uuid is None and record.uuid is not None and _SNAKE.search(data) is not None:
         return _loosely(data, spelled=True)
-    if record.message is not None and not all(map(_is_sound, record.message.content)):
+    if record.message is not None and not _are_sound(record.message.content):
         return _loosely(data, spelled=False)
     return record
 
 
-def _is_sound(part: Part) -> bool:
-    """Tell whether what should be a JSON string is one: the decoder leaves it raw."""
-    match part:
-        case Text(text=text) | Thinking(thinking=text) | Image(source=Source(data=text)):
-            return bytes(text)[:1] == b'"'
-        case _:
-            return True
+def _are_sound(parts: Sequence[Part]) -> bool:
+    """Tell whether what should be JSON strings are some: the decoder leaves them raw."""
+    for part in parts:
+        kind = type(part)
+        if kind is ToolUse or kind is ToolResult:
+            continue
+        match part:
+            case Text(text=text) | Thinking(thinking=text) | Image(source=Source(data=text)):
+                if bytes(text)[:1] != b'"':
+                    return False
+            case _:
+                pass
+    return True
 
 
 def _loosely(data: bytes, *, spelled: bool) -> Record | None:
@@ -302,7 +309,7 @@ def parts_of(content: bytes) -> list[Part]:
     """Decode an array of content blocks; what has another shape stays verbatim."""
     try:
         parts: list[Part] = list(_PARTS.decode(content))
-        if all(map(_is_sound, parts)):
+        if _are_sound(parts):
             return parts
     except (ValueError, RecursionError):
         pass
@@ -316,7 +323,7 @@ def _part(raw: bytes) -> Part:
         return Other(Raw(raw))
     except (ValueError, RecursionError):  # lone surrogates
         part = _spelled_oddly(raw)
-    return part if part is not None and _is_sound(part) else Other(Raw(raw))
+    return part if part is not None and _are_sound((part,)) else Other(Raw(raw))
 
 
 def _spelled_oddly(raw: bytes) -> Known | None:
