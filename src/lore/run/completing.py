@@ -3,11 +3,12 @@
 In: a file with the system prompt, a file with the tools. Out: their JSON, folded as a change of the
 session before its first turn, so that everything behind the fold sees it. Rules: they belong to the main
 chain, a subagent has others; what a session records itself is never replaced; content stays as it was
-spelled, but for line ends between values, since a log has one record a line.
+spelled, but for line breaks and indentation between values: a log has one record a line.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from lore.model.state import Entry
 from lore.model.vector import Vector
 
 _SPACE = b" \t\r\n"
+_BREAKS = re.compile(rb"[ \t]*[\r\n][ \t\r\n]*")  # never inside a string, where line ends are escapes
 HINT_SYSTEM = "give text, or JSON: a string, a list of strings, a list of text blocks"
 HINT_TOOLS = "give a JSON array of tools, or an object with `tools`"
 
@@ -205,7 +207,7 @@ def _value(path: str, data: bytes) -> bytes:
         raise _fault(path, data, at, f"is not JSON: {str(error).partition(': line')[0].lower()}") from None
     except RecursionError:
         raise _fault(path, data, 0, "is nested too deeply") from None
-    return data.strip(_SPACE).replace(b"\n", b" ").replace(b"\r", b" ")
+    return _BREAKS.sub(b"", data.strip(_SPACE))
 
 
 def _fault(path: str, data: bytes, at: int, said: str, hint: str = "") -> LoreError:

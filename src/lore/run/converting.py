@@ -84,7 +84,7 @@ class _Converter:
             if line.count(b"[") + line.count(b"{") > _DEEP and not _reads_back(line, read.value):
                 said = "a record nested so deeply that lore cannot read it inside its own log"
                 self._recording.problems.add(Problem("LORE207", said), self._recording.reading, read.line, read.byte)
-            yield line.replace(b"\n", b" ") + b"\n"
+            yield _on_one_line(line) + b"\n"
 
     def _headed(self) -> Iterator[Read]:
         """Put the header first: what came before it follows.
@@ -137,5 +137,10 @@ def _is_plain(raw: bytes) -> bool:
     return True
 
 
+def _on_one_line(line: bytes) -> bytes:
+    """Take out line ends between values, which a reader may have kept; inside strings they are escapes."""
+    return line.translate(None, b"\r\n")
+
+
 def _reads_back(line: bytes, event: object) -> bool:
-    return any(read.value == event for read in LoreLog().feed(line.replace(b"\n", b" ") + b"\n"))
+    return any(read.value == event for read in LoreLog().feed(_on_one_line(line) + b"\n"))
