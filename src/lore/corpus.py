@@ -12,6 +12,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from io import FileIO
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from lore.prefix.overlap import common_bytes
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
 HEAD_LIMIT = 64 * 1024 * 1024  # a first line longer than this is none that a recorder wrote
+SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 STDIN = "-"
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 
@@ -178,12 +180,22 @@ def _is_companion(name: str) -> bool:
 def _session_of(path: str) -> str | None:
     """Return the session that the first lines of a Claude Code log name; None where they name none."""
     try:
-        head = open_head(path).head
-    except LoreError:
+        found = os.stat(path)
+        return _session_named(path, found.st_ino, found.st_size, found.st_mtime_ns)
+    except (OSError, ValueError):
         return None
-    for line in head.split(b"\n"):
-        if b'"sessionId"' in line and (own := table(line)) is not None and "type" in own and "sessionId" in own:
-            return text_of(own["sessionId"])
+
+
+@lru_cache(maxsize=65_536)
+def _session_named(path: str, *_: int) -> str | None:
+    """Read the beginning of a file once for all sessions that lie beside it, as long as it stays as it is."""
+    with open(path, "rb") as file:
+        for _number in range(SESSION_LINES):
+            line = file.readline(SESSION_LIMIT)
+            if b'"sessionId"' in line and (own := table(line)) is not None and "type" in own and "sessionId" in own:
+                return text_of(own["sessionId"])
+            if not line.endswith(b"\n"):
+                break
     return None
 
 

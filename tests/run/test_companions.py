@@ -176,3 +176,25 @@ def test_fixtures_of_both_layouts_are_read():
         (path,) = (one for one in (root / folder).glob("*.jsonl") if not one.name.startswith("agent-"))
         chains.append([one.id for one in fold(str(path), Options()).result.session.chains])
     assert chains == [["main", "3f9a1b2c"], ["main", "a51c", "b730"]]
+
+
+def test_a_beginning_is_read_once_for_all_sessions_beside_it(project, monkeypatch):
+    for number in range(20):
+        Path(f"t{number}.jsonl").write_bytes(main(f"t{number}"))
+        Path(f"agent-t{number}.jsonl").write_bytes(agent("x", f"t{number}"))
+    opened = []
+
+    def counted(name, *args, **fields):
+        opened.append(name)
+        return open(name, *args, **fields)
+
+    monkeypatch.setattr("lore.corpus.open", counted, raising=False)
+    names = [f"t{number}.jsonl" for number in range(20)]
+    assert [companions(name) for name in names] == [[f"agent-{name}"] for name in names]
+    assert len(opened) == len(set(opened))
+
+
+def test_a_first_line_that_never_ends_is_not_read_to_its_end(project, monkeypatch):
+    monkeypatch.setattr("lore.corpus.SESSION_LIMIT", 2000)
+    Path("agent-0.jsonl").write_bytes(b'{"type":"user","x":"' + b"x" * 5000 + b'","sessionId":"s"}\n')
+    assert companions("s.jsonl") == OF_S
