@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Format, Verbose, log, out, quiet_pipe, settings, writing
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Format,
+    System,
+    Tools,
+    Verbose,
+    completion,
+    log,
+    out,
+    quiet_pipe,
+    settings,
+    writing,
+)
 
 
 @quiet_pipe
@@ -21,6 +35,8 @@ def run(
     max_lost_tokens: Annotated[
         int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
     ] = None,
+    system: System = None,
+    tools: Tools = None,
     as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
@@ -43,7 +59,12 @@ def run(
     if fault:
         raise LoreError(fault)
     budgets = given.over(loaded.check)
-    options = Options(format=format, policy=loaded.assemble.tail, log=log(verbose))
+    options = Options(
+        format=format,
+        policy=loaded.assemble.tail,
+        completion=completion(system, tools, strict=False),
+        log=log(verbose),
+    )
     result, failed, incomplete = check(paths or ["."], budgets, options)
     from lore.report.registry import REPORTS
 

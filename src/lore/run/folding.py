@@ -33,7 +33,7 @@ def fold(
 ) -> Folded:
     """Fold a session; raises LoreError for recordings of requests, which hold no events."""
     problems = Problems()
-    recording = options.open(path, problems)
+    recording = options.open(path, problems, subagents=True)
     if not recording.events:
         raise LoreError(
             f"{recording.shown} holds request bodies, not events: there is nothing to fold",

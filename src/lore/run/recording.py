@@ -7,7 +7,7 @@ whole when its chain's next turn starts (its bill may come any time before) or t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -15,18 +15,22 @@ import msgspec
 from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
-from lore.formats.base import Read, Reader
+from lore.formats.base import Clock, Read, Reader
 from lore.formats.registry import BUILT_IN, READERS, recognise
 from lore.model.events import CompactApplied, Event, SessionStarted, TurnStarted
 from lore.model.exchange import Exchange
+from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.state import Session
+from lore.model.state import Chain, Session
 from lore.model.turn import Turn
+from lore.model.vector import Vector
 from lore.prefix.chains import Chains
 from lore.prompt.assemble import Assembler, Policy
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.run import plugins
+from lore.run.companions import Family
+from lore.run.completing import Completion, Unsaid, completed, rated
 from lore.run.problems import Problems
 
 HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
@@ -37,14 +41,19 @@ class UnrecognisedError(LoreError):
 
 
 class Recording:
-    """One opened recording. Iterate `turns()` once; then `state`, `compactions`, `problems` are final."""
+    """One opened recording. Iterate `turns()` once; then `state`, `compactions`, `problems` are final.
+
+    `companions` are files with more chains of the session, read after it; `completion` is what the caller
+    adds to its prompts. `reading` names the file that is being read. With `watchful`, turns say what
+    stands in their timeline and in no prompt.
+    """
 
     def __init__(
         self, path: str, *, format: str | None = None, dialect: str | None = None, policy: Policy = "system",
-        problems: Problems | None = None,
+        problems: Problems | None = None, companions: Sequence[str] = (), completion: Completion | None = None,
     ) -> None:  # fmt: skip
         self.path = path
-        self.shown = corpus.show(path)
+        self.shown = self.reading = corpus.show(path)
         opened = corpus.open_head(path)
         kind = reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
         if kind is None:
@@ -58,6 +67,11 @@ class Recording:
         self.problems = problems or Problems()
         self._folding = Folding(Session(format=self.reader.name))
         self.compactions = 0
+        self.companions = tuple(companions) if self.events else ()
+        self.completion = completion
+        self.completes = completion.chain(kind, opened.head) if completion is not None and self.events else None
+        self.watchful = False
+        self._unsaid: dict[str, Unsaid] = {}
 
     @property
     def events(self) -> bool:
@@ -65,10 +79,24 @@ class Recording:
         return self.reader.yields == "events"
 
     def reads(self) -> Iterator[Read]:
-        """Yield what the reader finds; problems are collected and left out."""
+        """Yield what the readers find, companions' last; problems are collected and left out."""
+        reads = self._own_reads()
+        if self.completion is not None and self.completes is not None:
+            reads = completed(reads, self.completion, self.completes, self.shown)
+        return self._with_companions(reads) if self.companions else reads
+
+    def _own_reads(self) -> Iterator[Read]:
         for data in self._data:
             yield from self._without_problems(self.reader.feed(data))
         yield from self._without_problems(self.reader.finish())
+
+    def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
+        family = Family(self.companions, self.problems)
+        yield from family.noted(reads)
+        for shown, read in family.reads():
+            self.reading = shown
+            yield read
+        self.reading = self.shown
 
     def _without_problems(self, found: list[Read]) -> Iterator[Read]:
         for read in found:
@@ -87,11 +115,11 @@ class Recording:
         problems = self._folding.apply(event)
         if isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
-            self.problems.add(Problem("LORE211", shown), self.shown, read.line, read.byte)
+            self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
         elif isinstance(event, CompactApplied):
             self.compactions += 1
         for problem in problems:
-            self.problems.add(problem, self.shown, read.line, read.byte)
+            self.problems.add(problem, self.reading, read.line, read.byte)
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
@@ -133,10 +161,18 @@ class Recording:
         last = self.state.chain(turn.chain).last
         if last is None or last.turn != turn.number:
             return turn
-        answered = seconds(last.at) if self.reader.clock == "first_line" else None
+        answered = seconds(last.at) if self._clock == "first_line" else None
         return msgspec.structs.replace(
             turn, usage=last.usage, verdict=last.verdict, answered_at=answered, response_id=last.response_id
         )
+
+    @property
+    def _clock(self) -> Clock:
+        """What the time of a response is: as the format says in which the session was recorded first."""
+        origin = self.state.format
+        if origin not in READERS:
+            plugins.load()
+        return READERS.get(origin, type(self.reader)).clock
 
     def dialect_for(self, state: Session) -> Dialect:
         """Return the dialect asked for, else the session's own, else Anthropic's."""
@@ -150,7 +186,11 @@ class Recording:
         chain = self.state.chain(name)
         prompt, problems, omitted = assembler.assemble(self.state, chain)
         for problem in problems:
-            self.problems.add(problem, self.shown, read.line, read.byte)
+            self.problems.add(problem, self.reading, read.line, read.byte)
+        unsaid: Vector[str] = Vector()
+        if self.watchful or self.is_whole(chain):
+            unsaid = self._unsaid.setdefault(name, Unsaid()).of(chain.entries)
+            prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(unsaid) + len(omitted))
         opened = chain.turn
         assert opened is not None
         return Turn(
@@ -162,7 +202,12 @@ class Recording:
             line=read.line,
             byte=read.byte,
             omitted=omitted,
+            unsaid=unsaid,
         )
+
+    def is_whole(self, chain: Chain) -> bool:
+        """Tell whether another tool's session says all of its prompt that lore itself does not write."""
+        return self.state.format != "lore" and chain.tools is not None and not is_absent(chain.system)
 
     # recorded requests
 
