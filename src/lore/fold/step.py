@@ -47,36 +47,60 @@ class Folding:
     Not safe between threads.
     """
 
-    __slots__ = ("_own", "_state")
+    __slots__ = ("_chains", "_own", "session")
 
     def __init__(self, state: Session) -> None:
-        self._state = state
+        self.session = state  # what all chains share; its `chains` are up to date only in `state()`
+        self._chains = state.chains
         self._own: dict[str, Chain] = {}
 
     def apply(self, event: e.Event) -> Problems:
         """Apply one event."""
         on_chain = _ON_CHAIN.get(type(event))
-        if on_chain is None:
-            self._state, problems = _ON_SESSION[type(event)](self.state(), event)
-            return problems
-        chain = self._own.get(event.chain)
-        if chain is None:
-            chain = self._own[event.chain] = copy(self._state.chain(event.chain))
-        return on_chain(chain, event)
+        if on_chain is not None:
+            return on_chain(self._own.get(event.chain) or self._mine(event.chain), event)
+        if isinstance(event, e.TurnStarted):
+            return self._start(event)
+        session = self.state() if isinstance(event, _OF_CHAINS) else self.session
+        self.session, problems = _ON_SESSION[type(event)](session, event)
+        if isinstance(event, _OF_CHAINS):
+            self._chains = self.session.chains
+        return problems
+
+    def _mine(self, name: str) -> Chain:
+        """Return a chain that no state holds, to be changed."""
+        chain = self._own[name] = copy(self._chains.get(name) or self.session.new_chain(name))
+        return chain
+
+    def _start(self, event: e.TurnStarted) -> Problems:
+        chain = self._own.get(event.chain) or self._mine(event.chain)
+        problems = turns.start(chain, event)
+        if chain.pinned is None:
+            chain.pinned = tuple(self.session.knowledge.values())
+        return problems
+
+    def chain(self, name: str) -> Chain:
+        """Return a chain as it is now: O(1), whatever the number of chains."""
+        chain = self._own.pop(name, None)
+        if chain is None or (name not in self._chains and self._is_untouched(chain)):
+            return self._chains.get(name) or self.session.new_chain(name)
+        if self._chains is self.session.chains:
+            self._chains = dict(self._chains)
+        self._chains[name] = chain
+        return chain
 
     def state(self) -> Session:
-        """Return the state after all events so far."""
-        if self._own:
-            known = self._state.chains
+        """Return the state after all events so far. Costs O(chains)."""
+        if self._own or self._chains is not self.session.chains:
+            known = self._chains
             new = {name: one for name, one in self._own.items() if name in known or not self._is_untouched(one)}
-            if new:
-                self._state = _replace(self._state, chains={**known, **new})
-            self._own = {}
-        return self._state
+            self.session = _replace(self.session, chains={**known, **new})
+            self._chains, self._own = self.session.chains, {}
+        return self.session
 
     def _is_untouched(self, chain: Chain) -> bool:
         """Tell whether a chain that no event has begun is still as it was: then there is none."""
-        fresh = self._state.chain(chain.id)
+        fresh = self.session.new_chain(chain.id)
         return all(getattr(chain, name) == getattr(fresh, name) for name in Chain.__struct_fields__ if name != "index")
 
 
@@ -168,14 +192,6 @@ def _knowledge(state: Session, event: e.Knowledge) -> Step:
     return Step(_replace(state, knowledge={**state.knowledge, event.id: fact}), problems)
 
 
-def _turn_started(state: Session, event: e.TurnStarted) -> Step:
-    chain = copy(state.chain(event.chain))
-    problems = turns.start(chain, event)
-    if chain.pinned is None:
-        chain.pinned = tuple(state.knowledge.values())
-    return Step(_with_chain(state, chain), problems)
-
-
 def _prompt_delta(chain: Chain, event: e.PromptDelta) -> Problems:
     if not _is_selector(event.selector):
         return (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),)
@@ -229,8 +245,9 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
 
 _ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {
     e.SessionStarted: _session_started,
-    e.TurnStarted: _turn_started,
     e.Layer: _layer,
     e.Knowledge: _knowledge,
     e.OpaqueEvent: _opaque,
 }
+
+_OF_CHAINS = (e.SessionStarted, e.Layer)  # what on the session looks at its chains

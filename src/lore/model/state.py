@@ -212,9 +212,10 @@ class Session(Struct, frozen=True):
 
     def chain(self, name: str) -> Chain:
         """Return a chain's state; one that has not begun inherits the header."""
-        found = self.chains.get(name)
-        if found is not None:
-            return found
+        return self.chains.get(name) or self.new_chain(name)
+
+    def new_chain(self, name: str) -> Chain:
+        """Return a chain before its first event: it has what the header says."""
         kind = "main" if name == MAIN else "subagent"
         return Chain(name, kind, self.model, self.system, self.tools, self.params)
 

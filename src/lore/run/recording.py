@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-
-import msgspec
+from typing import NamedTuple
 
 from lore import corpus
 from lore.errors import LoreError
@@ -21,7 +20,8 @@ from lore.model.events import CompactApplied, Event, SessionStarted, TurnStarted
 from lore.model.exchange import Exchange
 from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.state import Chain, Session
+from lore.model.prompt import Prompt
+from lore.model.state import Chain, ClosedTurn, OpenTurn, Session
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
@@ -38,6 +38,20 @@ HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
 
 class UnrecognisedError(LoreError):
     """The input can be read, and is no recording that lore knows."""
+
+
+class _Asked(NamedTuple):
+    """A turn whose bill has not come."""
+
+    opened: OpenTurn
+    prompt: Prompt
+    line: int
+    byte: int
+    omitted: Vector[str]
+    unsaid: Vector[str]
+
+
+NOTHING: Vector[str] = Vector()
 
 
 class Recording:
@@ -72,6 +86,7 @@ class Recording:
         self.completes = completion.chain(kind, opened.head) if completion is not None and self.events else None
         self.watchful = False
         self._unsaid: dict[str, Unsaid] = {}
+        self._assemblers: dict[str, Assembler] = {}
 
     @property
     def events(self) -> bool:
@@ -100,7 +115,7 @@ class Recording:
 
     def _without_problems(self, found: list[Read]) -> Iterator[Read]:
         for read in found:
-            if isinstance(read.value, Problem):
+            if type(read.value) is Problem:
                 self.problems.add(read.value, self.shown)
             else:
                 yield read
@@ -112,14 +127,14 @@ class Recording:
 
     def apply(self, read: Read, event: Event) -> None:
         """Fold one event into the state."""
-        problems = self._folding.apply(event)
-        if isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
+        for problem in self._folding.apply(event):
+            self.problems.add(problem, self.reading, read.line, read.byte)
+        kind = type(event)
+        if kind is CompactApplied:
+            self.compactions += 1
+        elif isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
             self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
-        elif isinstance(event, CompactApplied):
-            self.compactions += 1
-        for problem in problems:
-            self.problems.add(problem, self.reading, read.line, read.byte)
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
@@ -128,20 +143,20 @@ class Recording:
     # event logs
 
     def _folded(self) -> Iterator[Turn]:
-        waiting: dict[str, Turn] = {}
-        assemblers: dict[str, Assembler] = {}
+        waiting: dict[str, _Asked] = {}
+        apply = self.apply
         for read in self.reads():
-            event = read.value
-            if not isinstance(event, TurnStarted):
-                self.apply(read, event)  # pyright: ignore[reportArgumentType]
-                continue
-            before = waiting.pop(event.chain, None)
-            if before is not None:
-                yield self._billed(before)
-            self.apply(read, event)
-            waiting[event.chain] = self._assembled(event.chain, assemblers, read)
-        for turn in waiting.values():
-            yield self._billed(turn)
+            event: Event = read.value  # pyright: ignore[reportAssignmentType]
+            if type(event) is TurnStarted:
+                before = waiting.pop(event.chain, None)
+                if before is not None:
+                    yield self._turn(event.chain, before)
+                apply(read, event)
+                waiting[event.chain] = self._asked(event.chain, read)
+            else:
+                apply(read, event)
+        for name, asked in waiting.items():
+            yield self._turn(name, asked)
         self._say_what_is_left_out()
 
     def _say_what_is_left_out(self) -> None:
@@ -157,19 +172,31 @@ class Recording:
             said = f"{', '.join(named)} in this session: folded, not yet part of assembled prompts"
             self.problems.add(Problem("LORE216", said), self.shown)
 
-    def _billed(self, turn: Turn) -> Turn:
-        last = self.state.chain(turn.chain).last
-        if last is None or last.turn != turn.number:
-            return turn
-        answered = seconds(last.at) if self._clock == "first_line" else None
-        return msgspec.structs.replace(
-            turn, usage=last.usage, verdict=last.verdict, answered_at=answered, response_id=last.response_id
+    def _turn(self, name: str, asked: _Asked) -> Turn:
+        """Return a turn that is whole, with its bill."""
+        opened, last = asked.opened, self._folding.chain(name).last
+        if last is None or last.turn != opened.turn:
+            last = ClosedTurn(opened.turn, "")
+        return Turn(
+            name,
+            opened.turn,
+            asked.prompt,
+            opened.since,
+            seconds(opened.at),
+            seconds(last.at) if last.at is not None and self._clock == "first_line" else None,
+            last.usage,
+            last.verdict,
+            asked.line,
+            asked.byte,
+            asked.omitted,
+            last.response_id,
+            asked.unsaid,
         )
 
     @property
     def _clock(self) -> Clock:
         """What the time of a response is: as the format says in which the session was recorded first."""
-        origin = self.state.format
+        origin = self._folding.session.format
         if origin not in READERS:
             plugins.load()
         return READERS.get(origin, type(self.reader)).clock
@@ -178,36 +205,26 @@ class Recording:
         """Return the dialect asked for, else the session's own, else Anthropic's."""
         return self._dialect or DIALECTS.get(state.dialect or "", DIALECTS["anthropic"])
 
-    def _assembled(self, name: str, assemblers: dict[str, Assembler], read: Read) -> Turn:
-        dialect = self.dialect_for(self.state)
-        assembler = assemblers.get(name)
+    def _asked(self, name: str, read: Read) -> _Asked:
+        """Assemble the turn that a chain has begun."""
+        session, chain = self._folding.session, self._folding.chain(name)
+        dialect = self.dialect_for(session)
+        assembler = self._assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
-            assembler = assemblers[name] = Assembler(dialect, self._policy)
-        chain = self.state.chain(name)
-        prompt, problems, omitted = assembler.assemble(self.state, chain)
+            assembler = self._assemblers[name] = Assembler(dialect, self._policy)
+        prompt, problems, omitted = assembler.assemble(session, chain)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
-        unsaid: Vector[str] = Vector()
+        unsaid = NOTHING
         if self.watchful or self.is_whole(chain):
             unsaid = self._unsaid.setdefault(name, Unsaid()).of(chain.entries)
             prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(unsaid) + len(omitted))
-        opened = chain.turn
-        assert opened is not None
-        return Turn(
-            name,
-            opened.turn,
-            prompt,
-            changes=opened.since,
-            at=seconds(opened.at),
-            line=read.line,
-            byte=read.byte,
-            omitted=omitted,
-            unsaid=unsaid,
-        )
+        assert chain.turn is not None
+        return _Asked(chain.turn, prompt, read.line, read.byte, omitted, unsaid)
 
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
-        return self.state.format != "lore" and chain.tools is not None and not is_absent(chain.system)
+        return self._folding.session.format != "lore" and chain.tools is not None and not is_absent(chain.system)
 
     # recorded requests
 
