@@ -51,33 +51,37 @@ def append(chain: Chain, event: Append) -> Problems:
     if known is not None:
         return _replace_duplicate(chain, index, known, item)
     turn = chain.turn.turn if chain.turn is not None else 0
-    size = len(entries)
-    place = _place(entries, item, turn, size)
-    before = entries[place - 1] if place else None
-    if before is not None and _joins(before, item, turn):
-        group = before.group
+    last = entries.last()
+    if last is not None and last.turn == turn and isinstance(item, _SPOKEN):
+        if isinstance(last.item, _SPOKEN):
+            group = last.group if _joins(last.item, item, turn) else 0
+        else:
+            group = 0
+            place = _place(entries, item, turn)
+            if place:
+                _insert(chain, index, place, Entry(item, turn, entries[place - 1].group))
+                return ()
     else:
+        group = 0
+    if not group:
         chain.groups = group = chain.groups + 1
-    entry = Entry(item, turn, group)
-    if place < size:
-        _insert(chain, index, place, entry)
-        return ()
-    chain.entries = index.owner = entries.append(entry)
-    index.note(item, size)
+    chain.entries = index.owner = entries.append(Entry(item, turn, group))
+    index.note(item, len(entries))
     return ()
 
 
-def _place(entries: Vector[Entry], item: Item, turn: int, size: int) -> int:
-    """Return where an item belongs: behind its response if that is not sent yet, else at the end."""
-    if turn == 0 or not isinstance(item, _SPOKEN) or item.response_id is None:
-        return size
-    for place in range(size, max(0, size - LOOK_BACK), -1):
+def _place(entries: Vector[Entry], item: AssistantMessage | ToolCall, turn: int) -> int:
+    """Return the place behind an item's response where something else stands there; 0 where it is not near."""
+    size = len(entries)
+    if turn == 0 or item.response_id is None:
+        return 0
+    for place in range(size - 1, max(0, size - LOOK_BACK), -1):
         before = entries[place - 1]
         if before.turn != turn:
             break
         if isinstance(before.item, _SPOKEN):
-            return place if before.item.response_id == item.response_id else size
-    return size
+            return place if before.item.response_id == item.response_id else 0
+    return 0
 
 
 def _insert(chain: Chain, index: Index, place: int, entry: Entry) -> None:
@@ -87,18 +91,13 @@ def _insert(chain: Chain, index: Index, place: int, entry: Entry) -> None:
     index.renumber(before, chain.entries, place)
 
 
-def _joins(last: Entry, item: Item, turn: int) -> bool:
-    """Tell whether an item continues the response that the entry before it belongs to.
+def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
+    """Tell whether an item continues the response that the entry before it, of the same turn, belongs to.
 
     Only within one turn: a call that joined a response after it was sent would be inserted before
     its results, in the middle of what the provider has cached. Without turns and response ids, a
     call whose result is known cannot be parallel to what comes after it.
     """
-    if last.turn != turn:
-        return False
-    before = last.item
-    if not isinstance(before, _SPOKEN) or not isinstance(item, _SPOKEN):
-        return False
     if before.response_id != item.response_id:
         return False
     if before.response_id is not None or turn > 0:

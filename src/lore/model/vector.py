@@ -69,6 +69,12 @@ class Vector(Generic[T]):
             return self._tail[place]
         raise IndexError(index)
 
+    def last(self) -> T | None:
+        """Return the last item; None where there is none."""
+        if self._size:
+            return self._tail[self._size - 1]
+        return self._chunks[-1][-1] if self._chunks else None
+
     def append(self, item: T) -> Vector[T]:
         """Return this vector with one more item."""
         tail, size = self._tail, self._size

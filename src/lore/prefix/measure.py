@@ -41,7 +41,7 @@ class Measure:
             sums.append(total)
         self._tail = sum(map(weigh, prompt.tail)) if prompt.tail else 0
         shared = sums[min(common, len(sums) - 1)]
-        if common > prompt.stable:
+        if prompt.tail and common > prompt.stable:
             shared += sum(self._weigh(segment) for segment in prompt.tail[: common - prompt.stable])
         return Measured(left, total + self._tail, shared)
 

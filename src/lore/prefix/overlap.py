@@ -40,8 +40,7 @@ class Overlap(Struct, frozen=True):
 def overlap(left: Prompt, right: Prompt) -> Overlap:
     """Compare two prompts up to the left's tail."""
     common = _common(left, right)
-    covered = common == left.stable
-    if covered:
+    if common == left.stable:
         return Overlap(common, 0, common, covered=True, covered_canonical=True)
     mine, theirs = left.at(common), right.at(common)
     inside = 0

@@ -119,6 +119,8 @@ def _segments(role: bytes, blocks: list[bytes], index: int) -> tuple[Segment, ..
 
 
 def _block(block: Block) -> bytes:
+    if type(block) is TextBlock:
+        return b'{"type":"text","text":' + bytes(block.text) + b"}"
     match block:
         case TextBlock(text=text):
             return b'{"type":"text","text":' + bytes(text) + b"}"
