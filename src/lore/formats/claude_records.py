@@ -236,7 +236,7 @@ def decode_record(data: bytes) -> Record | None:
         if not data.isascii():
             data.decode("utf-8")  # msgspec does not look inside strings that it skips
     except (ValueError, RecursionError):
-        return _loosely(data, spelled=False)
+        return _loosely(data, spelled=_SNAKE.search(data) is not None)
     if record.parent_uuid is None and record.uuid is not None and _SNAKE.search(data) is not None:
         return _loosely(data, spelled=True)
     if record.message is not None and not _are_sound(record.message.content):
