@@ -67,12 +67,16 @@ def test_an_empty_session_can_be_saved():
 
 
 def test_a_checkpoint_of_another_version_is_refused():
-    data = checkpoint.dump(Session()).replace(b'"version":1', b'"version":9')
+    data = checkpoint.dump(Session()).replace(b'"version":2', b'"version":9')
     with pytest.raises(LoreError, match="version 9"):
         checkpoint.load(data)
 
 
-@pytest.mark.parametrize("junk", [b"", b"{", b"{}", b"[]", b"\xff\xfe", b'{"version":1,"session":3,"chains":[]}'])
+@pytest.mark.parametrize(
+    "junk",
+    [b"", b"{", b"{}", b"[]", b"\xff\xfe", b"3\n{}", b"2\n{}\n", b"2\n[]\n", b"\xb2\n{}\n", b"1" * 30,
+     b'38\n{"version":2,"session":3,"chains":[]}\n'],
+)  # fmt: skip
 def test_bytes_that_are_no_checkpoint_are_refused_with_a_hint(junk):
     with pytest.raises(LoreError, match="unreadable checkpoint") as caught:
         checkpoint.load(junk)
@@ -84,3 +88,39 @@ def test_a_checkpoint_shrinks_when_a_compaction_prunes():
     before = len(checkpoint.dump(fold.state))
     fold.take(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u49"], summary="S"))
     assert len(checkpoint.dump(fold.state)) < before / 5
+
+
+def test_items_cut_short_or_with_something_after_them_are_refused():
+    saved = checkpoint.save(Fold(*EVENTS).state)
+    text = b"".join(saved.items)
+    for damaged in (text[:-1], text + b" ", b""):
+        with pytest.raises(LoreError, match="unreadable checkpoint"):
+            checkpoint.restore(saved.head, damaged)
+
+
+def test_what_was_loaded_is_written_again_without_encoding_it():
+    fold = Fold(*EVENTS)
+    saved = checkpoint.save(fold.state)
+    state, written = checkpoint.restore(saved.head, b"".join(saved.items))
+    fold.state = state
+    fold.take(append(user("last", "new")))
+    again = checkpoint.save(fold.state, written)
+    main = fold.state.main()
+    assert again.reused == len(written["main"].text) > 0
+    assert b"".join(again.items) == b"".join(checkpoint.save(fold.state).items)
+    assert again.head == checkpoint.save(fold.state).head
+    assert checkpoint.texts(main, written["main"]) == checkpoint.texts(main, None)
+
+
+def test_what_changed_after_it_was_loaded_is_encoded_anew():
+    saved = checkpoint.save(Fold(*EVENTS).state)
+    state, written = checkpoint.restore(saved.head, b"".join(saved.items))
+    for change in (
+        event("remove", uuids=["d"]),
+        event("patch_tool_call", call_id="c1", status="failed", error="late"),
+        event("compact_applied", uuid="e", trigger="manual"),
+    ):
+        after = step(state, change).state
+        again, fresh = checkpoint.save(after, written), checkpoint.save(after)
+        assert (again.head, b"".join(again.items)) == (fresh.head, b"".join(fresh.items))
+        assert checkpoint.texts(after.main(), written["main"]) == checkpoint.texts(after.main(), None)
