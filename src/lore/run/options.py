@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lore.corpus import Opened
 from lore.prompt.assemble import Policy
 from lore.run.problems import Problems
 from lore.run.recording import Recording
@@ -28,8 +29,12 @@ class Options:
     counter: TokenCounter | None = None
     log: Callable[[str], None] = _silent
 
-    def open(self, path: str, problems: Problems | None = None) -> Recording:
-        """Open a recording; raises LoreError where it cannot be read or recognised."""
-        recording = Recording(path, format=self.format, dialect=self.dialect, policy=self.policy, problems=problems)
+    def open(
+        self, path: str, problems: Problems | None = None, *, opened: Opened | None = None
+    ) -> Recording:  # fmt: skip
+        """Open a recording, or take one that is open; raises LoreError where it cannot be read or recognised."""
+        recording = Recording(
+            path, format=self.format, dialect=self.dialect, policy=self.policy, problems=problems, opened=opened
+        )
         self.log(f"{recording.shown}: read as {recording.reader.name}")
         return recording

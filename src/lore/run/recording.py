@@ -41,11 +41,11 @@ class Recording:
 
     def __init__(
         self, path: str, *, format: str | None = None, dialect: str | None = None, policy: Policy = "system",
-        problems: Problems | None = None,
+        problems: Problems | None = None, opened: corpus.Opened | None = None,
     ) -> None:  # fmt: skip
         self.path = path
         self.shown = corpus.show(path)
-        opened = corpus.open_head(path)
+        opened = opened or corpus.open_head(path)
         kind = reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
         if kind is None:
             what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
@@ -67,8 +67,16 @@ class Recording:
     def reads(self) -> Iterator[Read]:
         """Yield what the reader finds; problems are collected and left out."""
         for data in self._data:
-            yield from self._without_problems(self.reader.feed(data))
-        yield from self._without_problems(self.reader.finish())
+            yield from self.take(data)
+        yield from self.finish()
+
+    def take(self, data: bytes) -> Iterator[Read]:
+        """Yield what the next bytes complete, where a caller reads them itself; then `finish`."""
+        return self._without_problems(self.reader.feed(data))
+
+    def finish(self) -> Iterator[Read]:
+        """Yield what is left when no bytes come any more; the reader has closed what was open."""
+        return self._without_problems(self.reader.finish())
 
     def _without_problems(self, found: list[Read]) -> Iterator[Read]:
         for read in found:
