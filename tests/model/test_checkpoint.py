@@ -90,37 +90,63 @@ def test_a_checkpoint_shrinks_when_a_compaction_prunes():
     assert len(checkpoint.dump(fold.state)) < before / 5
 
 
+def loaded(fold):
+    """Save a fold's state and load it."""
+    saved = checkpoint.save(fold.state)
+    return checkpoint.restore(saved.head, saved.items), saved.items
+
+
+def whole(saved, pieces=()):
+    """The items of a saved state as one string of bytes."""
+    found = [one if isinstance(one, bytes) else pieces[one.piece][one.begin : one.end] for one in saved.items]
+    return b"".join(found)
+
+
 def test_items_cut_short_or_with_something_after_them_are_refused():
     saved = checkpoint.save(Fold(*EVENTS).state)
-    text = b"".join(saved.items)
+    text = whole(saved)
     for damaged in (text[:-1], text + b" ", b""):
         with pytest.raises(LoreError, match="unreadable checkpoint"):
-            checkpoint.restore(saved.head, damaged)
+            checkpoint.restore(saved.head, [damaged])
 
 
-def test_what_was_loaded_is_written_again_without_encoding_it():
+def test_what_was_loaded_is_named_and_not_encoded_again():
     fold = Fold(*EVENTS)
-    saved = checkpoint.save(fold.state)
-    state, written = checkpoint.restore(saved.head, b"".join(saved.items))
-    fold.state = state
+    (fold.state, written), pieces = loaded(fold)
     fold.take(append(user("last", "new")))
-    again = checkpoint.save(fold.state, written)
+    again, fresh = checkpoint.save(fold.state, written), checkpoint.save(fold.state)
+    new = [one for one in again.items if isinstance(one, bytes)]
+    assert new == [b'{"type":"user_message","uuid":"last","text":"new"}']
+    assert (again.head, whole(again, pieces)) == (fresh.head, whole(fresh))
     main = fold.state.main()
-    assert again.reused == len(written["main"].text) > 0
-    assert b"".join(again.items) == b"".join(checkpoint.save(fold.state).items)
-    assert again.head == checkpoint.save(fold.state).head
-    assert checkpoint.texts(main, written["main"]) == checkpoint.texts(main, None)
+    assert checkpoint.texts_of(main, written["main"]) == checkpoint.texts_of(main, None)
 
 
-def test_what_changed_after_it_was_loaded_is_encoded_anew():
-    saved = checkpoint.save(Fold(*EVENTS).state)
-    state, written = checkpoint.restore(saved.head, b"".join(saved.items))
-    for change in (
+@pytest.mark.parametrize(
+    "change",
+    [
         event("remove", uuids=["d"]),
         event("patch_tool_call", call_id="c1", status="failed", error="late"),
         event("compact_applied", uuid="e", trigger="manual"),
-    ):
-        after = step(state, change).state
-        again, fresh = checkpoint.save(after, written), checkpoint.save(after)
-        assert (again.head, b"".join(again.items)) == (fresh.head, b"".join(fresh.items))
-        assert checkpoint.texts(after.main(), written["main"]) == checkpoint.texts(after.main(), None)
+        append(user("y1"), chain="other"),
+    ],
+)
+def test_what_changed_after_it_was_loaded_is_encoded_anew(change):
+    (state, written), pieces = loaded(Fold(*EVENTS))
+    after = step(state, change).state
+    again, fresh = checkpoint.save(after, written), checkpoint.save(after)
+    assert (again.head, whole(again, pieces)) == (fresh.head, whole(fresh))
+    assert checkpoint.texts_of(after.main(), written["main"]) == checkpoint.texts_of(after.main(), None)
+
+
+def test_items_may_be_loaded_from_several_pieces_again_and_again():
+    fold = Fold(started())
+    pieces, written = [], {}
+    for number in range(5):
+        fold.take(append(user(f"u{number}")), append(user(f"x{number}"), chain="side"))
+        saved = checkpoint.save(fold.state, written)
+        pieces = [one if isinstance(one, bytes) else pieces[one.piece][one.begin : one.end] for one in saved.items]
+        fold.state, written = checkpoint.restore(saved.head, pieces)
+    assert len(pieces) == 10
+    assert checkpoint.dump(fold.state) == checkpoint.dump(checkpoint.load(checkpoint.dump(fold.state)))
+    assert [entry.item.uuid for entry in fold.state.chains["side"].entries] == ["x0", "x1", "x2", "x3", "x4"]

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.formats.base import Read
-from lore.model.checkpoint import Written, texts
+from lore.model.checkpoint import Written, texts_of
 from lore.model.events import Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
 from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
@@ -79,7 +79,7 @@ class Folding:
             raws = [Raw(msgspec.json.encode(item)) for item in shown]
         else:
             shown = [entry.item for entry in main.entries]
-            raws = texts(main, written)
+            raws = texts_of(main, written)
         chains = [ChainResult(one.id, one.kind, one.turns, len(one.entries)) for one in state.chains.values()]
         session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
         usage = _sum([one.totals for one in state.chains.values()])
