@@ -21,6 +21,9 @@ def run(
     max_lost_tokens: Annotated[
         int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
+    ] = False,
     as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
@@ -44,6 +47,10 @@ def run(
         raise LoreError(fault)
     budgets = given.over(loaded.check)
     options = Options(format=format, policy=loaded.assemble.tail, log=log(verbose))
+    if follow:
+        from lore.cli.check_follow import follow_one
+
+        return follow_one(paths or [], budgets, options, as_json=as_json, color=color, verbose=verbose)
     result, failed, incomplete = check(paths or ["."], budgets, options)
     from lore.report.registry import REPORTS
 

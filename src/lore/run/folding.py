@@ -16,10 +16,10 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.model.checkpoint import Written, texts_of
-from lore.model.events import Append, CompactApplied, Event, TurnStarted
+from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
 from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
-from lore.model.state import Chain, Totals
+from lore.model.state import Chain, Session, Totals
 from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
@@ -65,7 +65,7 @@ class Folding:
         taken = _divider_only(event) if self._unpruned else event
         before = self.recording.state.chain(event.chain)
         state = self.recording.apply(read, taken)
-        if taken is event and event.chain == state.main().id:
+        if taken is event and event.chain == main_name(state):
             gone = _pruned(before, state.chain(event.chain))
             self.pruned.update(gone if self._keep else dict.fromkeys(gone))
         return taken
@@ -103,6 +103,11 @@ def fold(
         if at is not None and not reached:
             raise LoreError(f"{recording.shown} has no turn {at}", hint=f"it has {recording.state.main().turns} turns")
         return folding.result(only_pruned=only_pruned)
+
+
+def main_name(state: Session) -> str:
+    """Return the name of the chain that is shown, without joining any text that still arrives."""
+    return MAIN if MAIN in state.chains else next(iter(state.chains), MAIN)
 
 
 def _divider_only(event: CompactApplied) -> Append:

@@ -46,7 +46,7 @@ class Recording:
         self.path = path
         self.shown = corpus.show(path)
         opened = opened or corpus.open_head(path)
-        kind = reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
+        kind = kind_of(opened.head, format)
         if kind is None:
             what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
             raise UnrecognisedError(f"{self.shown} {what}", hint=HINT_FORMATS)
@@ -202,6 +202,11 @@ def seconds(text: str | None) -> float | None:
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
+    """Return the reader of this name, else the one that recognises the beginning of a file; None where none does."""
+    return reader_named(format) if format else recognise(head) or _plugged(head)
 
 
 def _plugged(head: bytes) -> type[Reader] | None:

@@ -16,14 +16,12 @@ import msgspec
 
 from lore import __version__, corpus
 from lore.errors import LoreError
-from lore.model.checkpoint import Written, save
-from lore.model.events import MAIN
+from lore.model.checkpoint import save
 from lore.model.problems import Problem
-from lore.model.state import Session
 from lore.run import checkpoints
 from lore.run.checkpoints import Checkpoint, Run, UnusableError
 from lore.run.fingerprint import Digester, recognised
-from lore.run.folding import Folded, Folding
+from lore.run.folding import Folded, Folding, main_name
 from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
@@ -108,18 +106,13 @@ def _fold(
     for _ in folding.take(recording.finish()):
         pass
     written = None if known is None else known.session.written
-    folded = folding.result(_of_main(written, recording.state))
+    folded = folding.result((written or {}).get(main_name(recording.state)))
     failure = None
     try:
         checkpoints.store(checkpoint, run, reader, save(state, written), known)
     except LoreError as error:
         failure = error
     return Resumed(folded, None, failure)
-
-
-def _of_main(written: dict[str, Written] | None, state: Session) -> Written | None:
-    """Return what is known of the main chain's text (of the first chain, where there is no main one)."""
-    return None if written is None else written.get(MAIN if MAIN in state.chains else state.main().id)
 
 
 def _run(folding: Folding, digester: Digester) -> Run:
