@@ -43,6 +43,7 @@ class Live:
         self._format = format
         self._say = say
         self._looked = False
+        self._quiet = False
         self._held: list[bytes] = []
         try:
             self._tail = iter(Tail(path, wait))
@@ -54,6 +55,7 @@ class Live:
     def head(self) -> bytes | None:
         """Wait for the next log; return its beginning, in whole lines, or None where waiting ended."""
         while (one := self._next()) is not None:
+            self._quiet = not one
             if isinstance(one, bytes) and one:
                 self._held.append(one)
                 if sum(map(len, self._held)) < corpus.HEAD:
@@ -78,6 +80,8 @@ class Live:
         """Yield the bytes of the log whose head was returned, None where there are no more for now."""
         held, self._held = self._held, []
         yield from held
+        if self._quiet:
+            yield None
         while (one := self._next()) is not None:
             if isinstance(one, Change):
                 return
