@@ -85,11 +85,6 @@ def load(path: str) -> Checkpoint | None:
     data = _read(path)
     if not data:
         return None
-    if not data.startswith(MAGIC):
-        raise LoreError(
-            f"{corpus.show(path)} is no checkpoint of lore and will not be overwritten",
-            hint="name a file that does not exist yet, or an earlier checkpoint",
-        )
     if not data.startswith(_FIRST):
         raise UnusableError(f"it is damaged, or of another version than {VERSION}")
     frame = _last_frame(data)
@@ -108,11 +103,17 @@ def load(path: str) -> Checkpoint | None:
 
 
 def _read(path: str) -> bytes:
+    """Return all of a checkpoint, nothing where there is none; raises LoreError for any other file."""
     shown = corpus.show(path)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise LoreError(f"{shown} is not a file", hint="name a file for the checkpoint")
         with open(path, "rb", buffering=0) as file:
+            begin = file.read(len(MAGIC))  # some other file may be of any size
+            if begin and begin != MAGIC:
+                hint = "name a file that does not exist yet, or an earlier checkpoint"
+                raise LoreError(f"{shown} is no checkpoint of lore and will not be overwritten", hint=hint)
+            file.seek(0)
             return file.read()
     except FileNotFoundError:
         return b""

@@ -67,7 +67,7 @@ def _resume(path: str, options: Options, checkpoint: str, known: Checkpoint, *, 
     try:
         kind = reader_named(name)
         reader = kind.restore(known.reader)
-    except (ValueError, LoreError) as error:
+    except (ValueError, RecursionError, LoreError) as error:
         raise UnusableError(f"the state of its reader ({name}) cannot be restored: {error}") from None
     try:
         with open(path, "rb", buffering=0) as file:
