@@ -105,7 +105,13 @@ def test_an_empty_file_is_waited_for(log):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"no recording\n", "no recording"), (b'{"model":"m","messages":[]}\n', "nothing to fold")]
+    ("content", "said"),
+    [
+        (b"no recording\n", "no recording"),
+        (b"no line", "no recording"),
+        (b'{"odd":1}\n', "no recording"),
+        (b'{"model":"m","messages":[]}\n', "nothing to fold"),
+    ],
 )
 def test_what_is_no_session_log_is_an_error(log, content, said):
     log.write_bytes(content)

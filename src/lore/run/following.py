@@ -115,8 +115,12 @@ class _View:
         return self._at(index_of(self._chain()).uuids.get(uuid))
 
     def _at(self, place: int | None) -> Iterator[Item]:
-        if place is not None:
-            yield settled(self._chain()).entries[place].item
+        chain = self._chain()
+        if place is None:
+            return
+        if chain.stream is not None and chain.stream.place == place:
+            chain = settled(chain)
+        yield chain.entries[place].item
 
 
 class Cursor(NamedTuple):

@@ -72,7 +72,7 @@ class Live:
         begin = len(data) - len(data.lstrip())
         end = data.rfind(b"\n", begin, corpus.HEAD)
         end = end if end >= 0 else data.find(b"\n", begin)
-        if end < 0 and len(data) < corpus.HEAD_LIMIT:
+        if end < 0 and len(data) < corpus.HEAD_LIMIT and corpus.may_be_json(data):
             return b""
         return data[: end + 1] if end >= 0 else data[: corpus.HEAD]
 
