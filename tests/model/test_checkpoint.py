@@ -8,6 +8,7 @@ import pytest
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.model import checkpoint
+from lore.model.items import ToolCall
 from lore.model.state import Session
 from model.making import Fold, append, call, event, said, started, user
 
@@ -116,7 +117,7 @@ def test_what_was_loaded_is_named_and_not_encoded_again():
     fold.take(append(user("last", "new")))
     again, fresh = checkpoint.save(fold.state, written), checkpoint.save(fold.state)
     new = [one for one in again.items if isinstance(one, bytes)]
-    assert new == [b'{"type":"user_message","uuid":"last","text":"new"}']
+    assert new == [b'{"type":"user_message","uuid":"last","text":"new"}\n']
     assert (again.head, whole(again, pieces)) == (fresh.head, whole(fresh))
     main = fold.state.main()
     assert checkpoint.texts_of(main, written["main"]) == checkpoint.texts_of(main, None)
@@ -150,3 +151,19 @@ def test_items_may_be_loaded_from_several_pieces_again_and_again():
     assert len(pieces) == 10
     assert checkpoint.dump(fold.state) == checkpoint.dump(checkpoint.load(checkpoint.dump(fold.state)))
     assert [entry.item.uuid for entry in fold.state.chains["side"].entries] == ["x0", "x1", "x2", "x3", "x4"]
+
+
+def test_an_item_whose_text_has_a_line_feed_survives_a_checkpoint():
+    fold = Fold(started(), append(user("u1")))
+    one = msgspec.structs.replace(append(call("t1", "c1")), item=call_over_lines())
+    fold.state = step(fold.state, one).state
+    fold.take(append(user("u2")))
+    (state, written), _ = loaded(fold)
+    assert checkpoint.dump(state) == checkpoint.dump(fold.state)
+    assert checkpoint.texts_of(state.main(), written["main"]) == checkpoint.texts_of(state.main(), None)
+    assert bytes(state.main().entries[1].item.input) == b'{\n  "a": 1\n}'
+
+
+def call_over_lines():
+    """A tool call whose input was written by hand."""
+    return ToolCall("t1", "c1", "ls", msgspec.Raw(b'{\n  "a": 1\n}'))

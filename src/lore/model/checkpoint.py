@@ -1,7 +1,7 @@
 """Save session state as bytes, and load it: what makes a cold start equal to going on.
 
-In: a state. Out: a head (JSON, with a format version) and the JSON of its items, one after another, whose
-sizes the head holds; content stays the text that it was. Rules: what is loaded folds on exactly as what
+In: a state. Out: a head (JSON, with a format version) and the JSON of its items, each with a line feed,
+whose sizes the head holds; content stays the text that it was. Rules: what is loaded folds on exactly as what
 was saved; a checkpoint of another version is refused (`LoreError`): it is a cache, a cold fold replaces
 it. Items that are still those that were loaded are not encoded again: they are named as ranges of what
 was loaded, so that saving a long session after one more turn costs little more than that turn.
@@ -9,7 +9,8 @@ was loaded, so that saving a long session after one more turn costs little more 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -49,10 +50,11 @@ class Range(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The items of a chain as they were loaded: their JSON, and where that stands, in order."""
+    """The items of a chain as they were loaded: the sizes of their JSON, and where it stands, in order."""
 
     items: list[Item]
-    texts: list[memoryview]
+    sizes: tuple[int, ...]
+    pieces: list[memoryview]
     ranges: list[Range]
 
     def kept(self, entries: Vector[Entry]) -> int:
@@ -66,12 +68,16 @@ class Written(NamedTuple):
 
     def first(self, count: int) -> list[Range]:
         """Return where the first `count` items stand."""
-        size, found = sum(map(len, self.texts[:count])), list[Range]()
+        size, found = sum(self.sizes[:count]) + count, list[Range]()
         for one in self.ranges:
             if size > 0:
                 found.append(one._replace(end=min(one.end, one.begin + size)))
                 size -= one.end - one.begin
         return found
+
+    def texts(self) -> Iterator[memoryview]:
+        """Yield the JSON of each item."""
+        return _cut(self.pieces, self.sizes)
 
 
 class Saved(NamedTuple):
@@ -95,15 +101,15 @@ def save(state: Session, written: Mapping[str, Written] | None = None) -> Saved:
     for chain in map(settled, state.chains.values()):
         before = (written or {}).get(chain.id)
         kept = 0 if before is None else before.kept(chain.entries)
-        old = [] if before is None else before.texts[:kept]
+        old = () if before is None else before.sizes[:kept]
         items += [] if before is None else before.first(kept)
         new = [_ENCODER.encode(entry.item) for entry in chain.entries.since(kept)]
         if new:
-            items.append(b"".join(new))
+            items.append(b"\n".join([*new, b""]))
         bare = msgspec.structs.replace(chain, entries=Vector[Entry](), index=None)
         turns = tuple([entry.turn for entry in chain.entries])
         groups = tuple([entry.group for entry in chain.entries])
-        chains.append(_SavedChain(bare, turns, groups, (*map(len, old), *map(len, new))))
+        chains.append(_SavedChain(bare, turns, groups, (*old, *map(len, new))))
     saved = _Saved(VERSION, msgspec.structs.replace(state, chains={}), tuple(chains))
     return Saved(msgspec.json.encode(saved, enc_hook=_encode_own), items)
 
@@ -123,36 +129,36 @@ def restore(head: bytes | memoryview, items: Sequence[bytes | memoryview]) -> Lo
 
 
 class _Pieces:
-    """Cut items from pieces, one after another."""
+    """Take items from pieces, one after another."""
 
     def __init__(self, pieces: Sequence[bytes | memoryview]) -> None:
-        self._pieces = [memoryview(piece) for piece in pieces]
+        self.all = [memoryview(piece) for piece in pieces]
         self._number = 0
         self._at = 0
 
-    def cut(self, sizes: tuple[int, ...]) -> tuple[list[memoryview], list[Range]]:
-        """Return the next texts of these sizes, and where they stand."""
-        texts: list[memoryview] = []
+    def take(self, sizes: tuple[int, ...]) -> list[Range]:
+        """Return where the next items of these sizes stand; raises ValueError where they do not."""
         ranges: list[Range] = []
-        begin = self._at
+        at, begin, room = self._at, self._at, self._room()
         for size in sizes:
-            if self._at == self._room() and self._number + 1 < len(self._pieces):
-                ranges.append(Range(self._number, begin, self._at))
-                self._number, self._at, begin = self._number + 1, 0, 0
-            if size < 0 or self._at + size > self._room():
+            if at == room and self._number + 1 < len(self.all):
+                ranges.append(Range(self._number, begin, at))
+                self._number += 1
+                at, begin, room = 0, 0, self._room()
+            at += size + 1
+            if size < 0 or at > room:
                 raise ValueError("its items end too early")
-            texts.append(self._pieces[self._number][self._at : self._at + size])
-            self._at += size
-        ranges.append(Range(self._number, begin, self._at))
-        return texts, [one for one in ranges if one.begin < one.end]
+        ranges.append(Range(self._number, begin, at))
+        self._at = at
+        return [one for one in ranges if one.begin < one.end]
 
     def _room(self) -> int:
-        return len(self._pieces[self._number]) if self._pieces else 0
+        return len(self.all[self._number]) if self.all else 0
 
     @property
     def over(self) -> bool:
-        """Whether all was cut."""
-        return self._at == self._room() and self._number + 1 >= len(self._pieces)
+        """Whether all was taken."""
+        return self._at == self._room() and self._number + 1 >= len(self.all)
 
 
 def _restored(saved: _Saved, pieces: _Pieces) -> Loaded:
@@ -161,11 +167,12 @@ def _restored(saved: _Saved, pieces: _Pieces) -> Loaded:
     for one in saved.chains:
         if not len(one.turns) == len(one.groups) == len(one.sizes):
             raise ValueError("its lists have different lengths")
-        texts, ranges = pieces.cut(one.sizes)
-        items = [_item(text) for text in texts]
+        ranges = pieces.take(one.sizes)
+        parts = [pieces.all[where.piece][where.begin : where.end] for where in ranges]
+        items = _items(parts, one.sizes)
         entries = Vector(map(Entry, items, one.turns, one.groups))
         chains[one.chain.id] = msgspec.structs.replace(one.chain, entries=entries)
-        written[one.chain.id] = Written(items, texts, ranges)
+        written[one.chain.id] = Written(items, one.sizes, parts, ranges)
     if not pieces.over:
         raise ValueError("it has bytes left over")
     return Loaded(msgspec.structs.replace(saved.session, chains=chains), written)
@@ -174,7 +181,7 @@ def _restored(saved: _Saved, pieces: _Pieces) -> Loaded:
 def texts_of(chain: Chain, written: Written | None) -> list[Raw]:
     """Return the JSON of a settled chain's items, as lore's log spells them."""
     kept = 0 if written is None else written.kept(chain.entries)
-    old = [] if written is None else [Raw(text) for text in written.texts[:kept]]
+    old = [] if written is None else [Raw(text) for text in islice(written.texts(), kept)]
     return [*old, *(Raw(_ENCODER.encode(entry.item)) for entry in chain.entries.since(kept))]
 
 
@@ -197,11 +204,31 @@ _ENCODER = msgspec.json.Encoder()
 _ITEMS: msgspec.json.Decoder[Item] = msgspec.json.Decoder(Item)
 
 
-def _item(piece: memoryview) -> Item:
+def _items(pieces: list[memoryview], sizes: tuple[int, ...]) -> list[Item]:
+    """Decode items: all of a piece at once, one by one where that fails."""
     try:
-        return _ITEMS.decode(piece)
+        found = [item for piece in pieces for item in _ITEMS.decode_lines(piece)]
+    except msgspec.DecodeError:
+        found = []
+    return found if len(found) == len(sizes) else [_item(text) for text in _cut(pieces, sizes)]
+
+
+def _item(text: memoryview) -> Item:
+    try:
+        return _ITEMS.decode(text)
     except msgspec.DecodeError:  # lone surrogates
-        return lenient.convert(bytes(piece), Item)
+        return lenient.convert(bytes(text), Item)
+
+
+def _cut(pieces: list[memoryview], sizes: tuple[int, ...]) -> Iterator[memoryview]:
+    """Yield texts of these sizes, each with a line feed behind it."""
+    place, rest = 0, iter(pieces)
+    piece = next(rest, memoryview(b""))
+    for size in sizes:
+        if place == len(piece):
+            place, piece = 0, next(rest)
+        yield piece[place : place + size]
+        place += size + 1
 
 
 def _decode(data: bytes) -> _Saved:
