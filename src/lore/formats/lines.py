@@ -16,6 +16,7 @@ from lore.model.canonical import decode
 LONGEST = 64 * 1024 * 1024  # bytes of a line: 30 times the longest one that was seen in a real recording
 BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
+_VALUES = json.JSONDecoder()
 
 
 class Line(NamedTuple):
@@ -111,11 +112,11 @@ def split_joined(line: bytes) -> list[bytes] | None:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    decoder, found, at = json.JSONDecoder(), list[bytes](), 0
+    found, at = list[bytes](), 0
     text = text.strip(" \t\r\n")
     while at < len(text):
         try:
-            _, end = decoder.raw_decode(text, at)
+            _, end = _VALUES.raw_decode(text, at)
         except (ValueError, RecursionError):
             return None
         found.append(text[at:end].encode("utf-8"))

@@ -146,6 +146,8 @@ def _kind_of(data: bytes) -> str:
 
 
 def _slow(data: bytes) -> e.Event | None:
+    if data.lstrip(b" \t\r")[:1] != b"{":
+        return None
     try:
         kind = e.KINDS.get(lenient.snake(_kind_of(data)))
         return None if kind is None else lenient.convert(data, kind)
