@@ -117,8 +117,8 @@ def test_nothing_is_kept_of_a_line_that_is_too_long(short):
 
 
 def test_a_line_of_the_greatest_length_is_kept():
-    lines = Lines()
-    assert [len(line.data) for line in lines.feed(b"x" * LONGEST + b"\n" + b"y" * (LONGEST + 1) + b"\n")] == [LONGEST, 0]
+    data = b"x" * LONGEST + b"\n" + b"y" * (LONGEST + 1) + b"\n"
+    assert [len(line.data) for line in Lines().feed(data)] == [LONGEST, 0]
 
 
 def test_the_fault_of_a_line_without_bytes_is_its_length():
