@@ -6,11 +6,12 @@ project (LORE_CORPUS) they say so.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import string
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -105,19 +106,13 @@ def write_copies(folder: Path, size: int) -> int:
     """Write the sessions again and again, each time under other ids, up to a size; return the bytes written."""
     folder.mkdir(exist_ok=True)
     written = 0
-    for number, path in enumerate(_again(size)):
+    for number, path in enumerate(itertools.cycle(sessions(size))):
         data = renamed(path.read_bytes(), number)
         (folder / f"{number:04}.jsonl").write_bytes(data)
         written += len(data)
         if written >= size:
             break
     return written
-
-
-def _again(size: int) -> Iterator[Path]:
-    paths = sessions(size)
-    while True:
-        yield from paths
 
 
 def renamed(data: bytes, copy: int) -> bytes:
