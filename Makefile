@@ -71,6 +71,8 @@ soak: .venv/dev
 	$(BIN)/python tests/soak/run.py
 
 fuzz: .venv/dev
+	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true
+	$(BIN)/python tests/fuzz/guided.py --seconds $(SECONDS)
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
 golden: .venv/dev
