@@ -73,7 +73,7 @@ def _scalar(raw: bytes, info: mi.Type) -> Any:
             value.encode("utf-8")  # names and ids with lone surrogates are no names
             return value
         case mi.LiteralType(values=values), str() if value in values:
-            return value
+            return values[values.index(value)]  # the very object: a default is left out by its identity
         case mi.BoolType(), bool():
             return value
         case mi.IntType(), int() if not isinstance(value, bool):
