@@ -2,7 +2,7 @@
 # make test    lint, types, layers, all tests with coverage
 # make bench   the speed bars, as ratios in one run
 # make soak    long runs: growing sessions, many generated ones
-# make fuzz    any bytes give events and problems, nothing else (SECONDS=60)
+# make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make golden  write the golden outputs of the commands anew
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
