@@ -2,7 +2,7 @@
 # make test    lint, types, layers, all tests with coverage
 # make bench   the speed bars, as ratios in one run
 # make soak    long runs: growing sessions, many generated ones
-# make fuzz    any bytes give events and problems, nothing else (SECONDS=60)
+# make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make golden  write the golden outputs of the commands anew
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
@@ -71,6 +71,8 @@ soak: .venv/dev
 	$(BIN)/python tests/soak/run.py
 
 fuzz: .venv/dev
+	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true
+	$(BIN)/python tests/fuzz/guided.py --seconds $(SECONDS)
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
 golden: .venv/dev

@@ -24,7 +24,7 @@ from lore.prefix.overlap import common_bytes
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
-HEAD_LIMIT = 64 * 1024 * 1024  # a first line longer than this is none that a recorder wrote
+HEAD_LIMIT = 64 * 1024 * 1024  # no reader keeps a line that is longer than this
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 STDIN = "-"
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
@@ -99,7 +99,10 @@ class Opened(NamedTuple):
 
 
 def open_head(path: str) -> Opened:
-    """Read enough of an input to recognise it: 256 KiB, or to the end of the first line."""
+    """Read enough of an input to recognise it: 256 KiB, or to the end of the first line.
+
+    Of a first line that is longer than any reader keeps, its beginning has to do.
+    """
     source = pieces(path, HEAD)
     taken: list[bytes] = []
     size, whole_line = 0, False
@@ -109,10 +112,12 @@ def open_head(path: str) -> Opened:
         whole_line = whole_line or b"\n" in data
         if not may_be_json(taken[0]) or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
             break
-    head = b"".join(taken)
+    head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
+    taken.reverse()
 
     def everything() -> Iterator[bytes]:
-        yield from taken
+        while taken:  # what was handed on is kept no longer
+            yield taken.pop()
         yield from source
 
     return Opened(_whole_lines(head), everything())

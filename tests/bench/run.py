@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start. Exit code 1 where a bar is missed. `--quick` runs everything at toy
-sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, process, resume. Exit code 1 where a bar is missed. `--quick` runs
+everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import clock, files, generate, naive
+from bench import clock, files, generate, naive, recordings, resuming
 from lore.check.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
@@ -138,6 +138,21 @@ def start(_: Path, sizes: Sizes) -> Row:
     return Row("`lore --version` against `python -c pass`", "at most 8 times", said, found.median <= 8)
 
 
+def parse(_: Path, sizes: Sizes) -> Row:
+    """Judging real sessions against parsing them."""
+    return Row(*recordings.parse(sizes.judged, most=sizes.file))
+
+
+def process(folder: Path, sizes: Sizes) -> Row:
+    """The same as a whole process over 500 MB, with two jobs."""
+    return Row(*recordings.process(folder, lore(), sizes.file // 2, sizes.judged))
+
+
+def resume(folder: Path, sizes: Sizes) -> Row:
+    """Going on after one more turn."""
+    return Row(*resuming.resume(folder, lore(), sizes.turns, sizes.judged))
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -153,6 +168,9 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "naive": against_naive,
     "files": against_cmp,
     "start": start,
+    "parse": parse,
+    "process": process,
+    "resume": resume,
 }
 
 

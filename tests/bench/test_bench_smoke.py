@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import files, generate, naive, run
+from bench import files, generate, naive, recordings, resuming, run
 from lore.formats.lore_log import LoreLog
 from lore.model.events import TurnStarted
 from lore.model.problems import Problem
@@ -63,3 +63,33 @@ def test_the_quick_table_has_a_row_for_every_bar(capsys):
 def test_one_measure_can_be_chosen(capsys):
     assert run.main(["--quick", "--only", "start"]) == 0
     assert "--version" in capsys.readouterr().out.splitlines()[2]
+
+
+def test_a_log_comes_turn_by_turn():
+    assert b"".join(resuming.turns(7)) == b"".join(generate.lines(7))
+    assert len(list(resuming.turns(7))) == 7
+
+
+IDS = b'{"uuid":"01234567-89ab-cdef-0123-456789abcdef","message":{"id":"msg_01ABCdefGHI"},"requestId":"req_011CXyz234"}'
+
+
+def test_copies_have_other_ids_of_the_same_shape():
+    made = [recordings.renamed(IDS, copy) for copy in range(30)]
+    assert len(set(made)) == 30
+    for one in made:
+        assert len(one) == len(IDS)
+        assert json.loads(one).keys() == json.loads(IDS).keys()
+        assert int(json.loads(one)["uuid"].replace("-", ""), 16)
+        assert json.loads(one)["message"]["id"].startswith("msg_")
+
+
+def test_a_copy_spells_one_id_one_way():
+    one = json.loads(recordings.renamed(b'["msg_01ABCdefGHI","x","msg_01ABCdefGHI"]', 3))
+    assert one[0] == one[2] != "msg_01ABCdefGHI"
+    assert one[1] == "x"
+
+
+def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(recordings, "SESSIONS", tmp_path)
+    assert recordings.parse(1, None)[2:] == (recordings.ABSENT, None)
+    assert recordings.process(tmp_path, ("lore",), 1, 1)[2:] == (recordings.ABSENT, None)

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from lore.check.budgets import Budgets
 from lore.formats.claude_code import ClaudeCode
 from lore.model import events as e
 from lore.model.items import ToolCall
+from lore.run.check import check
+from lore.run.folding import fold
+from lore.run.options import Options
 from lore.testing import everything
 
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
@@ -40,16 +44,28 @@ def records(path):
 def counted(path):
     """What a person would count: requests by message id, the last line's usage, calls, compactions."""
     usage: dict[str, dict] = {}
-    calls, compactions = [], 0
+    calls, results, compactions = [], [], 0
     for record in records(path):
         message = record.get("message") or {}
         if record.get("type") == "assistant" and message.get("model") != "<synthetic>":
             usage[message.get("id") or record["uuid"]] = message.get("usage") or {}
-            blocks = message["content"] if isinstance(message["content"], list) else []
-            calls += [block["id"] for block in blocks if block["type"] == "tool_use"]
+            calls += [block["id"] for block in blocks(message) if block["type"] == "tool_use"]
+        if record.get("type") == "user":
+            results += [block["tool_use_id"] for block in blocks(message) if block["type"] == "tool_result"]
         compactions += record.get("type") == "system" and record.get("subtype") == "compact_boundary"
     sums = [sum(one.get(name) or 0 for one in usage.values()) for name in COUNTS]
-    return {"requests": len(usage), "compactions": compactions, "calls": Counter(calls), "usage": sums}
+    return {
+        "requests": len(usage),
+        "compactions": compactions,
+        "calls": Counter(calls),
+        "results": Counter(results),
+        "usage": sums,
+    }
+
+
+def blocks(message):
+    """The content blocks of a message; a text has none."""
+    return message["content"] if isinstance(message.get("content"), list) else []
 
 
 def read(path):
@@ -61,11 +77,26 @@ def read(path):
         "requests": sum(isinstance(one, e.TurnStarted) for one in values),
         "compactions": sum(isinstance(one, e.CompactApplied) for one in values),
         "calls": Counter(item.call_id for item in items if isinstance(item, ToolCall)),
+        "results": Counter(one.call_id for one in values if isinstance(one, e.PatchToolCall)),
         "usage": [sum(getattr(one, name) or 0 for one in ends.values() if one) for name in FIELDS],
     }
 
 
-@pytest.mark.skipif(not FILES, reason="no real recordings beside the project (LORE_CORPUS)")
+ABSENT = pytest.mark.skipif(not FILES, reason="no real recordings beside the project (LORE_CORPUS)")
+
+
+@ABSENT
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_the_reader_counts_what_plain_json_counts(path):
     assert read(path) == counted(path)
+
+
+@ABSENT
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_commands_count_what_plain_json_counts(path):
+    expected = counted(path)
+    summary = check([str(path)], Budgets(), Options()).result.summary
+    usage = fold(str(path), Options()).result.usage
+    assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
+    assert usage.turns == expected["requests"]
+    assert [getattr(usage, name) or 0 for name in FIELDS] == expected["usage"]

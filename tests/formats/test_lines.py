@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.lines import Line, Lines, fault, split_joined
+from lore.formats.lines import LONGEST, Line, Lines, fault, split_joined
 
 
 def cut(*pieces):
@@ -73,3 +73,53 @@ def test_a_fault_is_said_in_a_few_words(line, said):
 
 def test_the_fault_of_broken_json_is_one_short_line():
     assert 0 < len(fault(b'{"a":')) < 100
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Lines of more than 5 bytes are too long."""
+    monkeypatch.setattr(Lines, "limit", 5)
+
+
+LONG = b"12345\n123456\n\xef\xbb\xbf{}\n1234567890123\n\nabc\n" + b"z" * 20
+
+
+def test_a_line_that_is_too_long_is_given_without_its_bytes(short):
+    assert cut(LONG) == [
+        Line(1, 0, b"12345"),
+        Line(2, 6, b""),
+        Line(3, 13, b"\xef\xbb\xbf{}"),
+        Line(4, 19, b""),
+        Line(6, 34, b"abc"),
+        Line(7, 38, b""),
+    ]
+
+
+def test_any_cut_passes_over_the_same_lines(short):
+    for first in range(len(LONG) + 1):
+        for second in range(first, len(LONG) + 1):
+            assert cut(LONG[:first], LONG[first:second], LONG[second:]) == cut(LONG), (first, second)
+
+
+def test_lines_that_are_made_again_pass_over_the_same(short):
+    for place in range(len(LONG) + 1):
+        lines = Lines()
+        found = lines.feed(LONG[:place])
+        again = Lines(number=lines.number, byte=lines.byte, pending=lines.pending, skipping=lines.skipping)
+        assert [*found, *again.feed(LONG[place:]), *again.finish()] == cut(LONG), place
+
+
+def test_nothing_is_kept_of_a_line_that_is_too_long(short):
+    lines = Lines()
+    for _ in range(1000):
+        lines.feed(b"more")
+        assert len(lines.pending) <= 5
+
+
+def test_a_line_of_the_greatest_length_is_kept():
+    data = b"x" * LONGEST + b"\n" + b"y" * (LONGEST + 1) + b"\n"
+    assert [len(line.data) for line in Lines().feed(data)] == [LONGEST, 0]
+
+
+def test_the_fault_of_a_line_without_bytes_is_its_length():
+    assert fault(b"") == "longer than 64 MiB"

@@ -55,17 +55,33 @@ def examine(data: bytes, other: bytes, folder: Path, counter: Any = None) -> Non
     """Hold every law against one input; `folder` is a place for two files."""
     recognise(data)
     for reader in READERS.values():
-        assert reader.recognises(data) in (True, False)
-        reads = _read(reader, data)
-        _places(reads)
-        _cuts(reader, data, reads)
-        _folds(reader, reads)
-        for one in reads:
-            if isinstance(one.value, Exchange):
-                _parses(one.value.body)
+        examine_reader(reader, data)
     for dialect in DIALECTS.values():
         dialect.parse(data, "wire", Memo())
     _commands(data, other, folder, counter)
+
+
+def examine_reader(reader: type[Reader], data: bytes) -> None:
+    """Hold the laws of one reader, and of the fold of what it reads, against one input."""
+    assert reader.recognises(data) in (True, False)
+    reads = _read(reader, data)
+    _places(reads)
+    _cuts(reader, data, reads)
+    _folds(reader, reads)
+    for one in reads:
+        if isinstance(one.value, Exchange):
+            _parses(one.value.body)
+
+
+def examine_pair(left: Path, right: Path) -> None:
+    """Compare two files as `lore diff-prefix` does; nothing but a LoreError of one line may come of it."""
+
+    def differ() -> None:
+        made = diff_files(str(left), str(right), Options())
+        _renders(made)
+        write_diff(made, console(io.StringIO(), colour=True, terminal=True))
+
+    _only_lore_errors(differ)
 
 
 def _read(reader: type[Reader], data: bytes) -> list[Read]:
@@ -89,6 +105,7 @@ def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
         first = reader()
         before = first.feed(data[:cut])
         second = reader.restore(first.state)
+        assert second.state == first.state, f"the state of {reader.name} does not survive being saved, cut at {cut}"
         after = [*second.feed(data[cut:]), *second.finish()]
         assert _shown([*before, *after]) == shown, f"{reader.name} reads something else when cut at {cut}"
         state = checkpoint.load(checkpoint.dump(_folded(Session(), before)))

@@ -70,6 +70,24 @@ def broken(examine: Callable[[], None], seconds: int = SLOW) -> str | None:
     return None
 
 
+def keep(signature: str, data: bytes, examine: Callable[[bytes], None], *, private: bool, end: str = ".bin") -> Path:
+    """Make what broke something smaller and store it: in the project, unless it was made from a recording."""
+    seconds = SLOW_SHRUNK if signature.startswith(TooSlowError.__name__) else SLOW
+    small = shrink.shrink(data, lambda kept: broken(lambda: examine(kept), seconds) == signature, SHRINK_SECONDS)
+    path = place(signature, small, private=private).with_suffix(end)
+    path.write_bytes(small)
+    print(f"\n{signature}\n  {path}: {small[:300]!r}{' …' * (len(small) > 300)}", flush=True)
+    return path
+
+
+def place(signature: str, data: bytes, *, private: bool) -> Path:
+    """Return where to store what broke something, without an ending."""
+    words = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:60]
+    folder = PRIVATE if private else samples.SEEDS
+    folder.mkdir(exist_ok=True)
+    return folder / f"{words}-{hashlib.sha256(data).hexdigest()[:6]}"
+
+
 class Fuzzer:
     """Mutate, examine, keep."""
 
@@ -115,10 +133,7 @@ class Fuzzer:
         data = shrink.shrink(data, lambda kept: self._signature(kept, other, seconds) == signature, SHRINK_SECONDS)
         if other:
             other = shrink.shrink(other, lambda kept: self._signature(data, kept, seconds) == signature, SHRINK_SECONDS)
-        words = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:60]
-        folder = PRIVATE if private else samples.SEEDS
-        folder.mkdir(exist_ok=True)
-        path = folder / f"{words}-{hashlib.sha256(data + other).hexdigest()[:6]}.bin"
+        path = place(signature, data + other, private=private).with_suffix(".bin")
         path.write_bytes(data)
         if other:
             path.with_suffix(".other").write_bytes(other)

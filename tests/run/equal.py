@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from lore import corpus
 from lore.check.budgets import Budgets
 from lore.corpus import Name
 from lore.model import checkpoint
+from lore.model.canonical import canonical
 from lore.run.check import check
 from lore.run.converting import convert
 from lore.run.folding import fold
@@ -25,7 +25,7 @@ NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
 class Seen(NamedTuple):
     """All that lore says about a session, without the places where it stands and the problems of reading."""
 
-    folded: Any
+    folded: bytes
     state: bytes
     turns: list[tuple[Any, ...]]
     bodies: list[bytes]
@@ -42,7 +42,7 @@ def seen(path: str, options: Options | None = None) -> Seen:
         bodies.append(recording.dialect_for(recording.state).write(turn.prompt) + turn.prompt.fidelity.encode())
     order = sorted(range(len(turns)), key=lambda n: turns[n][:2])
     return Seen(
-        json.loads(msgspec.json.encode(result)),
+        canonical(msgspec.json.encode(result)),
         checkpoint.dump(recording.state),
         [turns[n] for n in order],
         [bodies[n] for n in order],

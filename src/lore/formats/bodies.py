@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import BOM, Line, Lines, fault, split_joined
+from lore.formats.lines import BOM, Line, Lines, fault, split_joined, too_long
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.exchange import Exchange, Fidelity
@@ -27,13 +27,15 @@ class _State(Struct, frozen=True):
     byte: int
     pending: bytes
     held: bytes | None
+    skipping: bool = False
 
 
 class Bodies:
     """Reader of request bodies.
 
     Until a line is met that is a record by itself, the file may be one JSON value over several lines, and
-    what was read is held; a line that is a record ends that, so a damaged first line hides nothing.
+    what was read is held; a line that is a record ends that, so a damaged first line hides nothing, and so
+    does a value that grows longer than a line may be.
     """
 
     name: ClassVar[str] = "bodies"
@@ -44,6 +46,7 @@ class Bodies:
         self._lines = Lines()
         self._probe = Lines()
         self._held: list[bytes] | None = []
+        self._size = 0  # of what is held
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -58,8 +61,9 @@ class Bodies:
     def restore(cls, state: bytes) -> Bodies:
         saved = msgspec.msgpack.decode(state, type=_State)
         made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
+        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
         made._held = None if saved.held is None else [saved.held]
+        made._size = len(saved.held or b"")
         made._probe.feed(saved.held or b"")
         return made
 
@@ -67,13 +71,14 @@ class Bodies:
     def state(self) -> bytes:
         lines = self._lines
         held = None if self._held is None else b"".join(self._held)
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, held))
+        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, held, lines.skipping))
 
     def feed(self, data: bytes) -> list[Read]:
         if self._held is None:
             return _read_all(self._lines.feed(data))
         self._held.append(data)
-        if any(_stands_alone(line) for line in self._probe.feed(data)):
+        self._size += len(data)
+        if any(_stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
             return self._by_lines()
         return []
 
@@ -89,7 +94,7 @@ class Bodies:
         return _read(Line(1, start, whole[start:]), torn=False) if whole[start:].strip(b" \t\r\n") else []
 
     def _by_lines(self) -> list[Read]:
-        held, self._held = self._held or [], None
+        held, self._held, self._probe = self._held or [], None, Lines()
         return _read_all(self._lines.feed(b"".join(held)))
 
 
@@ -113,6 +118,8 @@ def _read_all(lines: list[Line], *, torn: bool = False) -> list[Read]:
 
 
 def _read(line: Line, *, torn: bool) -> list[Read]:
+    if not line.data:
+        return [_problem("LORE217", f"line passed over: {too_long()}", line)]
     exchange = _exchange(line.data)
     if exchange is not None:
         return [Read(exchange, line.number, line.byte)]

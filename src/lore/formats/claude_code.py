@@ -36,7 +36,7 @@ from lore.formats.claude_records import (
     ToolUse,
     decode_record,
 )
-from lore.formats.lines import Line, Lines, fault, split_joined
+from lore.formats.lines import Line, Lines, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import Item, OpaqueItem, UserMessage, is_absent
@@ -70,7 +70,7 @@ class ClaudeCode:
         made = cls()
         made._state = msgspec.json.decode(state, type=Memory)
         saved = made._state
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
+        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
         made._line = Line(*saved.last, b"")
         saved.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in saved.chains.items()}
         return made
@@ -79,7 +79,7 @@ class ClaudeCode:
     def state(self) -> bytes:
         lines, state = self._lines, self._state
         state.number, state.byte, state.pending = lines.number, lines.byte, lines.pending
-        state.last = (self._line.number, self._line.byte)
+        state.skipping, state.last = lines.skipping, (self._line.number, self._line.byte)
         return msgspec.json.encode(state)
 
     def feed(self, data: bytes) -> list[Read]:
@@ -121,6 +121,9 @@ class ClaudeCode:
             return
         if record is not None:
             self._take(record)
+            return
+        if not line.data:
+            self._problem("LORE217", f"line passed over: {too_long()}")
             return
         reason = fault(line.data)
         if not reason:

@@ -54,6 +54,7 @@ class Memory(Struct):
     number: int = 0
     byte: int = 0
     pending: bytes = b""
+    skipping: bool = False
     last: tuple[int, int] = (0, 0)
     session: str | None = None
     parents: dict[str, str | None] = {}

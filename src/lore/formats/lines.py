@@ -2,21 +2,28 @@
 
 Rules: only LF ends a line (never U+2028, U+0085 or CR); a BOM at the very start and a CR at a line's
 end are white space; offsets are those of the file. Cost is O(bytes): what is pending is joined once.
+A line longer than 64 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
+passed over as it arrives, so memory stays bounded whatever a file holds.
 """
 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from lore.model.canonical import decode
 
+LONGEST = 64 * 1024 * 1024  # bytes of a line: 30 times the longest one that was seen in a real recording
 BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
+_VALUES = json.JSONDecoder()
 
 
 class Line(NamedTuple):
-    """One line without its end: its number from 1, the offset of its first byte, its bytes."""
+    """One line without its end: its number from 1, the offset of its first byte, its bytes.
+
+    A line that was too long to be kept has no bytes; blank lines are never given, so no other is empty.
+    """
 
     number: int
     byte: int
@@ -24,12 +31,20 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """Cut bytes into lines."""
+    """Cut bytes into lines.
 
-    def __init__(self, *, number: int = 0, byte: int = 0, pending: bytes = b"") -> None:
+    What it remembers: `number` lines begun before `byte`, `pending` bytes from there on, and `skipping`,
+    whether the next bytes still belong to a line that was too long.
+    """
+
+    limit: ClassVar[int] = LONGEST
+
+    def __init__(self, *, number: int = 0, byte: int = 0, pending: bytes = b"", skipping: bool = False) -> None:
         self.number = number
         self.byte = byte
+        self.skipping = skipping
         self._pending: list[bytes] = [pending] if pending else []
+        self._size = len(pending)
 
     @property
     def pending(self) -> bytes:
@@ -40,21 +55,28 @@ class Lines:
 
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that these bytes complete; blank ones are counted and left out."""
+        if self.skipping:
+            data = self._skip(data)
         if b"\n" not in data:
             if data:
                 self._pending.append(data)
-            return []
+                self._size += len(data)
+            return [self._give_up()] if self._size > self.limit else []
         pieces = data.split(b"\n")
         if self._pending:
             pieces[0] = b"".join([*self._pending, pieces[0]])
         rest = pieces.pop()
         self._pending = [rest] if rest else []
-        return [line for piece in pieces if (line := self._line(piece, 1)) is not None]
+        self._size = len(rest)
+        lines = [line for piece in pieces if (line := self._line(piece, 1)) is not None]
+        if self._size > self.limit:
+            lines.append(self._give_up())
+        return lines
 
     def finish(self) -> list[Line]:
         """Return the last line where it has no end."""
         rest = self.pending
-        self._pending = []
+        self._pending, self._size, self.skipping = [], 0, False
         line = self._line(rest, 0) if rest else None
         return [] if line is None else [line]
 
@@ -62,9 +84,26 @@ class Lines:
         start = self.byte
         self.number += 1
         self.byte += len(piece) + end
+        if len(piece) > self.limit:
+            return Line(self.number, start, b"")
         if start == 0 and piece.startswith(BOM):
             piece, start = piece[3:], 3
         return Line(self.number, start, piece) if piece.strip(_SPACE) else None
+
+    def _give_up(self) -> Line:
+        """Pass over the line that is pending: it is too long."""
+        line = Line(self.number + 1, self.byte, b"")
+        self.number += 1
+        self.byte += self._size
+        self._pending, self._size, self.skipping = [], 0, True
+        return line
+
+    def _skip(self, data: bytes) -> bytes:
+        """Return what comes after the line that is passed over."""
+        end = data.find(b"\n") + 1
+        self.skipping = not end
+        self.byte += end or len(data)
+        return data[end:] if end else b""
 
 
 def split_joined(line: bytes) -> list[bytes] | None:
@@ -73,11 +112,11 @@ def split_joined(line: bytes) -> list[bytes] | None:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    decoder, found, at = json.JSONDecoder(), list[bytes](), 0
+    found, at = list[bytes](), 0
     text = text.strip(" \t\r\n")
     while at < len(text):
         try:
-            _, end = decoder.raw_decode(text, at)
+            _, end = _VALUES.raw_decode(text, at)
         except (ValueError, RecursionError):
             return None
         found.append(text[at:end].encode("utf-8"))
@@ -89,6 +128,8 @@ def split_joined(line: bytes) -> list[bytes] | None:
 
 def fault(line: bytes) -> str:
     """Say in a few words why a line is no JSON object; empty where it is one."""
+    if not line:
+        return too_long()
     try:
         line.decode("utf-8")
         value = decode(line)
@@ -99,3 +140,8 @@ def fault(line: bytes) -> str:
     except ValueError as error:
         return str(error).partition(": line")[0]
     return "" if isinstance(value, dict) else "not a JSON object"
+
+
+def too_long() -> str:
+    """Say why a line that has no bytes has none."""
+    return f"longer than {LONGEST // 1024 // 1024} MiB"

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import Line, Lines, fault, split_joined
+from lore.formats.lines import Line, Lines, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import printable, text_of
@@ -39,6 +39,7 @@ class _State(msgspec.Struct, frozen=True):
     byte: int
     pending: bytes
     begun: bool
+    skipping: bool = False
 
 
 class LoreLog:
@@ -64,14 +65,14 @@ class LoreLog:
     def restore(cls, state: bytes) -> LoreLog:
         saved = msgspec.msgpack.decode(state, type=_State)
         made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending)
+        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
         made._begun = saved.begun
         return made
 
     @property
     def state(self) -> bytes:
         lines = self._lines
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, self._begun))
+        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, self._begun, lines.skipping))
 
     def feed(self, data: bytes) -> list[Read]:
         found: list[Read] = []
@@ -86,6 +87,9 @@ class LoreLog:
         return found
 
     def _read(self, line: Line, found: list[Read], *, torn: bool) -> None:
+        if not line.data:
+            found.append(_problem("LORE217", f"line passed over: {too_long()}", line))
+            return
         event = _event(line.data)
         if event is not None:
             self._begin(line, found, header=isinstance(event, e.SessionStarted))
@@ -142,6 +146,8 @@ def _kind_of(data: bytes) -> str:
 
 
 def _slow(data: bytes) -> e.Event | None:
+    if data.lstrip(b" \t\r")[:1] != b"{":
+        return None
     try:
         kind = e.KINDS.get(lenient.snake(_kind_of(data)))
         return None if kind is None else lenient.convert(data, kind)

@@ -76,6 +76,7 @@ CODES: dict[str, Code] = {
     "LORE216": Code(
         "not-assembled", "unattributable", "Read the findings of this session knowing that these parts are left out."
     ),
+    "LORE217": Code("line-too-long", "waste", "Find out what wrote the line, and record the session without it."),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."
     ),

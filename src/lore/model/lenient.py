@@ -11,7 +11,6 @@ has failed.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import Any
@@ -21,7 +20,7 @@ from msgspec import Raw
 from msgspec import inspect as mi
 
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import elements, members
+from lore.model.jsonslice import elements, members, validated
 
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
@@ -33,13 +32,8 @@ def snake(name: str) -> str:
 
 def convert(raw: bytes, kind: Any) -> Any:
     """Decode JSON text into `kind`; unknown keys are passed over, camelCase ones understood."""
-    text = raw.decode("utf-8")  # a UnicodeDecodeError is a ValueError
-    json.loads(text, parse_constant=_refuse)  # validates: slicing does not
+    validated(raw)  # slicing validates nothing
     return _value(raw.strip(b" \t\r\n"), _info(kind))
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 @cache
@@ -79,7 +73,7 @@ def _scalar(raw: bytes, info: mi.Type) -> Any:
             value.encode("utf-8")  # names and ids with lone surrogates are no names
             return value
         case mi.LiteralType(values=values), str() if value in values:
-            return value
+            return values[values.index(value)]  # the very object: a default is left out by its identity
         case mi.BoolType(), bool():
             return value
         case mi.IntType(), int() if not isinstance(value, bool):

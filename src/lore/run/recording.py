@@ -269,7 +269,7 @@ class Recording:
                 link.chain, link.turn, prompt, at=exchange.at, usage=exchange.usage,
                 verdict=exchange.verdict, line=read.line, byte=read.byte,
             )  # fmt: skip
-        unreadable = any(self.problems.counts[code, self.shown] for code in ("LORE201", "LORE202"))
+        unreadable = any(self.problems.counts[code, self.shown] for code in ("LORE201", "LORE202", "LORE217"))
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 

@@ -1,0 +1,137 @@
+"""The check pipeline over real Claude Code sessions against parsing the same lines and nothing else.
+
+Figures come as (measure, bar, measured, met), the fields of a row. Where there are no real recordings beside the
+project (LORE_CORPUS) they say so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import string
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+
+from bench import clock, files
+from fuzz.samples import CORPUS
+from lore.check.budgets import Budgets
+from lore.run.check import check
+from lore.run.options import Options
+
+Fields = tuple[str, str, str, bool | None]
+SESSIONS = CORPUS / "claude-code"
+ABSENT = "not measured: no real recordings beside the project (LORE_CORPUS)"
+LOOP = """
+import os, sys, orjson
+for name in sorted(os.listdir(sys.argv[1])):
+    with open(os.path.join(sys.argv[1], name), "rb") as file:
+        for line in file:
+            try:
+                orjson.loads(line)
+            except ValueError:  # two objects on one line
+                pass
+"""
+# Whatever names a line, a request, a response or a call: copies under other ids are no forks of one another.
+_IDS = re.compile(
+    rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<=msg_)\w{8,}|(?<=req_)\w{8,}|(?<=toolu_)\w{8,}"
+)
+
+
+def sessions(most: int | None = None) -> list[Path]:
+    """Return the real sessions, the small ones first; of more than `most` bytes in all only the first."""
+    found, size = [], 0
+    for path in sorted(SESSIONS.glob("*.jsonl"), key=lambda path: (path.stat().st_size, path.name)):
+        size += path.stat().st_size
+        if found and most is not None and size > most:
+            break
+        found.append(path)
+    return found
+
+
+def parse(pairs: int, most: int | None) -> Fields:
+    """In process, on one core, in CPU time."""
+    measure = "the check pipeline on all Claude Code sessions of the corpus against `orjson.loads` over their lines"
+    bar = "at most 2.0 times"
+    paths = sessions(most)
+    if not paths:
+        return measure, bar, ABSENT, None
+    names = [str(path) for path in paths]
+    _loop(paths)
+    found = clock.alternate(lambda: check(names, Budgets(), Options()), lambda: _loop(paths), pairs, clock.CPU)
+    size = sum(path.stat().st_size for path in paths)
+    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {size / 1e6:,.1f} MB"
+    return measure, bar, said, found.median <= 2.0
+
+
+def _loop(paths: list[Path]) -> None:
+    for path in paths:
+        with path.open("rb") as file:
+            for line in file:
+                try:  # noqa: SIM105 - a context manager costs as much as a line
+                    orjson.loads(line)
+                except ValueError:  # two objects on one line
+                    pass
+
+
+def process(folder: Path, lore: tuple[str, ...], wanted: int, pairs: int) -> Fields:
+    """Whole processes, two jobs against one loop, in wall time."""
+    measure = "`lore check --jobs 2` over the corpus repeated under other ids against that loop, whole processes"
+    bar = "at most 1.4 times"
+    if not sessions():
+        return measure, bar, ABSENT, None
+    size, note = files.affordable(folder, wanted)
+    copies = folder / "copies"
+    written = write_copies(copies, size)
+    run = (*lore, "check", copies, "--jobs", "2")
+    loop = (sys.executable, "-c", LOOP, copies)
+    try:
+        files.warm(*copies.iterdir())
+        found = clock.alternate(
+            lambda: clock.process(*run, codes=(0, 1, 3)), lambda: clock.process(*loop), pairs, clock.WALL
+        )
+    except RuntimeError as error:
+        return measure, bar, f"not measured: {' '.join(str(error).split())}", False
+    finally:
+        for path in copies.iterdir():
+            path.unlink()
+    seconds = f"{found.left_seconds:.2f} s against {found.right_seconds:.2f} s"
+    return measure, bar, f"{found}; {seconds} for {written / 1e6:,.0f} MB{note}", found.median <= 1.4
+
+
+def write_copies(folder: Path, size: int) -> int:
+    """Write the sessions again and again, each time under other ids, up to a size; return the bytes written."""
+    folder.mkdir(exist_ok=True)
+    written = 0
+    for number, path in enumerate(itertools.cycle(sessions(size))):
+        data = renamed(path.read_bytes(), number)
+        (folder / f"{number:04}.jsonl").write_bytes(data)
+        written += len(data)
+        if written >= size:
+            break
+    return written
+
+
+def renamed(data: bytes, copy: int) -> bytes:
+    """Spell every id with other digits and letters, the same ones for the same id; lengths stay."""
+    spell = _speller(copy)
+    return _IDS.sub(lambda found: spell(found.group()), data)
+
+
+def _speller(copy: int) -> Callable[[bytes], bytes]:
+    """Return a permutation of digits among the hexadecimal ones, and of the other letters among themselves.
+
+    One for one, so ids that differ still differ; an id of hexadecimal digits stays one.
+    """
+    chance = random.Random(f"copy {copy}")
+    table = bytearray(range(256))
+    for letters in (b"0123456789abcdef", b"ghijklmnopqrstuvwxyz", string.ascii_uppercase.encode()):
+        others = list(letters)
+        chance.shuffle(others)
+        for old, new in zip(letters, others, strict=True):
+            table[old] = new
+    frozen = bytes(table)
+    return lambda found: found.translate(frozen)

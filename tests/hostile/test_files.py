@@ -1,0 +1,115 @@
+"""What is no recording, or cannot be opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hostile.making import GOOD, assert_refused
+
+NOT_RECORDINGS = {
+    "empty": b"",
+    "blank": b" \n\r\n\t\n",
+    "only a BOM": b"\xef\xbb\xbf",
+    "binary": bytes(range(256)) * 40,
+    "NUL": b"\x00" * 5000,
+    "text": b"hello\nworld\n",
+    "UTF-16": '{"kind":"session_started"}'.encode("utf-16"),
+    "an array": b"[1,2,3]\n",
+    "a number": b"5\n",
+    "an object of nothing": b'{"a":1}\n',
+    "a gzip": b"\x1f\x8b\x08\x00" + b"\x00" * 100,
+    "a brace": b"{",
+    "braces": b"{" * 5000,
+    "brackets": b"[" * 100_000,
+    "deep object": b'{"a":' * 100_000,
+}
+
+
+@pytest.mark.parametrize("command", ["fold", "assemble", "check"])
+@pytest.mark.parametrize("name", list(NOT_RECORDINGS))
+def test_what_is_no_recording_is_refused(lore, desk, command, name):
+    (desk / "file").write_bytes(NOT_RECORDINGS[name])
+    assert_refused(lore(command, "file"))
+
+
+@pytest.mark.parametrize("name", list(NOT_RECORDINGS))
+def test_two_files_that_hold_no_prompt_are_compared_as_bytes(lore, desk, name):
+    (desk / "a").write_bytes(NOT_RECORDINGS[name])
+    (desk / "b").write_bytes(NOT_RECORDINGS[name] + b"x")
+    ended = lore("diff-prefix", "a", "b", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["file"]["common_prefix_bytes"] == len(NOT_RECORDINGS[name])
+
+
+@pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
+def test_a_missing_file_is_refused_with_its_name(lore, command):
+    ended = lore(command, "not here.jsonl")
+    assert_refused(ended)
+    assert "not here.jsonl" in ended.err.splitlines()[0]
+
+
+@pytest.mark.parametrize("command", ["fold", "assemble", "diff-prefix"])
+def test_a_folder_is_refused_where_a_file_is_wanted(lore, desk, command):
+    (desk / "folder").mkdir()
+    assert_refused(lore(command, "folder"))
+
+
+def test_a_folder_without_recordings_is_refused(lore, desk):
+    (desk / "folder").mkdir()
+    (desk / "folder" / "notes.txt").write_bytes(b"hello")
+    assert_refused(lore("check", "folder"))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
+@pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
+def test_a_file_without_permission_is_refused(lore, desk, command):
+    (desk / "secret.jsonl").write_bytes(GOOD)
+    (desk / "secret.jsonl").chmod(0)
+    assert_refused(lore(command, "secret.jsonl"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+@pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
+def test_a_file_that_cannot_be_opened_is_refused(lore, desk, command):
+    (desk / "loop.jsonl").symlink_to("loop.jsonl")
+    assert_refused(lore(command, "loop.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "x" * 5000, "", "a/b/c", "\udcff", "#1", "a#", "#", "-#1x"])
+@pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
+def test_a_name_that_no_file_can_have_is_refused(lore, command, name):
+    assert_refused(lore(command, name))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_an_unreadable_file_in_a_folder_makes_the_run_incomplete(lore, desk):
+    (desk / "folder").mkdir()
+    (desk / "folder" / "good.jsonl").write_bytes(GOOD)
+    (desk / "folder" / "loop.jsonl").symlink_to("loop.jsonl")
+    ended = lore("check", "folder", "--json")
+    assert ended.code == 3
+    assert json.loads(ended.out)["summary"]["sessions"] == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_in_a_folder_is_not_waited_for(desk):
+    (desk / "folder").mkdir()
+    (desk / "folder" / "good.jsonl").write_bytes(GOOD)
+    os.mkfifo(desk / "folder" / "pipe.jsonl")
+    done = subprocess.run(
+        [sys.executable, "-m", "lore", "check", "folder"], capture_output=True, timeout=10, check=False
+    )
+    assert done.returncode in (0, 3)
+
+
+def test_files_in_a_folder_that_are_no_recordings_are_counted_and_passed_over(lore, desk):
+    (desk / "good.jsonl").write_bytes(GOOD)
+    for number, data in enumerate(NOT_RECORDINGS.values()):
+        (desk / f"odd{number}").write_bytes(data)
+    ended = lore("check", ".", "--json")
+    assert (ended.code, json.loads(ended.out)["summary"]["skipped"]) == (0, len(NOT_RECORDINGS))

@@ -1,0 +1,209 @@
+"""Whatever a disk or an attacker hands to lore, for every command that takes a recording.
+
+| what                                              | where                                             |
+|---------------------------------------------------|---------------------------------------------------|
+| an empty file, a folder without recordings        | here, test_files                                  |
+| binary, NUL bytes, a BOM, CRLF, U+2028            | here, test_files, test_damaged                    |
+| a 2 MB line                                       | here                                              |
+| a 200 MB line, a million tiny lines               | test_size                                         |
+| 1,000-deep nesting, lone surrogates               | here, test_damaged                                |
+| integers past 2^64, NaN, duplicate keys           | here, test_damaged                                |
+| wrong types in every field                        | test_types_lore, test_types_claude, test_types_bodies |
+| cycles in every id                                | test_cycles                                       |
+| a missing or unreadable file, a loop of links     | here, test_files                                  |
+| a file that grows, shrinks or vanishes            | test_moving                                       |
+| standard input that never ends                    | test_endless                                      |
+| `turn1` and `turn2` in different dialects         | here                                              |
+| a turn out of range                               | here, test_names                                  |
+| names with `#`, spaces, newlines, that are no text | here, test_names                                 |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from hostile.formats import FORMATS, recording
+from hostile.making import Ended, assert_refused
+
+COMMANDS = ("check", "fold", "assemble", "diff-prefix")
+FINE: dict[str, tuple[int, ...]] = dict.fromkeys(COMMANDS, (0,))
+MISSED = ("LORE204", "LORE206")  # what refers to the line that could not be read
+DAMAGED = {**FINE, "check": (1,)}
+
+
+class Odd(NamedTuple):
+    """An odd recording: what makes it so, and the code of the problem that is counted, if any."""
+
+    value: bytes = b"1"
+    line: bytes | None = None
+    begin: bytes = b""
+    end: bytes = b"\n"
+    code: str | None = None
+
+
+ODD = {
+    "binary": Odd(line=bytes(set(range(256)) - {10}), code="LORE201"),
+    "NUL bytes": Odd(line=b"\x00" * 5000, code="LORE201"),
+    "NUL in a string": Odd(value=b'"a\x00b"', code="LORE201"),
+    "a BOM": Odd(begin=b"\xef\xbb\xbf"),
+    "CRLF": Odd(end=b"\r\n"),
+    "U+2028 and U+0085": Odd(value='"a\u2028b\u2029c\u0085d"'.encode()),
+    "a 2 MB line": Odd(value=b'"%s"' % (b"x" * 2_000_000)),
+    "900-deep nesting": Odd(value=b"[" * 900 + b"]" * 900),
+    "lone surrogates": Odd(value=b'"\\ud83d and \\ude00"'),
+    "integers past 2^64": Odd(value=b"[18446744073709551616,-9223372036854775809,%s]" % (b"9" * 400)),
+    "NaN": Odd(value=b"NaN", code="LORE201"),
+    "infinity": Odd(value=b"-Infinity", code="LORE201"),
+    "duplicate keys": Odd(value=b'{"a":1,"a":{"b":2,"b":3}}'),
+    "bytes that are not UTF-8": Odd(value=b'"\xff\xfe"', code="LORE201"),
+    "a broken escape": Odd(value=b'"\\x"', code="LORE201"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_recording_is_judged_and_what_is_lost_is_counted(lore, desk, odd, format, command):
+    made = ODD[odd]
+    data = made.begin + recording(format, value=made.value, line=made.line).replace(b"\n", made.end)
+    (desk / "odd").write_bytes(data)
+    ended = lore(command, "odd", *(() if command == "assemble" else ("--json",)))
+    if format == "bodies" and command in ("fold", "assemble"):  # no session: refused, whatever is in it
+        assert_refused(ended)
+        return
+    assert ended.code in (DAMAGED if made.code else FINE)[command], ended
+    if command == "assemble":
+        json.loads(ended.out.encode("utf-8", "surrogatepass"))
+        return
+    answers = [json.loads(line) for line in ended.out.splitlines()]
+    problems = [one for answer in answers for one in answer["problems"]]
+    assert {one["code"] for one in problems} <= ({made.code, *MISSED} if made.code else set())
+    assert all(one["file"] == "odd" and one["line"] >= 1 and one["byte"] >= 0 for one in problems)
+    if made.code:
+        where = next(one for one in problems if one["code"] == made.code)
+        assert data[: where["byte"]].count(b"\n") == where["line"] - 1
+        assert where["byte"] == 0 or data[where["byte"] - 1 : where["byte"]] == b"\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("depth", [950, 975, 990, 1000, 1015, 1030, 5000])
+def test_nesting_is_read_or_counted_at_any_depth(lore, desk, format, command, depth):
+    (desk / "deep").write_bytes(recording(format, value=b"[" * depth + b"]" * depth))
+    ended = lore(command, "deep")
+    if format == "bodies" and command in ("fold", "assemble"):
+        assert_refused(ended)
+        return
+    if command != "check":
+        assert ended.code == 0
+    elif format == "claude-code":  # a line whose content cannot be decoded is kept whole, and counted
+        assert ended.code == (1 if "LORE207" in ended.out or "LORE201" in ended.out else 0)
+    else:
+        assert (ended.code, "LORE201" in ended.out) == ((0, False) if depth < 1020 else (1, True))
+
+
+def two(lore, command: str, path: str) -> Ended:
+    """Run a command on a path; `diff-prefix` compares it with a sound recording."""
+    return lore(command, path, *(("good",) if command == "diff-prefix" else ()))
+
+
+@pytest.fixture
+def good(desk):
+    """A sound recording beside the odd one."""
+    (desk / "good").write_bytes(recording("lore"))
+
+
+@pytest.mark.usefixtures("good")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_file_is_refused_and_compared_as_bytes(lore, desk, command):
+    (desk / "empty").write_bytes(b"")
+    ended = two(lore, command, "empty")
+    if command == "diff-prefix":
+        assert ended.code == 0
+        assert "no prompt in empty" in ended.out
+    else:
+        assert_refused(ended)
+
+
+@pytest.mark.usefixtures("good")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_without_recordings_is_refused_by(lore, desk, command):
+    (desk / "folder").mkdir()
+    assert_refused(two(lore, command, "folder"))
+
+
+@pytest.mark.usefixtures("good")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_missing_file_is_refused_by(lore, command):
+    ended = two(lore, command, "missing")
+    assert_refused(ended)
+    assert "missing" in ended.err.splitlines()[0]
+
+
+@pytest.mark.usefixtures("good")
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_loop_of_links_is_refused_by(lore, desk, command):
+    (desk / "one").symlink_to("other")
+    (desk / "other").symlink_to("one")
+    assert_refused(two(lore, command, "one"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_link_to_a_folder_above_is_not_followed(lore, desk):
+    (desk / "folder").mkdir()
+    (desk / "folder" / "log").write_bytes(recording("lore"))
+    (desk / "folder" / "up").symlink_to(desk / "folder")
+    assert json.loads(lore("check", "folder", "--json").out)["summary"]["files"] == 1
+
+
+@pytest.mark.parametrize("turn", ["0", "5", "999999999999", "agent:1", "main:0"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_turn_out_of_range_is_refused(lore, desk, format, turn):
+    (desk / "log").write_bytes(recording(format) if format != "bodies" else recording(format).split(b"\n")[0])
+    assert_refused(lore("diff-prefix", f"log#{turn}", "log"))
+    assert_refused(lore("diff-prefix", "log", f"log#{turn}"))
+    assert_refused(lore("assemble", f"log#{turn}"))
+    if turn.isdigit():
+        assert_refused(lore("fold", "log", "--at", turn))
+
+
+@pytest.mark.parametrize("left", FORMATS)
+@pytest.mark.parametrize("right", FORMATS)
+def test_turns_of_two_formats_are_compared(lore, desk, left, right):
+    (desk / "left").write_bytes(recording(left))
+    (desk / "right").write_bytes(recording(right))
+    answer = json.loads(lore("diff-prefix", "left", "right", "--json").out)
+    assert answer["relation"] is not None
+
+
+CHAT = (
+    b'{"model":"gpt-x","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}],'
+    b'"max_completion_tokens":5}'
+)
+
+
+@pytest.mark.parametrize("chat_first", [True, False])
+def test_turns_in_different_dialects_are_unrelated(lore, desk, chat_first):
+    (desk / "turn1").write_bytes(CHAT if chat_first else recording("bodies").split(b"\n")[0])
+    (desk / "turn2").write_bytes(recording("bodies").split(b"\n")[0] if chat_first else CHAT)
+    ended = lore("diff-prefix", "turn1", "turn2", "--json")
+    answer = json.loads(ended.out)
+    assert (ended.code, answer["relation"]) == (0, "unrelated")
+    assert {answer["left"]["dialect"], answer["right"]["dialect"]} == {"anthropic", "openai-chat"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that are no text exist on Linux")
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", [b"a#b", b"a b", b"a\nb", b"bad\xff", b"#1", b"a\tb", b"\xed\xa0\x80"])
+def test_a_file_of_any_name_is_judged_by(lore, desk, name, command):
+    path = os.fsdecode(name)
+    (desk / path).write_bytes(recording("lore"))
+    ended = lore(command, path)
+    assert ended.code == 0, ended
+    assert "\n" not in ended.err.strip()

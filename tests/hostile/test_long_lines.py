@@ -1,0 +1,66 @@
+"""A line that is too long, cut anywhere: every reader passes over it, remembers that it does, and goes on.
+
+`Lines.limit` is lowered, so that a short line is too long.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hostile.formats import recording
+from lore.formats.lines import Lines
+from lore.formats.registry import READERS
+from lore.testing import everything
+
+LONG = b'{"kind":"' + b"x" * 600 + b'"}'
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Lines of more than 400 bytes are too long."""
+    monkeypatch.setattr(Lines, "limit", 400)
+
+
+def shown(reads):
+    """What was read, so that it can be compared."""
+    return [(type(one.value).__name__, msgspec.json.encode(one.value), one.line, one.byte) for one in reads]
+
+
+def with_long_lines(format: str) -> bytes:
+    """A long line in the middle, another at the end without its line feed."""
+    return recording(format, line=LONG) + LONG
+
+
+@pytest.mark.parametrize("format", ["lore", "claude-code", "bodies"])
+def test_a_reader_that_is_made_again_goes_on_passing_over(format):
+    data = with_long_lines(format)
+    whole = shown(everything(READERS[format](), data))
+    for cut in range(0, len(data) + 1, 7):
+        reader = READERS[format]()
+        first = reader.feed(data[:cut])
+        again = READERS[format].restore(reader.state)
+        assert again.state == reader.state
+        assert shown([*first, *everything(again, data[cut:])]) == whole, cut
+
+
+@pytest.mark.parametrize("format", ["lore", "claude-code", "bodies"])
+@pytest.mark.parametrize("size", [1, 13, 64, 399, 401, 1000])
+def test_pieces_of_any_size_give_the_same(format, size):
+    data = with_long_lines(format)
+    reader, found = READERS[format](), []
+    for start in range(0, len(data), size):
+        found.extend(reader.feed(data[start : start + size]))
+        assert len(reader.state) < 5000
+    assert shown([*found, *reader.finish()]) == shown(everything(READERS[format](), data))
+
+
+@pytest.mark.parametrize("size", [1, 50, 401, 5000])
+def test_a_body_over_lines_that_grows_too_long_is_read_by_lines(size):
+    data = b'{"model":"m",\n"messages":[\n' + b'{"role":"user","content":"x"},\n' * 50 + b"]}\n"
+    reader, found = READERS["bodies"](), []
+    for start in range(0, len(data), size):
+        found.extend(reader.feed(data[start : start + size]))
+    found.extend(reader.finish())
+    assert shown(found) == shown(everything(READERS["bodies"](), data))
+    assert len(found) == 53

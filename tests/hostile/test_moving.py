@@ -1,0 +1,195 @@
+"""Files that grow, shrink, are replaced or vanish while lore reads them: what was read is judged.
+
+`corpus.pieces` reads a file in pieces; something happens to the file after the first one.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import threading
+
+import pytest
+
+from hostile.making import TWO, USER, assert_refused
+from lore import corpus
+from lore.errors import LoreError
+
+COMMANDS = (("check", "--json"), ("fold", "--json"), ("assemble",), ("diff-prefix", "--json", "--no-tokens"))
+LOG = TWO + b"".join(USER % number for number in range(3, 12_000))  # three pieces
+
+
+@pytest.fixture
+def then(monkeypatch):
+    """Have something done to a file once its first piece was read, and once more of it was asked for."""
+    read = corpus.pieces
+
+    def arrange(happen):
+        def pieces(path, size=corpus.PIECE):
+            done = False
+            for piece in read(path, size):
+                yield piece
+                if not done:
+                    done = True
+                    happen()
+
+        monkeypatch.setattr(corpus, "pieces", pieces)
+
+    return arrange
+
+
+def log(desk):
+    """Write a log of several pieces; return its path."""
+    (desk / "log").write_bytes(LOG)
+    assert len(LOG) > 2 * corpus.HEAD
+    return desk / "log"
+
+
+def grow(path):
+    """Append a line."""
+    with path.open("ab") as file:
+        file.write(USER % 99_999)
+
+
+def shrink(path):
+    """Cut it in the middle of what was read."""
+    os.truncate(path, 1000)
+
+
+def cut(path):
+    """Cut it inside a line that was not read yet."""
+    os.truncate(path, corpus.HEAD + 30_001)
+
+
+def empty(path):
+    """Leave nothing."""
+    os.truncate(path, 0)
+
+
+def replace(path):
+    """Put another file there, as rotation does."""
+    path.rename(path.with_name("old"))
+    path.write_bytes(b"something else\n")
+
+
+def rewrite(path):
+    """Write other bytes over it."""
+    path.write_bytes(bytes(range(256)) * (len(LOG) // 256))
+
+
+HAPPENINGS = {one.__name__: one for one in (grow, shrink, cut, empty, replace, rewrite)}
+if sys.platform != "win32":
+    HAPPENINGS["vanish"] = os.unlink
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("name", HAPPENINGS)
+def test_a_file_that_changes_while_it_is_read_stops_no_command(lore, desk, then, name, command):
+    path = log(desk)
+    then(lambda: HAPPENINGS[name](path))
+    ended = lore(*command, "log")
+    assert ended.code in (0, 1)
+    if command[0] == "check":
+        found = json.loads(ended.out)
+        assert found["summary"]["turns"] == 2
+        assert {one["code"] for one in found["problems"]} <= {"LORE201", "LORE202"}
+        assert all(one["line"] and one["byte"] is not None for one in found["problems"])
+
+
+def test_a_torn_end_of_a_file_that_shrinks_is_a_problem_with_its_place(lore, desk, then):
+    path = log(desk)
+    then(lambda: cut(path))
+    (problem,) = json.loads(lore("check", "log", "--json").out)["problems"]
+    whole = LOG[: corpus.HEAD + 30_001]
+    assert problem["code"] == "LORE202"
+    assert (problem["line"], problem["byte"]) == (whole.count(b"\n") + 1, whole.rfind(b"\n") + 1)
+
+
+def fails(desk, then):
+    """Make reading fail after the first piece, as it does where a disk is taken out."""
+
+    def fail():
+        raise corpus.unreadable("log", OSError(errno.EIO, "Input/output error"))
+
+    then(fail)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_file_that_cannot_be_read_on_is_an_error_in_one_line(lore, desk, then, command):
+    log(desk)
+    fails(desk, then)
+    ended = lore(*command, "log")
+    assert ended.code == 2
+    assert ended.err.splitlines()[0] == "error: cannot read log: input/output error"
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_on_makes_the_run_incomplete(lore, desk, then):
+    log(desk)
+    fails(desk, then)
+    ended = lore("check", ".", "--json")
+    assert ended.code == 3
+    assert [one["code"] for one in json.loads(ended.out)["problems"]] == ["LORE215"]
+
+
+def test_a_file_that_vanishes_from_a_folder_before_it_is_read_is_counted(lore, desk, monkeypatch):
+    for name in ("a", "b", "c"):
+        (desk / name).write_bytes(TWO)
+    listed = corpus.files_below
+
+    def and_then_gone(folder, failed_on):
+        for file in listed(folder, failed_on):
+            if file.endswith("b"):
+                os.unlink(file)
+            yield file
+
+    monkeypatch.setattr(corpus, "files_below", and_then_gone)
+    ended = lore("check", ".", "--json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["summary"]["files"]) == (3, 2)
+    assert [one["code"] for one in found["problems"]] == ["LORE215"]
+
+
+def test_two_files_that_shrink_while_compared_are_compared_as_far_as_they_go(desk, monkeypatch):
+    size = 4 * corpus.HEAD
+    for name in ("left", "right"):
+        (desk / name).write_bytes(b"x" * size)
+    fill, calls = corpus._fill, []
+
+    def and_then_cut(file, block):
+        calls.append(1)
+        if len(calls) == 3:
+            os.truncate("right", corpus.HEAD + 10)
+        return fill(file, block)
+
+    monkeypatch.setattr(corpus, "_fill", and_then_cut)
+    *_, common = corpus.common_length("left", "right")
+    assert common == corpus.HEAD + 10
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_pipe_that_is_filled_slowly_is_read_to_its_end(lore, desk, command):
+    os.mkfifo(desk / "pipe")
+
+    def fill():
+        with open(desk / "pipe", "wb", buffering=0) as pipe:
+            pipe.writelines(TWO[start : start + 11] for start in range(0, len(TWO), 11))
+
+    writer = threading.Thread(target=fill)
+    writer.start()
+    ended = lore(*command, "pipe")
+    writer.join()
+    assert ended.code == 0
+
+
+def test_a_name_that_is_a_folder_by_the_time_it_is_opened_is_refused(desk):
+    (desk / "log").mkdir()
+    with pytest.raises(LoreError, match="is not a file"):
+        next(corpus.pieces("log"))
+
+
+def test_a_file_that_is_gone_by_the_time_it_is_compared_is_refused(lore, desk):
+    (desk / "left").write_bytes(TWO)
+    assert_refused(lore("diff-prefix", "left", "right"))

@@ -1,0 +1,152 @@
+"""Lines of 200 MB, values of 200 MB, a million tiny lines: bounded memory, and an answer.
+
+The bounds are several times what is measured: they tell growth with the input from growth without, on any machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from formats.claude import asked, joined
+from hostile import child
+from hostile.child import MEGABYTE
+from hostile.formats import FORMATS, recording
+from hostile.making import GOOD, assert_refused
+from lore.formats.lines import LONGEST
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="peaks of memory are measured on POSIX")
+
+HUGE = 200 * MEGABYTE
+BOUND = 110 * MEGABYTE + LONGEST  # a process, and one line that is pending
+COMMANDS = (("check", "--json"), ("fold", "--json"), ("assemble",), ("diff-prefix", "--json", "--no-tokens"))
+
+
+def write(path, *parts: bytes | int) -> None:
+    """Write bytes, and as many bytes of anything as a number says."""
+    with path.open("wb") as file:
+        for part in parts:
+            if isinstance(part, bytes):
+                file.write(part)
+            else:
+                file.truncate(file.seek(part, os.SEEK_CUR))  # a hole: NUL bytes that take no room on the disk
+
+
+def places(format: str) -> tuple[bytes, bytes]:
+    """What stands before and after a line in the middle."""
+    before, _, after = recording(format, line=b"LINE").partition(b"LINE")
+    return before, after
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_line_of_200_mb_is_passed_over_and_counted(desk, format, command):
+    before, after = places(format)
+    write(desk / "log", before, b'{"kind":"', HUGE, b'"}', after)
+    ended = child.lore(*command, "log")
+    assert ended.peak < BOUND
+    if format == "bodies" and command[0] in ("fold", "assemble"):
+        assert_refused(ended)
+        return
+    assert ended.code == (1 if command[0] == "check" else 0)
+    if command[0] != "assemble":
+        problems = [one for line in ended.out.splitlines() for one in json.loads(line)["problems"]]
+        places_of = [(one["line"], one["byte"]) for one in problems if "longer than 64 MiB" in one["message"]]
+        assert places_of == [(4, len(before))]
+
+
+@pytest.mark.parametrize("format", ["lore", "claude-code", "bodies"])
+def test_a_line_of_200_mb_is_counted_under_its_own_code(desk, format):
+    before, after = places(format)
+    write(desk / "log", before, b"{", HUGE, b"}", after)
+    ended = child.lore("check", "--json", "log")
+    assert [one["code"] for one in ended.json["problems"]] == ["LORE217"]
+    assert ended.json["summary"]["turns"] >= 2
+
+
+def test_a_last_line_of_200_mb_without_an_end_is_counted_once(desk):
+    write(desk / "log", GOOD, b'{"kind":"', HUGE, b"x")
+    ended = child.lore("check", "--json", "log")
+    assert ended.peak < BOUND
+    assert [(one["code"], one["line"]) for one in ended.json["problems"]] == [("LORE217", 4)]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("end", [b"\n" + GOOD, b""], ids=["more lines", "nothing more"])
+def test_a_first_line_of_200_mb_makes_no_recording(desk, command, end):
+    write(desk / "log", b'{"kind":"session_started"', HUGE, end)
+    ended = child.lore(*command, "log")
+    assert ended.peak < BOUND
+    assert_refused(ended)
+
+
+def test_a_first_line_of_200_mb_is_passed_over_where_the_format_is_said(desk):
+    write(desk / "log", b'{"kind":"session_started"', HUGE, b"\n", GOOD)
+    ended = child.lore("check", "--json", "--format", "lore", "log")
+    assert ended.peak < BOUND
+    assert [one["code"] for one in ended.json["problems"]] == ["LORE217"]
+    assert ended.json["summary"]["turns"] == 1
+
+
+def test_a_body_of_200_mb_on_one_line_is_counted(desk):
+    write(desk / "body", b'{"model":"m","messages":[{"role":"user","content":"', HUGE, b'"}]}')
+    ended = child.lore("check", "--json", "body")
+    assert ended.peak < BOUND
+    assert [(one["code"], one["line"], one["byte"]) for one in ended.json["problems"]] == [("LORE217", 1, 0)]
+
+
+def test_a_body_of_100_mb_over_many_lines_is_counted(desk):
+    line = b'  "' + b"x" * 100_000 + b'",\n'
+    write(desk / "body", b'{"model":"m","messages":[\n', line * 1000, b"]}")
+    ended = child.lore("check", "--json", "body")
+    assert ended.peak < BOUND + LONGEST  # what is held is put together once
+    assert ended.code == 1
+    assert ended.json["summary"]["problems"] > 900
+    assert len(ended.json["problems"]) < 100
+
+
+def test_two_files_of_200_mb_that_are_no_recordings_are_compared(desk):
+    write(desk / "left", b'{"a":', HUGE)
+    write(desk / "right", b'{"a":', HUGE, b"x")
+    ended = child.lore("diff-prefix", "left", "right", "--json")
+    assert (ended.code, ended.json["file"]["common_prefix_bytes"]) == (0, HUGE + 5)
+    assert ended.peak < BOUND
+
+
+MILLION = {"nothing": b"\n", "rubbish": b"x\n"}
+MANY = {"spaces": b" \n", "numbers": b"1\n", "NUL": b"\x00\n", "braces": b"{}\n", "unknown": b'{"kind":"x"}\n'}
+
+
+@pytest.mark.parametrize("tiny", MILLION)
+def test_a_million_tiny_lines_cost_little_memory(desk, tiny):
+    (desk / "log").write_bytes(GOOD + MILLION[tiny] * 1_000_000)
+    ended = child.lore("check", "--json", "log")
+    assert ended.peak < 120 * MEGABYTE
+    assert ended.json["summary"]["problems"] == (1_000_000 if tiny == "rubbish" else 0)
+    assert len(ended.json["problems"]) <= 40
+
+
+@pytest.mark.parametrize("tiny", MANY)
+@pytest.mark.parametrize("format", FORMATS)
+def test_many_tiny_lines_cost_little_memory(desk, format, tiny):
+    """Opaque records are kept in the session, as everything is that a log holds: they may grow with it."""
+    (desk / "log").write_bytes(recording(format) + MANY[tiny] * 50_000)
+    ended = child.lore("check", "--json", "log")
+    assert ended.code in (0, 1, 3)
+    assert ended.peak < 200 * MEGABYTE
+    assert len(ended.json["problems"]) <= 40
+
+
+def test_a_million_tiny_lines_that_are_no_recording_are_refused(desk):
+    (desk / "log").write_bytes(b"{}\n" * 1_000_000)
+    ended = child.lore("check", "log")
+    assert_refused(ended)
+    assert ended.peak < 120 * MEGABYTE
+
+
+def test_a_prompt_of_many_tiny_lines_is_judged(desk):
+    lines = [asked("u", "hi"), *({"type": "mode", "mode": "x", "sessionId": "s"} for _ in range(20_000))]
+    (desk / "log").write_bytes(joined(*lines))
+    assert child.lore("check", "--json", "log").json["problems"] == []

@@ -1,0 +1,74 @@
+"""Law 9. Deterministic: every fixture is judged to the same bytes under any hash seed, locale and time zone.
+
+One process for each world runs all commands; a real recording is among them where there is one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import CORPUS, ROOT
+from laws.test_law_09_deterministic import SCRIPT
+
+FIXTURES = ROOT / "fixtures"
+ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+UTF8 = {"LC_ALL": "C.UTF-8"}
+WORLDS = {
+    f"seed {seed}, {locale['LC_ALL']}, {zone}": {"PYTHONHASHSEED": seed, "TZ": zone, **locale}
+    for seed, locale, zone in itertools.product("0123", (ASCII, UTF8), ("FAR-13", "WEST8"))
+}
+FIRST = next(iter(WORLDS))
+
+
+def _names(pattern: str) -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in FIXTURES.glob(pattern))
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Judge everything, fold every session, compare every pair."""
+    sessions = [*_names("sessions/*.jsonl"), *_names("claude-code/*.jsonl")]
+    pairs = [f"{name}/turn" for name in _names("bodies/*/*")]
+    recordings = [str(path) for path in sorted((CORPUS / "claude-code").glob("*_compact1.jsonl"))[:1]]
+    return [
+        ("check", "--json", "fixtures"),
+        *(("fold", "--json", name) for name in [*sessions, *recordings]),
+        *(("diff-prefix", "--json", name) for name in [*sessions, *_names("recordings/*.jsonl")]),
+        *(("diff-prefix", "--json", "--no-tokens", name) for name in recordings),
+        *(("diff-prefix", "--json", f"{pair}1.json", f"{pair}2.json") for pair in pairs),
+        *(("check", "--json", name) for name in recordings),
+    ]
+
+
+def judged(world: dict[str, str]) -> tuple[bytes, bytes]:
+    """Run all commands in one world."""
+    ours = ("LC_", "LANG", "PYTHONHASHSEED", "TZ")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={**env, **world, "COMMANDS": repr(commands())}, cwd=ROOT,
+        capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def first():
+    """What the first world answers."""
+    return judged(WORLDS[FIRST])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locales and time zones are set by POSIX variables")
+class TestFixtures:
+    def test_every_command_answers(self, first):
+        out, err = first
+        codes = [line for line in out.splitlines() if line.startswith(b"-- exit")]
+        assert len(codes) == len(commands()), err
+        assert not {b"-- exit 70", b"-- exit 3"} & set(codes)
+
+    @pytest.mark.parametrize("world", [name for name in WORLDS if name != FIRST])
+    def test_the_answers_are_the_same_in(self, first, world):
+        assert judged(WORLDS[world]) == first
