@@ -11,8 +11,8 @@ from lore.run.recording import Recording
 from lore.tokens.base import TokenCounter
 
 
-def _silent(_: str) -> None:
-    return
+def silent(_: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Options:
     dialect: str | None = None
     policy: Policy = "system"
     counter: TokenCounter | None = None
-    log: Callable[[str], None] = _silent
+    log: Callable[[str], None] = silent
 
     def open(self, path: str, problems: Problems | None = None) -> Recording:
         """Open a recording; raises LoreError where it cannot be read or recognised."""

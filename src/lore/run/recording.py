@@ -37,7 +37,10 @@ class UnrecognisedError(LoreError):
 
 
 class Recording:
-    """One opened recording. Iterate `turns()` once; then `state`, `compactions`, `problems` are final."""
+    """One opened recording. Iterate `turns()` once; then `state`, `boundaries`, `problems` are final.
+
+    `boundaries` are the uuids and times of its compactions.
+    """
 
     def __init__(
         self, path: str, *, format: str | None = None, dialect: str | None = None, policy: Policy = "system",
@@ -57,7 +60,8 @@ class Recording:
         self._policy: Policy = policy
         self.problems = problems or Problems()
         self.state = Session(format=self.reader.name)
-        self.compactions = 0
+        self.boundaries: list[tuple[str, str | None]] = []
+        self._chains = Chains()
 
     @property
     def events(self) -> bool:
@@ -83,10 +87,15 @@ class Recording:
         if isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
             self.problems.add(Problem("LORE211", shown), self.shown, read.line, read.byte)
-        self.compactions += isinstance(event, CompactApplied)
+        if isinstance(event, CompactApplied):
+            self.boundaries.append((event.uuid, event.at))
         for problem in problems:
             self.problems.add(problem, self.shown, read.line, read.byte)
         return self.state
+
+    def forgotten(self) -> list[str]:
+        """Name the chains that no turn will continue any more, each once."""
+        return []
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
@@ -163,7 +172,7 @@ class Recording:
 
     def _exchanged(self) -> Iterator[Turn]:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
-        chains, memo = Chains(), Memo()
+        chains, memo = self._chains, Memo()
         requests = 0
         for read in self.reads():
             exchange = read.value
