@@ -61,9 +61,9 @@ class FileResult:
     """What judging one file gave.
 
     `session` is its id (empty: it has none; None: it was not judged to its end); `turns` counts the turns
-    of each chain of a session log; `boundaries`
-    are the uuids and times of its compactions; `log` is what is still to be said; `failed` says that something apart
-    from `requests` is an error; `error` is set where the file was named and cannot be judged.
+    of each chain of a session log; `boundaries` are the uuids and times of its compactions; `log` is what
+    is still to be said; `failed` says that something apart from `requests` is an error; `error` is set
+    where the file was named and cannot be judged.
     """
 
     summary: Summary = field(default_factory=Summary)

@@ -95,7 +95,7 @@ class Recording:
 
     def forgotten(self) -> list[str]:
         """Name the chains that no turn will continue any more, each once."""
-        return []
+        return self._chains.forgotten()
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
