@@ -24,8 +24,9 @@ from lore.model.prompt import Prompt, Segment
 from lore.prefix.overlap import common_bytes, same_content
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
-REMEMBERED = 32 * 1024 * 1024  # bytes of prompts: 64 of half a megabyte, and thousands of short ones
+REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
 OVERHEAD = 256  # bytes that a segment costs apart from its data
+ANY = 12  # a chain costs as much as so many empty segments
 SIMILAR = 0.8
 UTILITY_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
 
@@ -78,7 +79,7 @@ class Chains:
         firsts[first] = None
         if len(firsts) > LOOK_BACK:  # a first message that is another one every time
             self._unlist(name, next(iter(firsts)))
-        size = sum(len(one.data) + OVERHEAD for one in prompt)
+        size = sum(len(one.data) for one in prompt) + OVERHEAD * (len(prompt) + ANY)
         self._room += self._sizes.get(name, 0) - size
         self._sizes[name] = size
         while self._room < 0 and len(self._last) > 1:

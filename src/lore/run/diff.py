@@ -98,6 +98,8 @@ def diff_session(name: str, options: Options) -> Iterator[Diff]:
     chains: dict[str, tuple[Pairs, Figures]] = {}
     pairs_seen = 0
     for turn in recording.turns():
+        for name in recording.forgotten():
+            chains.pop(name, None)
         pairs, figures = chains.setdefault(turn.chain, (Pairs(), Figures(options.counter)))
         pair = pairs.advance(turn)
         if pair is None:
