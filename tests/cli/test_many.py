@@ -24,10 +24,10 @@ def _desk(desk):
 
 
 ASLEEP = """
-import os, pathlib, time
+import os, pathlib, signal
 def sleeps(file, how, told=None):
     pathlib.Path(str(os.getpid()) + ".pid").touch()
-    time.sleep(60)
+    signal.pause()
 lore.run.judging.judge_file = sleeps
 """
 

@@ -49,7 +49,7 @@ def run(
         raise LoreError(fault)
     budgets = given.over(loaded.check)
     options = Options(format=format, policy=loaded.assemble.tail, log=log(verbose))
-    with progress(wanted=not verbose) as told:
+    with progress(wanted=not verbose, colour=color) as told:
         result, failed, incomplete = check(
             paths or ["."], budgets, options, jobs=cores() if jobs is None else jobs, progress=told
         )

@@ -20,12 +20,12 @@ Progress = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(*, wanted: bool) -> Generator[Progress | None]:
+def progress(*, wanted: bool, colour: bool | None = None) -> Generator[Progress | None]:
     """Give what is told about progress (bytes done, bytes in all); None where nothing is to be shown."""
     if not wanted or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         yield None
         return
-    bar = _Bar()
+    bar = _Bar(colour)
     try:
         yield bar.tell
     finally:
@@ -33,7 +33,8 @@ def progress(*, wanted: bool) -> Generator[Progress | None]:
 
 
 class _Bar:
-    def __init__(self) -> None:
+    def __init__(self, colour: bool | None) -> None:
+        self._plain = None if colour is None else not colour
         self._stop: Callable[[], None] | None = None
         self._draw: Callable[[int], None] | None = None
         self._next = 0.0
@@ -54,7 +55,7 @@ class _Bar:
 
         shown = Progress(
             TextColumn("judging"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-            console=Console(file=sys.stderr), auto_refresh=False, transient=True,
+            console=Console(file=sys.stderr, no_color=self._plain), auto_refresh=False, transient=True,
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
         task = shown.add_task("", total=total)
