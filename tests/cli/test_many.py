@@ -57,6 +57,28 @@ def test_a_process_that_dies_once_costs_nothing():
 
 
 @posix
+def test_a_process_that_dies_while_it_sends_its_result_holds_nothing_up():
+    """The half of a message was waited for, for ever, and the others waited for their turn to send."""
+    four()
+    half = """
+import gc, multiprocessing.queues, os
+judge, parent = lore.run.judging.judge_file, os.getpid()
+def dies(file, how, told=None):
+    if file.path.endswith("1.jsonl") and os.getpid() != parent:
+        for one in gc.get_objects():
+            if isinstance(one, multiprocessing.queues.SimpleQueue):
+                one._wlock.acquire()
+                os.write(one._writer.fileno(), bytes((0, 0, 9, 9, 1)))
+        os.kill(os.getpid(), 9)
+    return judge(file, how, told)
+lore.run.judging.judge_file = dies
+"""
+    ran = pooled("check", "--json", "-j", "2", "d", patch=half)
+    assert (ran.code, ran.err) == (3, "")
+    assert [(one["code"], one["path"]) for one in ran.json["findings"]] == [("LORE215", "d/1.jsonl")]
+
+
+@posix
 @pytest.mark.parametrize("whole_group", [True, False])
 def test_an_interrupt_ends_all_processes(whole_group):
     """Those that only slept were left behind, and said so in tracebacks."""

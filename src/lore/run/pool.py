@@ -20,15 +20,16 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
-from typing import Any
+from multiprocessing.process import BaseProcess
 
 from lore.run.inputs import Input
 from lore.run.judging import FileResult, How, judge_apart, judge_file, unjudged
 from lore.run.options import silent
 
 AHEAD = 16
-POLL_SECONDS = 0.1  # how often progress is told while a result is awaited
+POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
 DIED = "the process that judged it was killed, perhaps for want of memory"
 
 Told = Callable[[int], None]
@@ -74,9 +75,10 @@ class Pool:
     ) -> FileResult:
         if future is None:
             return here(file, self._how)
-        if self._told is not None:
-            while not wait((future,), POLL_SECONDS).done:
+        while not wait((future,), POLL_SECONDS).done:
+            if self._told is not None:
                 self._told(self._done + sum(one.size for one, its in waiting if its is not None and its.done()))
+            self._end_where_one_died()
         return future.result()
 
     def _one_by_one(self, waiting: deque[tuple[Input, Future[FileResult] | None]]) -> Iterator[FileResult]:
@@ -94,7 +96,7 @@ class Pool:
     def _alone(self, file: Input) -> FileResult:
         self._executor = self._executor or _executor(1)
         try:
-            return self._submit(file).result()
+            return self._result(file, self._submit(file), deque())
         except BrokenProcessPool:
             self._end(kill=False)
             return unjudged(file.path, DIED, self._how)
@@ -105,16 +107,31 @@ class Pool:
         with _interrupts_held():  # what is started here inherits that
             return self._executor.submit(judge_apart, file, self._silent)
 
+    def _end_where_one_died(self) -> None:
+        """End all processes where one has died: it may have died while it sent a result, holding the others up."""
+        sentinels = [process.sentinel for process in self._processes()]
+        if sentinels and wait_for(sentinels, 0):
+            self._kill()
+
+    def _processes(self) -> list[BaseProcess]:
+        started: dict[int, BaseProcess] | None = getattr(self._executor, "_processes", None)
+        return list((started or {}).values())
+
+    def _kill(self) -> None:
+        """End all processes, and the wait for what one of them may have begun to send."""
+        for process in self._processes():
+            process.terminate()
+        writer: Connection | None = getattr(getattr(self._executor, "_result_queue", None), "_writer", None)
+        if writer is not None:
+            writer.close()  # so that the other end sees that nothing more will come
+
     def _end(self, *, kill: bool) -> None:
-        executor, self._executor = self._executor, None
-        if executor is None:
+        if self._executor is None:
             return
-        started: dict[int, Any] | None = getattr(executor, "_processes", None)
-        processes = list((started or {}).values())
-        executor.shutdown(wait=not kill, cancel_futures=True)
         if kill:
-            for process in processes:
-                process.terminate()
+            self._kill()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor = None
 
 
 def here(file: Input, how: How, told: Told | None = None) -> FileResult:
