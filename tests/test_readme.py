@@ -30,7 +30,7 @@ def test_a_command_of_the_readme_prints_what_the_readme_says(
     ]
 
 
-@pytest.mark.parametrize("command", ["assemble", "diff-prefix", "check", "fold", "explain", "schema"])
+@pytest.mark.parametrize("command", ["assemble", "diff-prefix", "check", "fold", "convert", "explain", "schema"])
 def test_every_command_stands_in_the_readme(command: str) -> None:
     assert f"lore {command}" in README
 

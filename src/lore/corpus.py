@@ -14,16 +14,20 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from io import FileIO
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
+from lore.model.canonical import text_of
 from lore.model.events import MAIN
+from lore.model.jsonslice import table
 from lore.prefix.overlap import common_bytes
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
 HEAD_LIMIT = 64 * 1024 * 1024  # a first line longer than this is none that a recorder wrote
+SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 STDIN = "-"
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 
@@ -212,6 +216,59 @@ def _listed(folder: str, failed_on: Callable[[str, LoreError], None]) -> list[os
     except OSError as error:
         failed_on(folder, unreadable(folder, error))
         return []
+
+
+def companions(path: str) -> list[str]:
+    """Return the files that hold the subagents of a Claude Code session, in a fixed order.
+
+    They lie in the folder named after its file (`ID/subagents/agent-*.jsonl`, and below that), or beside
+    it, when a line near their beginning names the same session. A subagent's own file has none. Costs the
+    listing of the folder and the beginning of each file that is named like one.
+    """
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    if ending != ".jsonl" or _is_companion(name) or not os.path.isfile(path):
+        return []
+    found: list[str] = []
+    below = os.path.join(folder, stem, "subagents")
+    if os.path.isdir(below):
+        files = files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
+        found.extend([file for file in files if _is_companion(os.path.basename(file))])
+    try:
+        names = sorted(one for one in os.listdir(folder or os.curdir) if _is_companion(one))
+    except OSError:
+        names = []
+    session = _session_of(path) if names else None
+    if session is not None:
+        beside = (os.path.join(folder, one) for one in names)
+        found.extend(one for one in beside if os.path.isfile(one) and _session_of(one) == session)
+    return found
+
+
+def _is_companion(name: str) -> bool:
+    return name.startswith("agent-") and name.endswith(".jsonl")
+
+
+def _session_of(path: str) -> str | None:
+    """Return the session that the first lines of a Claude Code log name; None where they name none."""
+    try:
+        found = os.stat(path)
+        return _session_named(path, found.st_ino, found.st_size, found.st_mtime_ns)
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=65_536)
+def _session_named(path: str, *_: int) -> str | None:
+    """Read the beginning of a file once for all sessions that lie beside it, as long as it stays as it is."""
+    with open(path, "rb") as file:
+        for _number in range(SESSION_LINES):
+            line = file.readline(SESSION_LIMIT)
+            if b'"sessionId"' in line and (own := table(line)) is not None and "type" in own and "sessionId" in own:
+                return text_of(own["sessionId"])
+            if not line.endswith(b"\n"):
+                break
+    return None
 
 
 def is_special(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.check.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens
+from lore.check.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens, shortfall
 from lore.model.events import Billed, Verdict
 from lore.model.state import Change
 from model.making import assistant, body, parsed, turn
@@ -77,7 +77,8 @@ def bill(read, write=0, fresh=0, **fields):
     ],
 )
 def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(left, right, short):
-    assert fall(turn(parsed(ONE), usage=left), turn(parsed(ONE), 2, usage=right)) == short
+    before, after = turn(parsed(ONE), usage=left), turn(parsed(ONE), 2, usage=right)
+    assert fall(before, shortfall(before, after)) == short
 
 
 def test_a_fall_that_nothing_explains_is_unattributable():

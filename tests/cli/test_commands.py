@@ -491,5 +491,5 @@ def test_claude_code_sessions_can_be_folded_assembled_and_judged():
     assert lore("fold", "c.jsonl", "--json").json["session"]["format"] == "claude-code"
     made = lore("assemble", "c.jsonl")
     assert made.json["messages"] == [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
-    assert "system prompt and tools are not in this recording" in made.err
+    assert "the system prompt and the tools are not in this recording: give --system and --tools" in made.err
     assert lore("check", "c.jsonl").code == 0

@@ -14,7 +14,7 @@ from model.making import Fold, append, call, event, said, started, user
 
 
 def test_the_table_knows_every_kind_of_event():
-    assert {*steps._ON_CHAIN, *steps._ON_SESSION} == set(e.KINDS.values())
+    assert {*steps._ON_CHAIN, *steps._ON_SESSION, e.TurnStarted} == set(e.KINDS.values())
 
 
 def test_the_old_state_stays_as_it_was():

@@ -51,7 +51,7 @@ class Pair(Struct, frozen=True):
     @property
     def bust(self) -> bool:
         """Whether what the left wanted cached was not reused, by bytes or by bill."""
-        return any(cause.code != "LORE146" for cause in self.causes)
+        return bool(self.causes) and any(cause.code != "LORE146" for cause in self.causes)
 
     @property
     def reuse(self) -> float | None:
@@ -89,12 +89,12 @@ class Pairs:
     def _pair(self, left: Turn, right: Turn) -> Pair:
         found = overlap(left.prompt, right.prompt)
         tail = self._sizes.tail
-        fell = fall(left, right) if self._billed else None
+        short = shortfall(left, right) if self._billed else None
+        fell = fall(left, short)
         why = self._causes(left, right, found, fell)
-        lost = self._lost(left, found, why)
+        lost = self._lost(left, found, why) if why else ()
         sums = self._sizes.advance(right.prompt, found.common)
         ratio = bytes_per_token(right, sums.right)
-        short = shortfall(left, right) if self._billed else None
         return Pair(left, right, found, sums, tail, why, lost, fell, short, ratio)
 
     def _lost(self, left: Turn, found: Overlap, why: tuple[Cause, ...]) -> tuple[int, ...]:
@@ -137,11 +137,10 @@ def shortfall(left: Turn, right: Turn) -> int | None:
     return max(0, there - right.usage.read_tokens)
 
 
-def fall(left: Turn, right: Turn) -> int | None:
+def fall(left: Turn, short: int | None) -> int | None:
     """Return the shortfall, 0 where it is within what happens without any cause."""
-    short = shortfall(left, right)
-    if short is None or left.usage is None:
-        return None
+    if not short or left.usage is None:
+        return short
     there = (left.usage.read_tokens or 0) + (left.usage.write_tokens or 0)
     return short if short > max(TOLERANCE_TOKENS, TOLERANCE_SHARE * there) else 0
 

@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import Config, Dialect, Format, Tail, Verbose, log, quiet_pipe, settings, tail_policy
+from lore.cli.common import (
+    Config,
+    Dialect,
+    Format,
+    System,
+    Tail,
+    Tools,
+    Verbose,
+    completion,
+    log,
+    quiet_pipe,
+    say_problems,
+    settings,
+    tail_policy,
+)
 
 
 @quiet_pipe
@@ -16,6 +30,8 @@ def run(
     turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
     dialect: Dialect = None,
     tail: Tail = None,
+    system: System = None,
+    tools: Tools = None,
     format: Format = None,
     config: Config = None,
     verbose: Verbose = False,
@@ -34,10 +50,10 @@ def run(
         if name.turn is not None and name.turn != turn:
             raise LoreError(f"the name says turn {name.turn}, --turn says {turn}", hint="say it once")
         name = name._replace(turn=turn)
-    made = assemble(name, Options(format=format, dialect=dialect, policy=policy, log=say))
+    options = Options(format=format, dialect=dialect, policy=policy, completion=completion(system, tools), log=say)
+    made = assemble(name, options)
     sys.stdout.buffer.write(made.body + b"\n")
-    for problem in made.problems.kept:
-        print(visible(f"{problem.code} {problem.file}:{problem.line}: {problem.message}"), file=sys.stderr)
+    say_problems(made.problems)
     for note in made.notes:
         print(visible(f"note: {note}"), file=sys.stderr)
     say(f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}, tail {policy}")

@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Format, Verbose, log, out, quiet_pipe, settings, writing
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Format,
+    System,
+    Tools,
+    Verbose,
+    completion,
+    log,
+    out,
+    quiet_pipe,
+    settings,
+    writing,
+)
 
 
 @quiet_pipe
@@ -25,6 +39,8 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
     ] = None,
+    system: System = None,
+    tools: Tools = None,
     as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
@@ -48,7 +64,12 @@ def run(
     if fault:
         raise LoreError(fault)
     budgets = given.over(loaded.check)
-    options = Options(format=format, policy=loaded.assemble.tail, log=log(verbose))
+    options = Options(
+        format=format,
+        policy=loaded.assemble.tail,
+        completion=completion(system, tools, strict=False),
+        log=log(verbose),
+    )
     with progress(wanted=not verbose, colour=color) as told:
         result, failed, incomplete = check(
             paths or ["."], budgets, options, jobs=cores() if jobs is None else jobs, progress=told

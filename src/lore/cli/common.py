@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from lore.config import Settings
     from lore.prompt.assemble import Policy
+    from lore.run.completing import Completion
+    from lore.run.problems import Problems
 
 Format: TypeAlias = Annotated[
     str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, bodies.")
@@ -32,6 +34,13 @@ Colour: TypeAlias = Annotated[
 Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was read and decided.")]
 Config: TypeAlias = Annotated[
     str | None, typer.Option("--config", help="Settings: a lore.toml, or a pyproject.toml with [tool.lore].")
+]
+System: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--system", help="The system prompt of a session that records none: text, or JSON."),
+]
+Tools: TypeAlias = Annotated[
+    str | None, typer.Option("--tools", help="The tools of a session that records none: a JSON array.")
 ]
 
 P = ParamSpec("P")
@@ -88,6 +97,26 @@ def tail_policy(given: str | None, configured: Policy) -> Policy:
         if policy == given:
             return policy
     raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
+
+
+def completion(system: str | None, tools: str | None, *, strict: bool = True) -> Completion | None:
+    """Return what --system and --tools name, read; None where neither is given."""
+    if system is None and tools is None:
+        return None
+    from lore.run.completing import read_completion
+
+    return read_completion(system, tools, strict=strict)
+
+
+def say_problems(problems: Problems) -> None:
+    """Name the problems of a run on standard error."""
+    from lore.report.plain import visible
+
+    for one in problems.kept:
+        place = one.file if one.line is None else f"{one.file}:{one.line}"
+        print(visible(f"{one.code} {place}: {one.message}"), file=sys.stderr)
+    if problems.total > len(problems.kept):
+        print(f"and {problems.total - len(problems.kept):,} problems more like these", file=sys.stderr)
 
 
 def log(verbose: bool) -> Callable[[str], None]:

@@ -12,8 +12,11 @@ from lore.cli.common import (
     Config,
     Dialect,
     Format,
+    System,
     Tail,
+    Tools,
     Verbose,
+    completion,
     log,
     out,
     quiet_pipe,
@@ -39,6 +42,8 @@ def run(
     as_json: AsJson = False,
     dialect: Dialect = None,
     tail: Tail = None,
+    system: System = None,
+    tools: Tools = None,
     format: Format = None,
     config: Config = None,
     color: Colour = None,
@@ -57,7 +62,12 @@ def run(
         raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
     policy = tail_policy(tail, settings(config).assemble.tail)
     options = Options(
-        format=format, dialect=dialect, policy=policy, counter=Counter() if tokens else None, log=log(verbose)
+        format=format,
+        dialect=dialect,
+        policy=policy,
+        counter=Counter() if tokens else None,
+        completion=completion(system, tools),
+        log=log(verbose),
     )
     diffs = iter([diff_files(left, right, options)]) if right is not None else diff_session(left, options)
     write = _writer(as_json=as_json, color=color)

@@ -7,38 +7,43 @@ one) and says so; knowledge is pinned anew and durable deltas end.
 
 from __future__ import annotations
 
-import msgspec
-
-from lore.fold.timeline import Folded, changed, index_of, settle, with_entries
+from lore.fold.timeline import Problems, index_of, note, settle
 from lore.model.events import CompactApplied
 from lore.model.items import CompactDivider
 from lore.model.problems import Problem
-from lore.model.state import Chain, Entry
+from lore.model.state import Chain, Entry, Index
 from lore.model.vector import Vector
 
 
-def compact(chain: Chain, event: CompactApplied) -> Folded:
+def compact(chain: Chain, event: CompactApplied) -> Problems:
     """Apply a compaction. Costs O(items kept and pruned)."""
-    chain = settle(chain)
+    settle(chain)
     index = index_of(chain)
     wanted = dict.fromkeys(event.preserved_uuids or ())
-    found = {uuid for uuid in wanted if uuid in index.uuids}
-    problems: tuple[Problem, ...] = ()
-    if wanted and not found:
-        problems = (Problem("LORE208", f"none of {len(wanted)} preserved items is known: nothing was pruned"),)
+    lost = [uuid for uuid in wanted if uuid not in index.uuids]
+    nothing_found = bool(wanted) and len(lost) == len(wanted)
+    if nothing_found:
         kept, pruned = list(chain.entries), 0
     else:
-        kept = [entry for entry in chain.entries if entry.item.uuid in found]
+        kept = [entry for entry in chain.entries if entry.item.uuid in wanted]
         pruned = len(chain.entries) - len(kept)
-        if len(found) < len(wanted):
-            lost = len(wanted) - len(found)
-            problems = (Problem("LORE208", f"{lost} of {len(wanted)} preserved items are unknown"),)
-    divider = Entry(_divider(event, pruned), chain.turn.turn if chain.turn else 0, chain.groups + 1)
-    entries = Vector([*kept, divider] if problems and not found else [divider, *kept])
-    chain = with_entries(chain, entries)
-    chain = msgspec.structs.replace(chain, groups=chain.groups + 1, pinned=None, deltas={}, persisted=())
-    detail = f"{event.trigger} compaction pruned {pruned} items and kept {len(kept)}"
-    return Folded(changed(chain, "LORE125", detail), problems)
+    chain.groups += 1
+    divider = Entry(_divider(event, pruned), chain.turn.turn if chain.turn else 0, chain.groups)
+    chain.entries = Vector([*kept, divider] if nothing_found else [divider, *kept])
+    chain.index = Index(chain.entries)
+    chain.pinned, chain.deltas, chain.persisted = None, {}, ()
+    note(chain, "LORE125", f"{event.trigger} compaction pruned {pruned} items and kept {len(kept)}")
+    return _problems(list(wanted), lost)
+
+
+def _problems(wanted: list[str], lost: list[str]) -> Problems:
+    if not lost:
+        return ()
+    if len(lost) == len(wanted):
+        said = f"none of {len(wanted)} preserved items is known ({lost[0][:80]!r}): nothing was pruned"
+    else:
+        said = f"{len(lost)} of {len(wanted)} preserved items are unknown"
+    return (Problem("LORE208", said),)
 
 
 def _divider(event: CompactApplied, pruned: int) -> CompactDivider:

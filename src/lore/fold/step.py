@@ -3,18 +3,21 @@
 In: a state and an event. Out: the next state and the problems of that event. Rules: total (any event,
 any state), pure (the old state stays as it was), one table kind -> function. An unknown id, a turn that
 ends but is not under way, a second header are no-ops with a problem.
+
+`Folding` is the same for many events in a row: it steps on copies of its own, which `state` hands out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from lore.fold import compaction, timeline, turns
-from lore.fold.timeline import Folded, changed
+from lore.fold.timeline import Problems, note
 from lore.model import events as e
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
@@ -28,17 +31,77 @@ class Step(NamedTuple):
     """The state after an event, and what was wrong with the event."""
 
     state: Session
-    problems: tuple[Problem, ...] = ()
+    problems: Problems = ()
 
 
 def step(state: Session, event: e.Event) -> Step:
     """Apply one event. Costs O(1), compaction and removal O(items that they move)."""
-    on_chain = _ON_CHAIN.get(type(event))
-    if on_chain is None:
-        return _ON_SESSION[type(event)](state, event)
-    before = state.chain(event.chain)
-    chain, problems = on_chain(before, event)
-    return Step(state if chain is before else _with_chain(state, chain), problems)
+    folding = Folding(state)
+    problems = folding.apply(event)
+    return Step(folding.state(), problems)
+
+
+class Folding:
+    """A session that is being folded. No state that went in or came out is ever changed.
+
+    Not safe between threads.
+    """
+
+    __slots__ = ("_chains", "_own", "session")
+
+    def __init__(self, state: Session) -> None:
+        self.session = state  # what all chains share; its `chains` are up to date only in `state()`
+        self._chains = state.chains
+        self._own: dict[str, Chain] = {}
+
+    def apply(self, event: e.Event) -> Problems:
+        """Apply one event."""
+        on_chain = _ON_CHAIN.get(type(event))
+        if on_chain is not None:
+            return on_chain(self._own.get(event.chain) or self._mine(event.chain), event)
+        if isinstance(event, e.TurnStarted):
+            return self._start(event)
+        session = self.state() if isinstance(event, _OF_CHAINS) else self.session
+        self.session, problems = _ON_SESSION[type(event)](session, event)
+        if isinstance(event, _OF_CHAINS):
+            self._chains = self.session.chains
+        return problems
+
+    def _mine(self, name: str) -> Chain:
+        """Return a chain that no state holds, to be changed."""
+        chain = self._own[name] = copy(self._chains.get(name) or self.session.new_chain(name))
+        return chain
+
+    def _start(self, event: e.TurnStarted) -> Problems:
+        chain = self._own.get(event.chain) or self._mine(event.chain)
+        problems = turns.start(chain, event)
+        if chain.pinned is None:
+            chain.pinned = tuple(self.session.knowledge.values())
+        return problems
+
+    def chain(self, name: str) -> Chain:
+        """Return a chain as it is now: O(1), whatever the number of chains."""
+        chain = self._own.pop(name, None)
+        if chain is None or (name not in self._chains and self._is_untouched(chain)):
+            return self._chains.get(name) or self.session.new_chain(name)
+        if self._chains is self.session.chains:
+            self._chains = dict(self._chains)
+        self._chains[name] = chain
+        return chain
+
+    def state(self) -> Session:
+        """Return the state after all events so far. Costs O(chains)."""
+        if self._own or self._chains is not self.session.chains:
+            known = self._chains
+            new = {name: one for name, one in self._own.items() if name in known or not self._is_untouched(one)}
+            self.session = _replace(self.session, chains={**known, **new})
+            self._chains, self._own = self.session.chains, {}
+        return self.session
+
+    def _is_untouched(self, chain: Chain) -> bool:
+        """Tell whether a chain that no event has begun is still as it was: then there is none."""
+        fresh = self.session.new_chain(chain.id)
+        return all(getattr(chain, name) == getattr(fresh, name) for name in Chain.__struct_fields__ if name != "index")
 
 
 def _with_chain(state: Session, chain: Chain) -> Session:
@@ -72,21 +135,23 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
     return Step(_with_chain(opened, opened.chain(event.chain)), problems)
 
 
-def _session_changed(chain: Chain, event: e.SessionChanged) -> Folded:
-    fields: dict[str, Any] = {}
-    for name in ("system", "params"):
+def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
+    moved: list[str] = []
+    for name in ("params", "system"):
         value: Raw = getattr(event, name)
         if not is_absent(value) and value != getattr(chain, name):
-            fields[name] = value
+            setattr(chain, name, value)
+            moved.append(name)
     if event.tools is not None and event.tools != chain.tools:
-        fields["tools"] = event.tools
-    if fields:
-        chain = changed(_replace(chain, **fields), "LORE145", " and ".join(sorted(fields)) + " changed")
+        chain.tools = event.tools
+        moved.append("tools")
+    if moved:
+        note(chain, "LORE145", " and ".join(moved) + " changed")
     if event.model is not None and event.model != chain.model:
         if chain.model is not None:
-            chain = changed(chain, "LORE119", f"model changed from {chain.model} to {event.model}")
-        chain = _replace(chain, model=event.model)
-    return Folded(chain)
+            note(chain, "LORE119", f"model changed from {chain.model} to {event.model}")
+        chain.model = event.model
+    return ()
 
 
 def _layer(state: Session, event: e.Layer) -> Step:
@@ -127,19 +192,13 @@ def _knowledge(state: Session, event: e.Knowledge) -> Step:
     return Step(_replace(state, knowledge={**state.knowledge, event.id: fact}), problems)
 
 
-def _turn_started(state: Session, event: e.TurnStarted) -> Step:
-    chain, problems = turns.start(state.chain(event.chain), event)
-    if chain.pinned is None:
-        chain = _replace(chain, pinned=tuple(state.knowledge.values()))
-    return Step(_with_chain(state, chain), problems)
-
-
-def _prompt_delta(chain: Chain, event: e.PromptDelta) -> Folded:
+def _prompt_delta(chain: Chain, event: e.PromptDelta) -> Problems:
     if not _is_selector(event.selector):
-        return Folded(chain, (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),))
+        return (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),)
     known = chain.deltas.get(event.seq)
     kept = event if known is None else _replace(known, selector=event.selector)  # never the content
-    return Folded(_replace(chain, deltas={**chain.deltas, event.seq: kept}))
+    chain.deltas = {**chain.deltas, event.seq: kept}
+    return ()
 
 
 def _is_selector(raw: Raw) -> bool:
@@ -148,24 +207,26 @@ def _is_selector(raw: Raw) -> bool:
     return selector.get("target") == b'"messages"' and place.isdigit()
 
 
-def _context_persisted(chain: Chain, event: e.ContextPersisted) -> Folded:
-    return Folded(_replace(chain, persisted=(*chain.persisted, event)))
+def _context_persisted(chain: Chain, event: e.ContextPersisted) -> Problems:
+    chain.persisted = (*chain.persisted, event)
+    return ()
 
 
-def _cache_reset(chain: Chain, event: e.CacheReset) -> Folded:
-    chain = _replace(chain, pinned=None, deltas={})
-    return Folded(changed(chain, "LORE144", event.reason))
+def _cache_reset(chain: Chain, event: e.CacheReset) -> Problems:
+    chain.pinned, chain.deltas = None, {}
+    note(chain, "LORE144", event.reason)
+    return ()
 
 
-def _unchanged(chain: Chain, _: e.CompactStarted) -> Folded:
-    return Folded(chain)
+def _unchanged(_: Chain, __: e.CompactStarted) -> Problems:
+    return ()
 
 
 def _opaque(state: Session, _: e.OpaqueEvent) -> Step:
     return Step(_replace(state, opaque=state.opaque + 1))
 
 
-_ON_CHAIN: dict[type, Callable[[Chain, Any], Folded]] = {
+_ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.Append: timeline.append,
     e.PatchText: timeline.patch_text,
     e.PatchToolCall: timeline.patch_tool_call,
@@ -184,8 +245,9 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Folded]] = {
 
 _ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {
     e.SessionStarted: _session_started,
-    e.TurnStarted: _turn_started,
     e.Layer: _layer,
     e.Knowledge: _knowledge,
     e.OpaqueEvent: _opaque,
 }
+
+_OF_CHAINS = (e.SessionStarted, e.Layer)  # what on the session looks at its chains

@@ -11,7 +11,9 @@ publish it under the entry-point group `lore.formats`), and run `lore.testing.Re
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from lore.model.events import Event
 from lore.model.exchange import Exchange
@@ -21,7 +23,7 @@ Yields: TypeAlias = Literal["events", "exchanges"]
 Clock: TypeAlias = Literal["first_line", "end"]
 
 
-class Read(NamedTuple):
+class Read(Struct, frozen=True, gc=False):
     """One thing read, with its place: `line` from 1, `byte` from 0 (where its line starts)."""
 
     value: Event | Exchange | Problem

@@ -1,11 +1,11 @@
-"""Claude Code's session logs (`~/.claude/projects/*/SESSION.jsonl`), versions 1.0 to 2.1.
+"""Claude Code's session logs (`~/.claude/projects/*/SESSION.jsonl`), versions 1.0 to 2.1 and what has their shape.
 
-One response is several lines, one content block each, grouped by `message.id`; input counts are the
-same on all of them and the last line has the output count, so usage is taken once, from the last.
-Order is the file's, never the clock's. Sidechain lines are chains of their own: by `agentId`, else by
-the root that their parents lead to. A boundary (`compact_boundary`, parent null) and the summary line
-after it are one compaction. A second prompt under one parent is a rewind. System prompt and tools are
-not in the file: what is built from it is `reconstructed`.
+One response is several lines, one content block each, not always neighbours, grouped by `message.id`;
+input counts are the same on all of them and the last line has the output count, so usage is taken once,
+from the last. Order is the file's, never the clock's. Sidechain lines are chains of their own: by
+`agentId`, else by the root that their parents lead to. A boundary (`compact_boundary`, parent null) and
+the summary line after it are one compaction. A second prompt under one parent is a rewind. System prompt
+and tools are not in the file: what is built from it is `reconstructed`.
 
 Source: counts over 769 public sessions; attachments reach the model in a form the file does not show
 and stand in the timeline as opaque items.
@@ -13,47 +13,33 @@ and stand in the timeline as opaque items.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.claude_content import (
-    Message,
-    Piece,
-    billed,
-    block_of,
-    message_of,
-    output_of,
-    pieces_of,
-    verdict_of,
-)  # fmt: skip
+from lore.formats.claude_content import billed, block_of, output_of, spoken, summary_of, verdict_of
+from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
 from lore.formats.claude_records import (
     MARKERS,
     METADATA,
     MODELLED,
-    ChainMemory,
     Compact,
-    Held,
-    Memory,
+    Message,
+    OddContentError,
+    Part,
+    Plain,
     Record,
+    ToolResult,
+    ToolUse,
     decode_record,
 )
 from lore.formats.lines import Line, Lines, fault, split_joined
 from lore.model import events as e
-from lore.model.canonical import encode, text_of
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    Item,
-    OpaqueItem,
-    TextBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)  # fmt: skip
+from lore.model import lenient
+from lore.model.items import Item, OpaqueItem, UserMessage, is_absent
 from lore.model.problems import Problem
 
 _SYNTHETIC = "<synthetic>"
@@ -75,10 +61,7 @@ class ClaudeCode:
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in Lines().feed(head.rstrip(b"\n") + b"\n"):
-            record = decode_record(line.data)
-            if record is None:
-                continue
-            if record.type in METADATA | MODELLED and any(marker in line.data for marker in MARKERS):
+            if any(marker in line.data for marker in MARKERS) and _type_of(line.data) in METADATA | MODELLED:
                 return True
         return False
 
@@ -110,6 +93,10 @@ class ClaudeCode:
         for name, chain in self._state.chains.items():
             self._flush_boundary(name, chain)
             self._close(name, chain)
+        for parent, places in self._state.missing.items():
+            for number, byte in places:
+                said = f"parent {parent!r} is not in the file; file order carries on"
+                self._found.append(Read(Problem("LORE206", said, line=number, byte=byte), number, byte))
         return self._taken()
 
     def _taken(self) -> list[Read]:
@@ -117,7 +104,8 @@ class ClaudeCode:
         return found
 
     def _emit(self, event: e.Event) -> None:
-        self._found.append(Read(event, self._line.number, self._line.byte))
+        line = self._line
+        self._found.append(Read(event, line.number, line.byte))
 
     def _problem(self, code: str, message: str) -> None:
         place = self._line
@@ -126,7 +114,11 @@ class ClaudeCode:
 
     def _read(self, line: Line, *, torn: bool) -> None:
         self._line = line
-        record = decode_record(line.data)
+        try:
+            record = decode_record(line.data)
+        except OddContentError as error:
+            self._take(error.record, str(error))
+            return
         if record is not None:
             self._take(record)
             return
@@ -146,35 +138,40 @@ class ClaudeCode:
         self._problem(code, message)
         self._emit(e.OpaqueEvent(record=Raw(self._line.data)))
 
-    def _take(self, record: Record) -> None:
-        state = self._state
-        if record.uuid is not None:
-            parent = record.parent_uuid
+    def _take(self, record: Record, odd: str = "") -> None:
+        """Take a record; `odd` says why its message is none, where that is so."""
+        state, uuid, parent = self._state, record.uuid, record.parent_uuid
+        again = uuid in state.parents
+        if uuid is not None and not again:
+            state.parents[uuid] = parent
             if parent is not None and parent not in state.parents:
-                self._problem("LORE206", f"parent {parent!r} is not in the file; file order carries on")
-            state.parents.setdefault(record.uuid, parent)
+                state.missing.setdefault(parent, []).append((self._line.number, self._line.byte))
+            if state.missing:
+                state.missing.pop(uuid, None)
+        name = self._side_of(record) if record.is_sidechain else e.MAIN
         handle = _HANDLERS.get(record.type)
         if handle is None:
             if record.type not in METADATA:
                 self._opaque("LORE203", f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
-        name = self._chain_name(record)
         if state.session is None:
             state.session = record.session_id or ""
             self._emit(e.SessionStarted(session_id=state.session, at=record.timestamp, dialect="anthropic", chain=name))
-        chain = state.chains.setdefault(name, ChainMemory())
-        if record.uuid is not None and record.type != "assistant":
-            chain.order.append(record.uuid)
+        chain = state.chains.get(name)
+        if chain is None:
+            chain = state.chains[name] = ChainMemory()
+        if again and uuid not in chain.order:
+            self._problem("LORE205", f"uuid {uuid!r} came before and is out of the timeline; passed over")
+            return
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            self._opaque("LORE207", f"{record.type} record: {_short(error)}; kept as opaque")
+            self._opaque("LORE207", f"{record.type} record: {odd or _short(error)}; kept as opaque")
 
-    def _chain_name(self, record: Record) -> str:
-        if not record.is_sidechain:
-            return e.MAIN
+    def _side_of(self, record: Record) -> str:
+        """Name the chain of a sidechain's line."""
         if record.agent_id:
-            return record.agent_id
+            return record.agent_id if record.agent_id != e.MAIN else f"agent-{e.MAIN}"
         state, uuid = self._state, record.uuid or ""
         known = state.side.get(uuid) or state.side.get(record.parent_uuid or "")
         if known is None:
@@ -187,80 +184,95 @@ class ClaudeCode:
     # lines, by type
 
     def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
-        message = message_of(bytes(record.message))
-        if record.is_compact_summary and chain.boundary is not None:
-            chain.boundary = msgspec.structs.replace(chain.boundary, summary=_summary(message))
+        parts = _parts(record.message)
+        if chain.boundary is not None:
+            if record.is_compact_summary:
+                chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
+                self._silent(record, chain)
+                self._flush_boundary(name, chain)
+                return
             self._flush_boundary(name, chain)
-            return
-        self._flush_boundary(name, chain)
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
+            self._silent(record, chain)
             return
         chain.asked_at = record.timestamp or chain.asked_at
-        uuid, content = _uuid(record, self._line), _content_of(message)
-        if content[:1] == b'"':
-            item = UserMessage(uuid, text=message.content, source=_source(record))
-            self._prompt(record, name, chain, item)
-            return
-        others: list[Block] = []
-        for piece in pieces_of(content):
-            if piece.part.type != "tool_result":
-                others.append(block_of(piece))
-                continue
-            status = "failed" if piece.part.is_error else "completed"
-            output = output_of(piece.part.content)
-            self._emit(
-                e.PatchToolCall(
-                    call_id=piece.part.tool_use_id or "", status=status, chain=name, at=record.timestamp,
-                    output=Raw(b'""') if is_absent(output) else output,
-                )
-            )  # fmt: skip
+        answered: list[str] = []
+        others: list[Part] = []
+        for part in parts:
+            if type(part) is ToolResult:
+                self._result(record, name, part)
+                answered.append(chain.calls.get(part.tool_use_id, ""))
+            else:
+                others.append(part)
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
+            if answered:
+                own = [*answered, record.uuid] if others else answered
+                self._state.items[record.uuid] = tuple(filter(None, own))
         if others:
-            item = UserMessage(uuid, blocks=tuple(others), source=_source(record))
-            self._prompt(record, name, chain, item)
+            self._prompt(record, name, chain, others)
 
-    def _prompt(self, record: Record, name: str, chain: ChainMemory, item: Item) -> None:
+    def _silent(self, record: Record, chain: ChainMemory) -> None:
+        """Remember a line that makes no item, and may lead to lines that do."""
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
+            self._state.items[record.uuid] = ()
+
+    def _result(self, record: Record, name: str, part: ToolResult) -> None:
+        status = "failed" if part.is_error else "completed"
+        output = output_of(part.content)
+        self._emit(
+            e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
+        )
+
+    def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part]) -> None:
         """Append a user's message; a second prompt under one parent takes the first one back."""
-        parent, uuid = record.parent_uuid, item.uuid
+        parent, uuid = record.parent_uuid, _uuid(record, self._line)
         if parent is not None and not record.is_meta:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
             chain.prompts[parent] = uuid
+        source = "context_injection" if record.is_meta else "user"
+        whole = parts[0] if len(parts) == 1 else None
+        if type(whole) is Plain:
+            item = UserMessage(uuid, text=whole.text, source=source)
+        else:
+            item = UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
         self._append(record, name, item)
 
     def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
-        parents, gone, taken = self._state.parents, {prompt}, list[str]()
-        begin = chain.order.index(prompt) if prompt in chain.order else len(chain.order)
-        for uuid in chain.order[begin:]:
-            if uuid != new and (uuid == prompt or parents.get(uuid) in gone):
-                gone.add(uuid)
-                taken.extend(self._state.items.get(uuid, ()))
-        chain.order = [uuid for uuid in chain.order if uuid not in gone]
+        gone = branch(self._state, chain, prompt, new)
+        taken = tuple(item for uuid in gone for item in self._state.made(chain, uuid))
+        for uuid in gone:
+            del chain.order[uuid]
         if taken:
             self._close(name, chain)
-            self._emit(e.Remove(uuids=tuple(taken), chain=name))
+            self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=name))
 
     def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
-        message = message_of(bytes(record.message))
-        uuid = _uuid(record, self._line)
-        self._flush_boundary(name, chain)
+        message, line = record.message, self._line
+        parts = _parts(message)
+        assert message is not None
+        uuid = record.uuid or _uuid(record, line)
+        if chain.boundary is not None:
+            self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
-            self._append(record, name, OpaqueItem(uuid, Raw(self._line.data)))
+            self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
+            if record.uuid is not None:
+                chain.order[uuid] = None
             return
         response = message.id or uuid
-        content = _content_of(message)
-        items: list[Item] = []
-        if content[:1] == b'"':
-            items.append(AssistantMessage(uuid, text=message.content, response_id=response))
-        else:
-            for number, piece in enumerate(pieces_of(content)):
-                own = f"{uuid}:{number}" if number else uuid
-                items.append(_spoken(own, piece, message.stop_reason, response))
         self._respond(record, name, chain, response, message)
         if record.uuid is not None:
-            chain.order.append(record.uuid)
-        for item in items:
-            self._append(record, name, item)
+            chain.order[uuid] = response
+            if len(parts) != 1:
+                self._state.items[uuid] = tuple(_own(uuid, number) for number in range(len(parts)))
+        for number, part in enumerate(parts):
+            own = _own(uuid, number) if number else uuid
+            if type(part) is ToolUse:
+                chain.calls[part.id] = own
+            self._append(record, name, spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
@@ -275,41 +287,49 @@ class ClaudeCode:
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         if chain.response == response:
-            chain.usage = billed(message.usage) or chain.usage
-            chain.verdict = verdict_of(message.diagnostics) or chain.verdict
+            chain.usage = message.usage or chain.usage
+            if message.diagnostics is not None:
+                chain.verdict = verdict_of(message.diagnostics) or chain.verdict
 
     def _close(self, name: str, chain: ChainMemory) -> None:
         if chain.response is None:
             return
         self._emit(
             e.TurnCompleted(
-                turn=chain.turn, at=chain.answered_at, chain=name, usage=chain.usage, verdict=chain.verdict,
+                turn=chain.turn, at=chain.answered_at, chain=name, usage=billed(chain.usage), verdict=chain.verdict,
                 response_id=chain.response,
             )
         )  # fmt: skip
         chain.response = chain.usage = chain.verdict = None
 
     def _system(self, record: Record, name: str, chain: ChainMemory) -> None:
-        self._flush_boundary(name, chain)
-        meta = record.compact_metadata or record.microcompact_metadata or Compact()
         if record.subtype == "compact_boundary":
+            meta = _compact(record.compact_metadata)
+            self._flush_boundary(name, chain)
             self._close(name, chain)
-            chain.boundary = self._boundary(record, name, meta)
-            chain.order, chain.prompts = [], {}
-        elif record.subtype == "microcompact_boundary" and meta.compacted_tool_ids:
-            self._close(name, chain)
-            self._emit(e.ToolResultCleared(call_ids=meta.compacted_tool_ids, chain=name, at=record.timestamp))
+            chain.boundary = self._boundary(record, name, chain, meta)
+        elif record.subtype == "microcompact_boundary":
+            meta = _compact(record.microcompact_metadata)
+            self._flush_boundary(name, chain)
+            if meta.compacted_tool_ids:
+                self._close(name, chain)
+                self._emit(e.ToolResultCleared(call_ids=meta.compacted_tool_ids, chain=name, at=record.timestamp))
+        self._silent(record, chain)
 
-    def _boundary(self, record: Record, name: str, meta: Compact) -> e.CompactApplied:
-        kept: list[str] | None = None
-        if meta.preserved_messages is not None:
-            known = [uuid for uuid in meta.preserved_messages.uuids if uuid in self._state.parents]
-            unknown = [uuid for uuid in meta.preserved_messages.uuids if uuid not in self._state.parents]
-            kept = [item for uuid in known for item in self._state.items.get(uuid, ())] + unknown
+    def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: Compact) -> e.CompactApplied:
+        """Make the compaction, and forget what it prunes."""
+        state = self._state
+        kept = preserved(state, chain, meta)
+        items = None if kept is None else kept_items(state, chain, kept)
+        broken = kept is not None and kept != [] and not any(uuid in chain.order for uuid in kept)
+        if not broken:  # a compaction of which nothing is found prunes nothing
+            live = set(kept or ())
+            chain.order = {uuid: response for uuid, response in chain.order.items() if uuid in live}
+            chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
+        chain.prompts = {}
         return e.CompactApplied(
             uuid=_uuid(record, self._line), trigger=meta.trigger, chain=name, at=record.timestamp,
-            pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens,
-            preserved_uuids=None if kept is None else tuple(kept),
+            pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, preserved_uuids=items,
         )  # fmt: skip
 
     def _flush_boundary(self, name: str, chain: ChainMemory) -> None:
@@ -324,15 +344,14 @@ class ClaudeCode:
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Keep an attachment as it is; one between a boundary and its summary comes after both."""
         self._append(record, name, OpaqueItem(_uuid(record, self._line), Raw(self._line.data)))
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
         if chain.boundary is not None:
             read = self._found.pop()
             chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
 
     def _append(self, record: Record, name: str, item: Item) -> None:
         self._emit(e.Append(item=item, chain=name, at=record.timestamp, agent_id=record.agent_id))
-        if record.uuid is not None:
-            had = self._state.items.get(record.uuid, ())
-            self._state.items[record.uuid] = (*had, item.uuid)
 
 
 _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
@@ -343,37 +362,32 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
 }
 
 
-def _content_of(message: Message) -> bytes:
-    content = bytes(message.content)
-    if content[:1] not in (b'"', b"["):
+def _parts(message: Message | None) -> Sequence[Part]:
+    if message is None:
         raise ValueError("content is neither text nor blocks")
-    return content
+    return message.content
 
 
-def _spoken(uuid: str, piece: Piece, stop_reason: str | None, response: str) -> Item:
-    part = piece.part
-    if part.type == "tool_use" and part.id is not None:
-        return ToolCall(uuid, part.id, part.name or "", part.input, response_id=response)
-    return AssistantMessage(uuid, blocks=(block_of(piece),), stop_reason=stop_reason, response_id=response)
+def _compact(raw: Raw) -> Compact:
+    return Compact() if is_absent(raw) else lenient.convert(bytes(raw), Compact)
+
+
+def _type_of(line: bytes) -> str:
+    try:
+        record = decode_record(line)
+    except OddContentError as error:
+        record = error.record
+    return "" if record is None else record.type
 
 
 def _uuid(record: Record, line: Line) -> str:
     return record.uuid or f"line-{line.number}"
 
 
-def _source(record: Record) -> str:
-    return "context_injection" if record.is_meta else "user"
+def _own(uuid: str, number: int) -> str:
+    """Name the item of a line's content block."""
+    return f"{uuid}:{number}" if number else uuid
 
 
 def _short(error: BaseException) -> str:
     return str(error).partition("\n")[0][:120]
-
-
-def _summary(message: Message) -> Raw:
-    """The summary's text, from a string or from the text blocks of a list."""
-    content = bytes(message.content)
-    if content[:1] == b'"':
-        return message.content
-    blocks = [block_of(piece) for piece in pieces_of(content)]
-    texts = [text_of(bytes(one.text)) for one in blocks if isinstance(one, TextBlock)]
-    return Raw(encode("\n\n".join(texts)))

@@ -1,150 +1,84 @@
-"""Content of Claude Code's messages, in lore's blocks.
+"""Content of Claude Code's messages, in lore's items and blocks, and its bills in lore's counts.
 
 Shapes counted over 769 sessions, versions 1.0 to 2.1: text, thinking (text often empty, with a
-signature), tool_use, tool_result (string or list), image (base64), and blocks to come, kept verbatim.
+signature), tool_use, tool_result (text or list), image (base64), and blocks to come, kept verbatim.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from lore.model import lenient
-from lore.model.canonical import text_of
+from lore.formats.claude_records import (
+    Creation,
+    Diagnostics,
+    Image,
+    Other,
+    Part,
+    Plain,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    Usage,
+    parts_of,
+)  # fmt: skip
+from lore.model.canonical import encode, text_of
 from lore.model.events import Billed, Verdict
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, is_absent
-from lore.model.jsonslice import array, members
+from lore.model.items import AssistantMessage, Block, ImageBlock, Item, RawBlock, TextBlock, ThinkingBlock, ToolCall
+
+_EMPTY = Raw(b'""')
 
 
-class Part(Struct, frozen=True):
-    """One content block as Claude Code writes it; only what lore reads."""
-
-    type: str
-    text: Raw = NULL
-    thinking: Raw = NULL
-    signature: str | None = None
-    id: str | None = None
-    name: str | None = None
-    input: Raw = NULL
-    tool_use_id: str | None = None
-    content: Raw = NULL
-    is_error: bool | None = None
-
-
-class _Creation(Struct, frozen=True):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+def block_of(part: Part) -> Block:
+    """Convert a block; a call or result in a place where none belongs is kept as the block that it is."""
+    match part:
+        case Text(text=text) | Plain(text=text):
+            return TextBlock(text)
+        case Thinking(thinking=text, signature=signature):
+            return ThinkingBlock(text, signature)
+        case Image(source=source):
+            return ImageBlock(source.media_type, source.data)
+        case Other(json=raw):
+            return RawBlock(raw)
+        case ToolUse() | ToolResult():
+            return RawBlock(Raw(msgspec.json.encode(part)))
 
 
-class Usage(Struct, frozen=True):
-    """`message.usage`: input counts exclude what was read from or written to the cache."""
-
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation: _Creation | None = None
-
-
-class _Miss(Struct, frozen=True):
-    type: str | None = None
-    cache_missed_input_tokens: int | None = None
-
-
-class Diagnostics(Struct, frozen=True):
-    """`message.diagnostics`: the provider's own verdict on a cache miss."""
-
-    cache_miss_reason: _Miss | str | None = None
-
-
-class Message(Struct, frozen=True):
-    """`message` of a user or assistant line."""
-
-    content: Raw = NULL
-    id: str | None = None
-    model: str | None = None
-    stop_reason: str | None = None
-    usage: Usage | None = None
-    diagnostics: Diagnostics | None = None
-
-
-class Piece(NamedTuple):
-    """A content block and the bytes it was read from."""
-
-    part: Part
-    raw: bytes
-
-
-def message_of(raw: bytes) -> Message:
-    """Decode a message; raises ValueError where it has the wrong types."""
-    try:
-        return _MESSAGE.decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return lenient.convert(raw, Message)
-
-
-_MESSAGE = msgspec.json.Decoder(Message)
-_PART = msgspec.json.Decoder(Part)
-
-
-def pieces_of(content: bytes) -> list[Piece]:
-    """Decode an array of content blocks; raises ValueError where one has the wrong types."""
-    return [Piece(_part(raw), raw) for raw in array(content)]
-
-
-def _part(raw: bytes) -> Part:
-    try:
-        return _PART.decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return lenient.convert(raw, Part)
-
-
-def block_of(piece: Piece) -> Block:
-    """Convert a block; what lore has no shape for stays verbatim."""
-    part, raw = piece
-    if part.type == "text" and bytes(part.text)[:1] == b'"':
-        return TextBlock(part.text) if len(members(raw)) == 2 else RawBlock(Raw(raw))
-    if part.type == "thinking" and bytes(part.thinking)[:1] == b'"':
-        return ThinkingBlock(part.thinking, part.signature)
-    return (_image(raw) if part.type == "image" else None) or RawBlock(Raw(raw))
-
-
-def _image(raw: bytes) -> ImageBlock | None:
-    table = {m.key: raw[m.value : m.end] for m in members(raw)}
-    source = table.get("source", b"")
-    inner = {m.key: source[m.value : m.end] for m in members(source)}
-    kind, media, data = inner.get("type"), inner.get("media_type", b""), inner.get("data", b"")
-    if kind != b'"base64"' or media[:1] != b'"' or data[:1] != b'"':
-        return None
-    return ImageBlock(text_of(media), Raw(data))
+def spoken(uuid: str, part: Part, stop_reason: str | None, response: str) -> Item:
+    """Convert a part of a response: a call, or something said."""
+    if type(part) is ToolUse:
+        return ToolCall(uuid, part.id, part.name, part.input, response_id=response)
+    if type(part) is Plain:
+        return AssistantMessage(uuid, text=part.text, response_id=response)
+    return AssistantMessage(uuid, blocks=(block_of(part),), stop_reason=stop_reason, response_id=response)
 
 
 def output_of(content: Raw) -> Raw:
-    """Convert a tool_result's content: a string stays, a list becomes lore's blocks."""
+    """Convert a result's content: a text stays, a list becomes lore's blocks, nothing an empty text."""
     text = bytes(content)
-    if text[:1] == b'"' or is_absent(content):
+    first = text[:1]
+    if first == b'"':
         return content
-    if text[:1] != b"[":
-        return Raw(b'[{"type":"raw","json":' + text + b"}]")
-    return Raw(b"[" + b",".join(encode_block(block_of(piece)) for piece in pieces_of(text)) + b"]")
+    if first == b"[":
+        return Raw(b"[" + b",".join([msgspec.json.encode(block_of(part)) for part in parts_of(text)]) + b"]")
+    return _EMPTY if text == b"null" else Raw(b'[{"type":"raw","json":' + text + b"}]")
 
 
-def encode_block(block: Block) -> bytes:
-    """Write one of lore's blocks, its content as it was spelled."""
-    return msgspec.json.encode(block)
+def summary_of(parts: Sequence[Part]) -> Raw:
+    """Return a summary's text, from a text or from the text blocks of a list."""
+    if len(parts) == 1 and isinstance(parts[0], Plain):
+        return parts[0].text
+    return Raw(encode("\n\n".join([text_of(bytes(part.text)) for part in parts if isinstance(part, Text)])))
 
 
 def billed(usage: Usage | None) -> Billed | None:
     """Read usage in lore's counts."""
     if usage is None:
         return None
-    split = usage.cache_creation or _Creation()
+    split = usage.cache_creation or Creation()
     return Billed(
         fresh_tokens=usage.input_tokens,
         read_tokens=usage.cache_read_input_tokens,

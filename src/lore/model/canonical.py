@@ -45,13 +45,20 @@ def _finite(text: str) -> float:
 
 def encode(value: object) -> bytes:
     """Encode a value compactly, keys in the order given."""
-    return _write(value, sort=False)
+    try:
+        return orjson.dumps(value)
+    except (TypeError, ValueError):
+        return _slow(value, sort=False)
 
 
 def canonical(raw: bytes) -> bytes:
     """Return the canonical encoding of JSON text, or the text itself where it cannot be decoded."""
     try:
-        return _write(decode(raw), sort=True)
+        value = decode(raw)
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except (TypeError, ValueError):
+            return _slow(value, sort=True)
     except (ValueError, RecursionError):
         return raw
 
@@ -68,13 +75,6 @@ def text_of(raw: bytes) -> str:
 def printable(text: str) -> str:
     """Return text that any encoder takes: lone surrogates become visible escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _write(value: object, *, sort: bool) -> bytes:
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None)
-    except (TypeError, ValueError):
-        return _slow(value, sort=sort)
 
 
 def _slow(value: object, *, sort: bool) -> bytes:

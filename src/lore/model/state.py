@@ -130,8 +130,10 @@ class Stream(Struct, frozen=True):
     deltas: Vector[Raw]
 
 
-class Chain(Struct, frozen=True):
+class Chain(Struct):
     """The state of one conversation: the main one, a subagent's, or a utility call's.
+
+    Never changed once a session holds it: the fold works on copies (`fold.step`).
 
     `turn` is the latest request, `last` its end once that has come; `totals` sums all turns, `before`
     those before the latest.
@@ -210,9 +212,10 @@ class Session(Struct, frozen=True):
 
     def chain(self, name: str) -> Chain:
         """Return a chain's state; one that has not begun inherits the header."""
-        found = self.chains.get(name)
-        if found is not None:
-            return found
+        return self.chains.get(name) or self.new_chain(name)
+
+    def new_chain(self, name: str) -> Chain:
+        """Return a chain before its first event: it has what the header says."""
         kind = "main" if name == MAIN else "subagent"
         return Chain(name, kind, self.model, self.system, self.tools, self.params)
 

@@ -14,7 +14,8 @@ class Turn(Struct, frozen=True):
     """One model request. Times are seconds since the epoch; `answered_at` is the response's first line.
 
     `changes` are the events since the turn before that entitle the prompt to differ; `line` and `byte`
-    say where the recording holds the turn; `omitted` names what the dialect could not express;
+    say where the recording holds the turn; `omitted` names what the dialect could not express, `unsaid`
+    (where asked for) the types of the records in the timeline that no prompt can hold;
     `response_id` is the provider's name for the response, by which a copy of the turn is known.
     """
 
@@ -30,3 +31,4 @@ class Turn(Struct, frozen=True):
     byte: int | None = None
     omitted: Vector[str] = Vector()
     response_id: str | None = None
+    unsaid: Vector[str] = Vector()

@@ -69,6 +69,12 @@ class Vector(Generic[T]):
             return self._tail[place]
         raise IndexError(index)
 
+    def last(self) -> T | None:
+        """Return the last item; None where there is none."""
+        if self._size:
+            return self._tail[self._size - 1]
+        return self._chunks[-1][-1] if self._chunks else None
+
     def append(self, item: T) -> Vector[T]:
         """Return this vector with one more item."""
         tail, size = self._tail, self._size
@@ -81,10 +87,19 @@ class Vector(Generic[T]):
 
     def extend(self, items: Iterable[T]) -> Vector[T]:
         """Return this vector with all of `items` after its own."""
-        made = self
-        for item in items:
-            made = made.append(item)
-        return made
+        more = list(items)
+        if not more:
+            return self
+        tail, size = self._tail, self._size
+        if len(tail) != size:  # another version grew this tail already: take a copy of our part
+            tail = tail[:size]
+        if size + len(more) <= WIDTH:
+            tail.extend(more)
+            return self._of(self._chunks, tail, size + len(more))
+        tail = [*tail, *more]
+        full = (len(tail) - 1) // WIDTH * WIDTH
+        chunks = (tuple(tail[i : i + WIDTH]) for i in range(0, full, WIDTH))
+        return self._of((*self._chunks, *chunks), tail[full:], len(tail) - full)
 
     def set(self, index: int, item: T) -> Vector[T]:
         """Return this vector with `item` at `index` (0 <= index < len)."""
@@ -115,15 +130,7 @@ class Vector(Generic[T]):
         count = number * WIDTH
         if number == len(self._chunks) == len(other._chunks) and self._tail is other._tail:
             return count + min(self._size, other._size)
-        mine, theirs = self._part(number), other._part(number)
-        size = min(len(mine), len(theirs))
-        if mine[:size] == theirs[:size]:  # compared in C, identity first
-            return count + size
-        for one, peer in zip(mine, theirs, strict=False):
-            if one is not peer and one != peer:
-                break
-            count += 1
-        return count
+        return count + _leading(self._part(number), other._part(number))
 
     def _common_chunks(self, other: Vector[T]) -> int:
         if self._chunks is other._chunks:  # nearly always: chunks change once in 256 appends
@@ -149,3 +156,22 @@ class Vector(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Vector({list(self)!r})"
+
+
+def _leading(mine: list[T], theirs: list[T]) -> int:
+    """Count the leading items that are equal: slices are compared in C, identity first, the longest first.
+
+    Versions of one history differ near their ends, if at all.
+    """
+    size = min(len(mine), len(theirs))
+    low, step = size, 0
+    while mine[:low] != theirs[:low]:
+        size, step = low - 1, 2 * step + 1
+        low = max(0, low - step)
+    while low < size:
+        middle = (low + size + 1) // 2
+        if mine[low:middle] == theirs[low:middle]:
+            low = middle
+        else:
+            size = middle - 1
+    return low

@@ -31,16 +31,17 @@ class Measure:
 
     def advance(self, prompt: Prompt, common: int) -> Measured:
         """Go on to the next prompt, whose first `common` segments are those of the last one."""
-        left = self._sums[-1] + self._tail
-        kept = min(common, len(self._sums) - 1)
-        del self._sums[kept + 1 :]
-        total = self._sums[-1]
+        sums, weigh = self._sums, self._weigh
+        left = sums[-1] + self._tail
+        kept = min(common, len(sums) - 1)
+        del sums[kept + 1 :]
+        total = sums[-1]
         for segment in since(prompt, kept, tail=False):
-            total += self._weigh(segment)
-            self._sums.append(total)
-        self._tail = sum(self._weigh(segment) for segment in prompt.tail)
-        shared = self._sums[min(common, len(self._sums) - 1)]
-        if common > prompt.stable:
+            total += weigh(segment)
+            sums.append(total)
+        self._tail = sum(map(weigh, prompt.tail)) if prompt.tail else 0
+        shared = sums[min(common, len(sums) - 1)]
+        if prompt.tail and common > prompt.stable:
             shared += sum(self._weigh(segment) for segment in prompt.tail[: common - prompt.stable])
         return Measured(left, total + self._tail, shared)
 

@@ -10,6 +10,7 @@ Cost: O(segments that are not shared).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain as chained
 from itertools import islice, zip_longest
 from typing import Literal, TypeAlias
 
@@ -39,8 +40,7 @@ class Overlap(Struct, frozen=True):
 def overlap(left: Prompt, right: Prompt) -> Overlap:
     """Compare two prompts up to the left's tail."""
     common = _common(left, right)
-    covered = common == left.stable
-    if covered:
+    if common == left.stable:
         return Overlap(common, 0, common, covered=True, covered_canonical=True)
     mine, theirs = left.at(common), right.at(common)
     inside = 0
@@ -76,10 +76,12 @@ def _common(left: Prompt, right: Prompt) -> int:
 
 def since(prompt: Prompt, position: int, *, tail: bool) -> Iterator[Segment]:
     """Iterate over a prompt's segments from a position on."""
-    yield from islice(prompt.head, position, None)
-    yield from prompt.messages.since(max(0, position - len(prompt.head)))
-    if tail:
-        yield from islice(prompt.tail, max(0, position - prompt.stable), None)
+    head = len(prompt.head)
+    if position >= head:
+        messages = prompt.messages.since(position - head)
+    else:
+        messages = chained(islice(prompt.head, position, None), prompt.messages)
+    return chained(messages, islice(prompt.tail, max(0, position - prompt.stable), None)) if tail else messages
 
 
 def same_content(mine: Segment, theirs: Segment) -> bool:

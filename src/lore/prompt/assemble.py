@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
@@ -60,6 +60,8 @@ class Assembler:
         self._head_key: object = None
         self._head: tuple[Segment, ...] = ()
         self._first = 0
+        self._params_of: Raw = NULL
+        self._params: dict[str, bytes] = {}
 
     def assemble(self, session: Session, chain: Chain) -> Assembled:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call)."""
@@ -70,10 +72,11 @@ class Assembler:
             self._first = first
         self._render(chain.entries)
         tail, problems = self._tail(session, chain, first)
-        params = table(bytes(chain.params)) or {}
+        if chain.params is not self._params_of:
+            self._params_of, self._params = chain.params, table(bytes(chain.params)) or {}
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=head,
-            messages=self._segments, tail=tail, params=params,
+            messages=self._segments, tail=tail, params=self._params,
         )  # fmt: skip
         return Assembled(prompt, problems, self._omitted)
 
@@ -96,15 +99,22 @@ class Assembler:
         continues = 0 < same < len(entries) and entries[same].group == entries[same - 1].group
         self._forget(same - 1 if continues else same)
         self._entries = entries
-        for size, units in layout.units(entries.since(self._end.entries)):
-            self._groups.append(self._end)
-            taken, count, messages = self._end.entries, self._end.segments, self._end.messages
+        segments: list[Segment] = []
+        omitted: list[str] = []
+        end, render = self._end, self.dialect.render
+        before, left_out = end.segments, end.omitted
+        for size, units in layout.units(entries.since(end.entries)):
+            self._groups.append(end)
+            messages = end.messages
             for unit in units:
-                rendered = self.dialect.render(unit, self._first + messages)
-                self._segments = self._segments.extend(rendered.segments)
-                self._omitted = self._omitted.extend(rendered.omitted)
-                count, messages = count + len(rendered.segments), messages + rendered.messages
-            self._end = _Mark(taken + size, count, messages, len(self._omitted))
+                rendered = render(unit, self._first + messages)
+                segments += rendered.segments
+                omitted += rendered.omitted
+                messages += rendered.messages
+            end = _Mark(end.entries + size, before + len(segments), messages, left_out + len(omitted))
+        self._end = end
+        self._segments = self._segments.extend(segments)
+        self._omitted = self._omitted.extend(omitted)
 
     def _tail(self, session: Session, chain: Chain, first: int) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
         context = chain.turn.context if chain.turn is not None else NULL

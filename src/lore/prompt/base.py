@@ -12,7 +12,7 @@ How to add one: write a class with the members of `Dialect` in `dialects/`, add 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -23,7 +23,7 @@ from lore.model.prompt import Prompt, Segment
 Role: TypeAlias = Literal["user", "assistant", "results", "system"]
 
 
-class Unit(Struct, frozen=True):
+class Unit(Struct, frozen=True, gc=False):
     """Something said: by the user, by the model (with the calls it makes), or by its tools (`results`)."""
 
     role: Role
@@ -31,7 +31,7 @@ class Unit(Struct, frozen=True):
     calls: tuple[ToolCall, ...] = ()
 
 
-class Rendered(NamedTuple):
+class Rendered(Struct, frozen=True, gc=False):
     """A unit as segments, the number of messages they make, and what the dialect cannot express."""
 
     segments: tuple[Segment, ...]

@@ -16,10 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lore.model.canonical import encode, text_of
-from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    Item,
+    OpaqueItem,
+    TextBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+)  # fmt: skip
 from lore.model.jsonslice import elements
 from lore.model.state import Chain, Entry, Fact, Session
-from lore.prompt.base import Unit
+from lore.prompt.base import Role, Unit
 
 SHORTEST_ID = 5
 
@@ -77,44 +87,45 @@ def shown_id(name: str, names: tuple[str, ...]) -> str:
 
 def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:
     """Group entries into what was said; yields the number of entries taken with their units."""
-    group: list[Entry] = []
+    group: list[Item] = []
+    number = -1
     for entry in entries:
-        if group and entry.group != group[-1].group:
+        if entry.group != number and group:
             yield len(group), _units_of(group)
             group = []
-        group.append(entry)
+        number = entry.group
+        group.append(entry.item)
     if group:
         yield len(group), _units_of(group)
 
 
-def _units_of(group: list[Entry]) -> tuple[Unit, ...]:
-    match group[0].item:
+def _units_of(group: list[Item]) -> tuple[Unit, ...]:
+    match group[0]:
+        case AssistantMessage() | ToolCall():
+            return _response(group)
         case UserMessage(text=text, blocks=blocks):
             return _said("user", (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ())
         case CompactDivider(summary=summary):
             return () if is_absent(summary) else _said("user", (TextBlock(summary),))
         case OpaqueItem():
             return ()
-        case AssistantMessage() | ToolCall():
-            return _response(group)
 
 
-def _said(role: str, blocks: tuple[object, ...]) -> tuple[Unit, ...]:
-    kept = tuple(one for one in blocks if not (isinstance(one, TextBlock) and bytes(one.text) == b'""'))
-    return (Unit(role, kept),) if kept else ()  # pyright: ignore[reportArgumentType]
+def _said(role: Role, blocks: tuple[Block, ...]) -> tuple[Unit, ...]:
+    kept = tuple([one for one in blocks if type(one) is not TextBlock or bytes(one.text) != b'""'])
+    return (Unit(role, kept),) if kept else ()
 
 
-def _response(group: list[Entry]) -> tuple[Unit, ...]:
-    blocks: list[object] = []
+def _response(group: list[Item]) -> tuple[Unit, ...]:
+    blocks: list[Block] = []
     calls: list[ToolCall] = []
-    for entry in group:
-        item = entry.item
-        if isinstance(item, ToolCall):
+    for item in group:
+        if type(item) is ToolCall:
             calls.append(item)
-        elif isinstance(item, AssistantMessage):
+        elif type(item) is AssistantMessage:
             blocks.extend((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ())
-    said = _said("assistant", tuple(blocks))
+    said = _said("assistant", tuple(blocks)) if blocks else ()
     if not calls:
         return said
-    spoken = said[0].blocks if said else ()
-    return (Unit("assistant", spoken, tuple(calls)), Unit("results", (), tuple(calls)))
+    made = tuple(calls)
+    return (Unit("assistant", said[0].blocks if said else (), made), Unit("results", (), made))

@@ -22,6 +22,8 @@ from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
 from lore.run.sides import Picked, pick
 
+HINT_COMPLETE = "leave --system and --tools out"
+
 
 def diff_files(left: str, right: str, options: Options) -> Diff:
     """Compare two named turns; raises LoreError where a name cannot be read or has no such turn."""
@@ -38,6 +40,8 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     problems = Problems()
     (mine, _), left_side = _side(names[0], options, problems)
     (theirs, changes), right_side = _side(names[1], options, problems)
+    if options.completion is not None and {left_side.format, right_side.format} <= {None, "bodies"}:
+        raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
     if mine is None or theirs is None:
         return Diff(
             left=left_side,
@@ -68,7 +72,7 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
 def _side(name: Name, options: Options, problems: Problems) -> tuple[Picked, Side]:
     """Read one side; a file that is no recording, or holds no turn, has no prompt."""
     try:
-        recording = options.open(name.path, problems)
+        recording = options.open(name.path, problems, subagents=name.chain is not None)
         picked = pick(recording, name)
     except UnrecognisedError:
         if name.turn is not None:
@@ -94,9 +98,11 @@ def diff_session(name: str, options: Options) -> Iterator[Diff]:
     if parsed.turn is not None:
         raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
     problems = Problems()
-    recording = options.open(parsed.path, problems)
+    recording = options.open(parsed.path, problems, subagents=True)
     chains: dict[str, tuple[Pairs, Figures]] = {}
     pairs_seen = 0
+    if options.completion is not None and not recording.events:
+        raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     for turn in recording.turns():
         for name in recording.forgotten():
             chains.pop(name, None)

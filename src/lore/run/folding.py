@@ -33,7 +33,7 @@ def fold(
 ) -> Folded:
     """Fold a session; raises LoreError for recordings of requests, which hold no events."""
     problems = Problems()
-    recording = options.open(path, problems)
+    recording = options.open(path, problems, subagents=True)
     if not recording.events:
         raise LoreError(
             f"{recording.shown} holds request bodies, not events: there is nothing to fold",
@@ -46,9 +46,9 @@ def fold(
         if isinstance(event, CompactApplied) and unpruned:
             event = _divider_only(event)
         before = recording.state.chain(event.chain)
-        state = recording.apply(read, event)
-        if isinstance(event, CompactApplied) and event.chain == state.main().id:
-            gone.update(_pruned(before, state.chain(event.chain)))
+        recording.apply(read, event)
+        if isinstance(event, CompactApplied) and event.chain == recording.state.main().id:
+            gone.update(_pruned(before, recording.state.chain(event.chain)))
         if isinstance(event, TurnStarted) and event.chain == recording.state.main().id and event.turn == at:
             reached = True
             break

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lore import corpus
 from lore.prompt.assemble import Policy
+from lore.run.completing import Completion
 from lore.run.problems import Problems
 from lore.run.recording import Recording
 from lore.tokens.base import TokenCounter
@@ -19,17 +21,27 @@ def silent(_: str) -> None:
 class Options:
     """Format and dialect override recognition; `counter` is None where no tokens are asked for.
 
-    `log` is told what was read and decided.
+    `completion` is what the caller adds to prompts that are not recorded whole; `log` is told what was read
+    and decided.
     """
 
     format: str | None = None
     dialect: str | None = None
     policy: Policy = "system"
     counter: TokenCounter | None = None
+    completion: Completion | None = None
     log: Callable[[str], None] = silent
 
-    def open(self, path: str, problems: Problems | None = None) -> Recording:
-        """Open a recording; raises LoreError where it cannot be read or recognised."""
-        recording = Recording(path, format=self.format, dialect=self.dialect, policy=self.policy, problems=problems)
+    def open(self, path: str, problems: Problems | None = None, *, subagents: bool = False) -> Recording:
+        """Open a recording; raises LoreError where it cannot be read or recognised.
+
+        With `subagents`, the files that hold the session's other chains are read with it.
+        """
+        recording = Recording(
+            path, format=self.format, dialect=self.dialect, policy=self.policy, problems=problems,
+            companions=corpus.companions(path) if subagents else (), completion=self.completion,
+        )  # fmt: skip
         self.log(f"{recording.shown}: read as {recording.reader.name}")
+        for companion in recording.companions:
+            self.log(f"{corpus.show(companion)}: a subagent's file of this session, read with it")
         return recording

@@ -7,26 +7,30 @@ whole when its chain's next turn starts (its bill may come any time before) or t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-
-import msgspec
+from typing import NamedTuple
 
 from lore import corpus
 from lore.errors import LoreError
-from lore.fold.step import step
-from lore.formats.base import Read, Reader
+from lore.fold.step import Folding
+from lore.formats.base import Clock, Read, Reader
 from lore.formats.registry import BUILT_IN, READERS, recognise
 from lore.model.events import CompactApplied, Event, SessionStarted, TurnStarted
 from lore.model.exchange import Exchange
+from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.state import Session
+from lore.model.prompt import Prompt
+from lore.model.state import Chain, ClosedTurn, OpenTurn, Session
 from lore.model.turn import Turn
+from lore.model.vector import Vector
 from lore.prefix.chains import Chains
 from lore.prompt.assemble import Assembler, Policy
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.run import plugins
+from lore.run.companions import Family
+from lore.run.completing import Completion, Unsaid, completed, rated
 from lore.run.problems import Problems
 
 HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
@@ -36,18 +40,34 @@ class UnrecognisedError(LoreError):
     """The input can be read, and is no recording that lore knows."""
 
 
+class _Asked(NamedTuple):
+    """A turn whose bill has not come."""
+
+    opened: OpenTurn
+    prompt: Prompt
+    line: int
+    byte: int
+    omitted: Vector[str]
+    unsaid: Vector[str]
+
+
+NOTHING: Vector[str] = Vector()
+
+
 class Recording:
     """One opened recording. Iterate `turns()` once; then `state`, `boundaries`, `problems` are final.
 
-    `boundaries` are the uuids and times of its compactions.
+    `boundaries` are the uuids and times of its compactions. `companions` are files with more chains of the
+    session, read after it; `completion` is what the caller adds to its prompts. `reading` names the file
+    that is being read. With `watchful`, turns say what stands in their timeline and in no prompt.
     """
 
     def __init__(
         self, path: str, *, format: str | None = None, dialect: str | None = None, policy: Policy = "system",
-        problems: Problems | None = None,
+        problems: Problems | None = None, companions: Sequence[str] = (), completion: Completion | None = None,
     ) -> None:  # fmt: skip
         self.path = path
-        self.shown = corpus.show(path)
+        self.shown = self.reading = corpus.show(path)
         opened = corpus.open_head(path)
         kind = reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
         if kind is None:
@@ -59,9 +79,15 @@ class Recording:
         self._dialect = _dialect_named(dialect) if dialect else None
         self._policy: Policy = policy
         self.problems = problems or Problems()
-        self.state = Session(format=self.reader.name)
+        self._folding = Folding(Session(format=self.reader.name))
         self.boundaries: list[tuple[str, str | None]] = []
         self._chains = Chains()
+        self.companions = tuple(companions) if self.events else ()
+        self.completion = completion
+        self.completes = completion.chain(kind, opened.head) if completion is not None and self.events else None
+        self.watchful = False
+        self._unsaid: dict[str, Unsaid] = {}
+        self._assemblers: dict[str, Assembler] = {}
 
     @property
     def events(self) -> bool:
@@ -69,29 +95,46 @@ class Recording:
         return self.reader.yields == "events"
 
     def reads(self) -> Iterator[Read]:
-        """Yield what the reader finds; problems are collected and left out."""
+        """Yield what the readers find, companions' last; problems are collected and left out."""
+        reads = self._own_reads()
+        if self.completion is not None and self.completes is not None:
+            reads = completed(reads, self.completion, self.completes, self.shown)
+        return self._with_companions(reads) if self.companions else reads
+
+    def _own_reads(self) -> Iterator[Read]:
         for data in self._data:
             yield from self._without_problems(self.reader.feed(data))
         yield from self._without_problems(self.reader.finish())
 
+    def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
+        family = Family(self.companions, self.problems)
+        yield from family.noted(reads)
+        for shown, read in family.reads():
+            self.reading = shown
+            yield read
+        self.reading = self.shown
+
     def _without_problems(self, found: list[Read]) -> Iterator[Read]:
         for read in found:
-            if isinstance(read.value, Problem):
+            if type(read.value) is Problem:
                 self.problems.add(read.value, self.shown)
             else:
                 yield read
 
-    def apply(self, read: Read, event: Event) -> Session:
+    @property
+    def state(self) -> Session:
+        """The session after what was read so far."""
+        return self._folding.state()
+
+    def apply(self, read: Read, event: Event) -> None:
         """Fold one event into the state."""
-        self.state, problems = step(self.state, event)
-        if isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
-            shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
-            self.problems.add(Problem("LORE211", shown), self.shown, read.line, read.byte)
+        for problem in self._folding.apply(event):
+            self.problems.add(problem, self.reading, read.line, read.byte)
         if isinstance(event, CompactApplied):
             self.boundaries.append((event.uuid, event.at))
-        for problem in problems:
-            self.problems.add(problem, self.shown, read.line, read.byte)
-        return self.state
+        elif isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
+            shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
+            self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
 
     def forgotten(self) -> list[str]:
         """Name the chains that no turn will continue any more, each once."""
@@ -104,20 +147,20 @@ class Recording:
     # event logs
 
     def _folded(self) -> Iterator[Turn]:
-        waiting: dict[str, Turn] = {}
-        assemblers: dict[str, Assembler] = {}
+        waiting: dict[str, _Asked] = {}
+        apply = self.apply
         for read in self.reads():
-            event = read.value
-            if not isinstance(event, TurnStarted):
-                self.apply(read, event)  # pyright: ignore[reportArgumentType]
-                continue
-            before = waiting.pop(event.chain, None)
-            if before is not None:
-                yield self._billed(before)
-            self.apply(read, event)
-            waiting[event.chain] = self._assembled(event.chain, assemblers, read)
-        for turn in waiting.values():
-            yield self._billed(turn)
+            event: Event = read.value  # pyright: ignore[reportAssignmentType]
+            if type(event) is TurnStarted:
+                before = waiting.pop(event.chain, None)
+                if before is not None:
+                    yield self._turn(event.chain, before)
+                apply(read, event)
+                waiting[event.chain] = self._asked(event.chain, read)
+            else:
+                apply(read, event)
+        for name, asked in waiting.items():
+            yield self._turn(name, asked)
         self._say_what_is_left_out()
 
     def _say_what_is_left_out(self) -> None:
@@ -133,40 +176,59 @@ class Recording:
             said = f"{', '.join(named)} in this session: folded, not yet part of assembled prompts"
             self.problems.add(Problem("LORE216", said), self.shown)
 
-    def _billed(self, turn: Turn) -> Turn:
-        last = self.state.chain(turn.chain).last
-        if last is None or last.turn != turn.number:
-            return turn
-        answered = seconds(last.at) if self.reader.clock == "first_line" else None
-        return msgspec.structs.replace(
-            turn, usage=last.usage, verdict=last.verdict, answered_at=answered, response_id=last.response_id
+    def _turn(self, name: str, asked: _Asked) -> Turn:
+        """Return a turn that is whole, with its bill."""
+        opened, last = asked.opened, self._folding.chain(name).last
+        if last is None or last.turn != opened.turn:
+            last = ClosedTurn(opened.turn, "")
+        return Turn(
+            name,
+            opened.turn,
+            asked.prompt,
+            opened.since,
+            seconds(opened.at),
+            seconds(last.at) if last.at is not None and self._clock == "first_line" else None,
+            last.usage,
+            last.verdict,
+            asked.line,
+            asked.byte,
+            asked.omitted,
+            last.response_id,
+            asked.unsaid,
         )
+
+    @property
+    def _clock(self) -> Clock:
+        """What the time of a response is: as the format says in which the session was recorded first."""
+        origin = self._folding.session.format
+        if origin not in READERS:
+            plugins.load()
+        return READERS.get(origin, type(self.reader)).clock
 
     def dialect_for(self, state: Session) -> Dialect:
         """Return the dialect asked for, else the session's own, else Anthropic's."""
         return self._dialect or DIALECTS.get(state.dialect or "", DIALECTS["anthropic"])
 
-    def _assembled(self, name: str, assemblers: dict[str, Assembler], read: Read) -> Turn:
-        dialect = self.dialect_for(self.state)
-        assembler = assemblers.get(name)
+    def _asked(self, name: str, read: Read) -> _Asked:
+        """Assemble the turn that a chain has begun."""
+        session, chain = self._folding.session, self._folding.chain(name)
+        dialect = self.dialect_for(session)
+        assembler = self._assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
-            assembler = assemblers[name] = Assembler(dialect, self._policy)
-        chain = self.state.chain(name)
-        prompt, problems, omitted = assembler.assemble(self.state, chain)
+            assembler = self._assemblers[name] = Assembler(dialect, self._policy)
+        prompt, problems, omitted = assembler.assemble(session, chain)
         for problem in problems:
-            self.problems.add(problem, self.shown, read.line, read.byte)
-        opened = chain.turn
-        assert opened is not None
-        return Turn(
-            name,
-            opened.turn,
-            prompt,
-            changes=opened.since,
-            at=seconds(opened.at),
-            line=read.line,
-            byte=read.byte,
-            omitted=omitted,
-        )
+            self.problems.add(problem, self.reading, read.line, read.byte)
+        unsaid = NOTHING
+        if self.watchful or self.is_whole(chain):
+            unsaid = self._unsaid.setdefault(name, Unsaid()).of(chain.entries)
+            prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(unsaid) + len(omitted))
+        assert chain.turn is not None
+        return _Asked(chain.turn, prompt, read.line, read.byte, omitted, unsaid)
+
+    def is_whole(self, chain: Chain) -> bool:
+        """Tell whether another tool's session says all of its prompt that lore itself does not write."""
+        return self._folding.session.format != "lore" and chain.tools is not None and not is_absent(chain.system)
 
     # recorded requests
 

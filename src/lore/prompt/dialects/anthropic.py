@@ -17,7 +17,7 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlo
 from lore.model.jsonslice import array, table
 from lore.model.prompt import NO_RESULT, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Memo, Rendered, Unit
+from lore.prompt.base import Memo, Rendered, Role, Unit
 from lore.prompt.dialects.shared import (
     MARK,
     marks_of,
@@ -75,10 +75,9 @@ class Anthropic:
         return 0
 
     def render(self, unit: Unit, index: int) -> Rendered:
-        role = "assistant" if unit.role == "assistant" else "system" if unit.role == "system" else "user"
         blocks = [_block(block) for block in unit.blocks]
-        blocks += [_result(call) for call in unit.calls] if unit.role == "results" else map(_call, unit.calls)
-        return Rendered(_segments(role, blocks, index), 1)
+        blocks += map(_result if unit.role == "results" else _call, unit.calls)
+        return Rendered(_segments(_ROLES[unit.role], blocks, index), 1)
 
     def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
         return tail(text, messages, own_message=own_message, last=last)
@@ -104,16 +103,24 @@ def _system(raw: bytes) -> list[Segment]:
     return [] if raw == b"null" else [Segment("system", "system", raw, kind="text")]
 
 
-def _segments(role: str, blocks: list[bytes], index: int) -> tuple[Segment, ...]:
+_ROLES: dict[Role, bytes] = {
+    "user": b'"role":"user"',
+    "results": b'"role":"user"',
+    "assistant": b'"role":"assistant"',
+    "system": b'"role":"system"',
+}
+
+
+def _segments(role: bytes, blocks: list[bytes], index: int) -> tuple[Segment, ...]:
     path = f"messages[{index}]"
-    envelope = Segment("messages", path, f'"role":"{role}"'.encode(), kind="envelope")
-    return (
-        envelope,
-        *(Segment("messages", f"{path}.content[{n}]", data) for n, data in enumerate(blocks)),
-    )
+    made = [Segment("messages", path, role, "envelope")]
+    made += [Segment("messages", f"{path}.content[{n}]", data) for n, data in enumerate(blocks)]
+    return tuple(made)
 
 
 def _block(block: Block) -> bytes:
+    if type(block) is TextBlock:
+        return b'{"type":"text","text":' + bytes(block.text) + b"}"
     match block:
         case TextBlock(text=text):
             return b'{"type":"text","text":' + bytes(text) + b"}"

@@ -1,0 +1,47 @@
+"""Write a file whole or not at all: to a temporary name beside it, synchronised, renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from lore import corpus
+from lore.errors import LoreError
+
+
+@contextmanager
+def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[BinaryIO]:
+    """Open a file to be written; it takes its name when all has been written, and never when that fails.
+
+    Raises LoreError where it exists (unless `force`), is no regular file, or is one of the inputs.
+    """
+    shown = corpus.show(path)
+    if "\0" in path:
+        raise LoreError(f"cannot write {shown!r}: no file can have this name")
+    if any(corpus.is_same(path, one) for one in inputs):
+        raise LoreError(f"{shown} is what is being read", hint="name another file")
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise LoreError(f"{shown} is not a regular file", hint="leave --output out, and redirect standard output")
+    if os.path.lexists(path) and not force:
+        raise LoreError(f"{shown} exists", hint="name another file, or overwrite it with --force")
+    temporary = os.path.join(os.path.dirname(path), f".lore-{os.getpid()}.part")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot write {shown}: {reason}", hint="name a file in a folder that can be written") from None
+    finally:
+        _discard(temporary)
+
+
+def _discard(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

@@ -1,0 +1,180 @@
+"""`lore convert`, and `--system` and `--tools` wherever a prompt is built."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, process, put, session
+from formats.claude import answered, asked, joined, text
+from model.making import body, dumps, header, log, record
+
+CLAUDE = joined(
+    asked("u", "x"), answered("a", "r", text("y"), "u"), asked("v", "z", "a"), answered("b", "q", text("w"), "v")
+)
+TOOLS = [{"name": "ls", "input_schema": {}}]
+COMPLETE = ("--system", "system.txt", "--tools", "tools.json")
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+@pytest.fixture(autouse=True)
+def files(desk):
+    put("c.jsonl", CLAUDE)
+    put("own.jsonl", session())
+    put("body.json", dumps(body("a")))
+    put("system.txt", b"Be brief.")
+    put("tools.json", TOOLS)
+
+
+def test_the_log_goes_to_standard_output():
+    ran = lore("convert", "c.jsonl", "--to", "lore")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0] == {
+        "kind": "session_started", "v": 1, "at": "2026-01-01T00:00:00Z", "session_id": "s",
+        "origin": "claude-code", "dialect": "anthropic",
+    }  # fmt: skip
+
+
+def test_what_is_piped_on_is_folded_alike():
+    made = lore("convert", "c.jsonl").out.encode()
+    other = process("fold", "-", "--json", stdin=made)
+    one = lore("fold", "c.jsonl", "--json")
+    assert other.json == one.json
+
+
+def test_standard_input_is_converted():
+    ran = process("convert", "-", stdin=CLAUDE)
+    assert ran.out == lore("convert", "c.jsonl").out
+
+
+def test_a_file_is_written_whole():
+    ran = lore("convert", "c.jsonl", "--output", "made.jsonl", "-v")
+    assert (ran.code, ran.out) == (0, "")
+    assert Path("made.jsonl").read_text() == lore("convert", "c.jsonl").out
+    assert not [name for name in os.listdir() if name.startswith(".")]
+
+
+def test_an_existing_file_is_overwritten_with_force_only():
+    put("made.jsonl", b"mine\n")
+    ran = lore("convert", "c.jsonl", "--output", "made.jsonl")
+    assert (ran.code, ran.err) == (
+        2,
+        "error: made.jsonl exists\nhint: name another file, or overwrite it with --force\n",
+    )
+    assert Path("made.jsonl").read_bytes() == b"mine\n"
+    assert lore("convert", "c.jsonl", "--output", "made.jsonl", "--force").code == 0
+    assert Path("made.jsonl").read_bytes() != b"mine\n"
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "./c.jsonl", "link", "c/subagents/agent-1.jsonl"])
+def test_an_input_is_never_written(name):
+    Path("link").symlink_to("c.jsonl")
+    put("c/subagents/agent-1.jsonl", joined(asked("s", "x", isSidechain=True, agentId="1")))
+    before = Path(name).read_bytes()
+    ran = lore("convert", "c.jsonl", "--output", name, "--force")
+    assert (ran.code, Path(name).read_bytes()) == (2, before)
+    assert "is what is being read" in ran.err
+
+
+@pytest.mark.parametrize("name", [".", "/dev/null", "none/made.jsonl", "a\0b", "x" * 300])
+def test_what_cannot_be_written_is_an_error(name):
+    ran = lore("convert", "c.jsonl", "--output", name, "--force")
+    assert ran.code == 2
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("\n") <= 2
+    assert not [one for one in os.listdir() if one.startswith(".")]
+
+
+def test_a_session_that_fails_midway_leaves_nothing_behind(monkeypatch):
+    put("made.jsonl", b"mine\n")
+    put("odd.jsonl", log(header(system=None), record("session_changed", system="late")))
+    ran = lore("convert", "odd.jsonl", "--output", "made.jsonl", "--force", *COMPLETE)
+    assert ran.code == 2
+    assert Path("made.jsonl").read_bytes() == b"mine\n"
+    assert not [one for one in os.listdir() if one.startswith(".")]
+
+
+def test_request_bodies_are_no_session():
+    ran = lore("convert", "body.json")
+    assert ran.code == 2
+    assert "hint: " in ran.err
+    assert "lore check" in ran.err
+
+
+@pytest.mark.parametrize("args", [["c.jsonl", "--to", "codex"], ["c.jsonl#1"], ["none.jsonl"], ["system.txt"]])
+def test_what_cannot_be_converted_is_an_error(args):
+    ran = lore("convert", *args)
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_problems_of_reading_go_to_standard_error():
+    put("odd.jsonl", CLAUDE + b"{torn\n" * 30)
+    ran = lore("convert", "odd.jsonl")
+    assert ran.code == 0
+    assert ran.err.count("LORE201 odd.jsonl:") == 20
+    assert ran.err.endswith("and 10 problems more like these\n")
+
+
+def test_a_completed_prompt_says_how_close_it_is():
+    ran = lore("diff-prefix", "c.jsonl", "--no-tokens", "--json", *COMPLETE)
+    assert ran.json["right"]["fidelity"] == "structural"
+    assert lore("diff-prefix", "c.jsonl", "--no-tokens", "--json").json["right"]["fidelity"] == "reconstructed"
+
+
+def test_a_reconstruction_can_be_compared_with_what_was_sent():
+    sent = {"model": "claude-x", "tools": TOOLS, "system": [{"type": "text", "text": "Be brief."}], "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "x"}]}]}  # fmt: skip
+    put("sent.json", dumps(sent))
+    ran = lore("diff-prefix", "c.jsonl#1", "sent.json", "--no-tokens", "--json", *COMPLETE)
+    assert (ran.json["relation"], ran.json["left"]["fidelity"]) == ("identical", "structural")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["assemble", "own.jsonl"], ["diff-prefix", "own.jsonl"], ["convert", "own.jsonl"], ["assemble", "body.json"],
+        ["diff-prefix", "body.json"], ["diff-prefix", "body.json", "body.json"],
+        ["diff-prefix", "c.jsonl", "own.jsonl"],
+    ],
+)  # fmt: skip
+def test_what_records_its_own_refuses_to_be_completed(args):
+    ran = lore(*args, *COMPLETE)
+    assert (ran.code, ran.out) == (2, "")
+    assert "hint: " in ran.err
+
+
+def test_check_completes_what_it_can_and_leaves_the_rest():
+    before = lore("check", ".", "--json").json
+    ran = lore("check", ".", "--json", *COMPLETE)
+    assert ran.code == 0
+    assert ran.json["summary"]["turns"] == before["summary"]["turns"] > 4
+
+
+def test_a_file_that_is_wrong_is_named_with_its_place():
+    put("tools.json", b'[{"name": "ls"},\n  nothing]')
+    ran = lore("assemble", "c.jsonl", *COMPLETE)
+    assert ran.code == 2
+    assert "error: tools.json is not JSON" in ran.err
+    assert "--> tools.json:2, byte 19" in ran.err
+
+
+def test_converted_a_completed_session_needs_no_options():
+    Path("made.jsonl").write_text(lore("convert", "c.jsonl", *COMPLETE).out)
+    one, other = lore("assemble", "c.jsonl", *COMPLETE), lore("assemble", "made.jsonl")
+    assert other == one
+    assert json.loads(other.out)["tools"] == TOOLS
+
+
+def test_a_subagent_in_a_file_of_its_own_has_turns_and_pairs():
+    put("agent-1.jsonl", joined(*[
+        {**json.loads(one), "isSidechain": True, "agentId": "1"} for one in CLAUDE.splitlines()
+    ]))  # fmt: skip
+    pairs = [(one["chain"], one["turn"]) for one in lore("diff-prefix", "c.jsonl", "--json", "--no-tokens").lines]
+    assert sorted(pairs) == [("1", 2), ("main", 2)]
+    assert lore("assemble", "c.jsonl#1:2").json["messages"][0]["content"][0]["text"] == "x"
+    ran = lore("diff-prefix", "c.jsonl#1:1", "c.jsonl#main:1", "--json", "--no-tokens")
+    assert ran.json["relation"] == "identical"

@@ -1,0 +1,77 @@
+"""What must be the same of a session and of the log that it was converted to."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lore import corpus
+from lore.check.budgets import Budgets
+from lore.corpus import Name
+from lore.model import checkpoint
+from lore.run.check import check
+from lore.run.converting import convert
+from lore.run.folding import fold
+from lore.run.options import Options
+from lore.run.problems import Problems
+
+NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
+
+
+class Seen(NamedTuple):
+    """All that lore says about a session, without the places where it stands and the problems of reading."""
+
+    folded: Any
+    state: bytes
+    turns: list[tuple[Any, ...]]
+    bodies: list[bytes]
+
+
+def seen(path: str, options: Options | None = None) -> Seen:
+    """Fold, assemble and write every turn."""
+    options = options or Options()
+    result = msgspec.structs.replace(fold(path, options).result, problems=[])
+    recording = options.open(path, Problems(), subagents=True)
+    turns, bodies = [], []
+    for turn in recording.turns():
+        turns.append(msgspec.structs.astuple(msgspec.structs.replace(turn, line=None, byte=None, prompt=None)))  # type: ignore[arg-type]
+        bodies.append(recording.dialect_for(recording.state).write(turn.prompt) + turn.prompt.fidelity.encode())
+    order = sorted(range(len(turns)), key=lambda n: turns[n][:2])
+    return Seen(
+        json.loads(msgspec.json.encode(result)),
+        checkpoint.dump(recording.state),
+        [turns[n] for n in order],
+        [bodies[n] for n in order],
+    )
+
+
+def judged(*paths: str, options: Options | None = None) -> list[Any]:
+    """The findings about pairs of turns, without their places."""
+    result = check(list(paths), Budgets(), options or Options()).result
+    pairs = [one for one in result.findings if one.code[:5] in ("LORE1", "LORE3")]
+    return sorted((msgspec.structs.replace(one, **NO_PLACE) for one in pairs), key=repr)
+
+
+def converted(path: str, options: Options | None = None) -> bytes:
+    """The log that a session is converted to."""
+    return b"".join(convert(Name(path), options or Options(), Problems()).lines)
+
+
+def assert_same(path: str, options: Options | None = None) -> bytes:
+    """A session and the log it is converted to say the same; returns the log."""
+    data = converted(path, options)
+    with tempfile.TemporaryDirectory() as folder:
+        made = str(Path(folder, "made.jsonl"))
+        Path(made).write_bytes(data)
+        one, other = seen(path, options), seen(made)
+        assert other.folded == one.folded
+        assert other.state == one.state
+        assert other.turns == one.turns
+        assert other.bodies == one.bodies
+        assert judged(made) == judged(path, *corpus.companions(path), options=options)
+        assert converted(made) == data, "converted again it stays as it is"
+    return data
