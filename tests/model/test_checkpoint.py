@@ -8,6 +8,7 @@ import pytest
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.model import checkpoint
+from lore.model.items import ToolCall
 from lore.model.state import Session
 from model.making import Fold, append, call, event, said, started, user
 
@@ -67,12 +68,16 @@ def test_an_empty_session_can_be_saved():
 
 
 def test_a_checkpoint_of_another_version_is_refused():
-    data = checkpoint.dump(Session()).replace(b'"version":1', b'"version":9')
+    data = checkpoint.dump(Session()).replace(b'"version":2', b'"version":9')
     with pytest.raises(LoreError, match="version 9"):
         checkpoint.load(data)
 
 
-@pytest.mark.parametrize("junk", [b"", b"{", b"{}", b"[]", b"\xff\xfe", b'{"version":1,"session":3,"chains":[]}'])
+@pytest.mark.parametrize(
+    "junk",
+    [b"", b"{", b"{}", b"[]", b"\xff\xfe", b"3\n{}", b"2\n{}\n", b"2\n[]\n", b"\xb2\n{}\n", b"1" * 30,
+     b'38\n{"version":2,"session":3,"chains":[]}\n'],
+)  # fmt: skip
 def test_bytes_that_are_no_checkpoint_are_refused_with_a_hint(junk):
     with pytest.raises(LoreError, match="unreadable checkpoint") as caught:
         checkpoint.load(junk)
@@ -84,3 +89,81 @@ def test_a_checkpoint_shrinks_when_a_compaction_prunes():
     before = len(checkpoint.dump(fold.state))
     fold.take(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u49"], summary="S"))
     assert len(checkpoint.dump(fold.state)) < before / 5
+
+
+def loaded(fold):
+    """Save a fold's state and load it."""
+    saved = checkpoint.save(fold.state)
+    return checkpoint.restore(saved.head, saved.items), saved.items
+
+
+def whole(saved, pieces=()):
+    """The items of a saved state as one string of bytes."""
+    found = [one if isinstance(one, bytes) else pieces[one.piece][one.begin : one.end] for one in saved.items]
+    return b"".join(found)
+
+
+def test_items_cut_short_or_with_something_after_them_are_refused():
+    saved = checkpoint.save(Fold(*EVENTS).state)
+    text = whole(saved)
+    for damaged in (text[:-1], text + b" ", b""):
+        with pytest.raises(LoreError, match="unreadable checkpoint"):
+            checkpoint.restore(saved.head, [damaged])
+
+
+def test_what_was_loaded_is_named_and_not_encoded_again():
+    fold = Fold(*EVENTS)
+    (fold.state, written), pieces = loaded(fold)
+    fold.take(append(user("last", "new")))
+    again, fresh = checkpoint.save(fold.state, written), checkpoint.save(fold.state)
+    new = [one for one in again.items if isinstance(one, bytes)]
+    assert new == [b'{"type":"user_message","uuid":"last","text":"new"}\n']
+    assert (again.head, whole(again, pieces)) == (fresh.head, whole(fresh))
+    main = fold.state.main()
+    assert checkpoint.texts_of(main, written["main"]) == checkpoint.texts_of(main, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        event("remove", uuids=["d"]),
+        event("patch_tool_call", call_id="c1", status="failed", error="late"),
+        event("compact_applied", uuid="e", trigger="manual"),
+        append(user("y1"), chain="other"),
+    ],
+)
+def test_what_changed_after_it_was_loaded_is_encoded_anew(change):
+    (state, written), pieces = loaded(Fold(*EVENTS))
+    after = step(state, change).state
+    again, fresh = checkpoint.save(after, written), checkpoint.save(after)
+    assert (again.head, whole(again, pieces)) == (fresh.head, whole(fresh))
+    assert checkpoint.texts_of(after.main(), written["main"]) == checkpoint.texts_of(after.main(), None)
+
+
+def test_items_may_be_loaded_from_several_pieces_again_and_again():
+    fold = Fold(started())
+    pieces, written = [], {}
+    for number in range(5):
+        fold.take(append(user(f"u{number}")), append(user(f"x{number}"), chain="side"))
+        saved = checkpoint.save(fold.state, written)
+        pieces = [one if isinstance(one, bytes) else pieces[one.piece][one.begin : one.end] for one in saved.items]
+        fold.state, written = checkpoint.restore(saved.head, pieces)
+    assert len(pieces) == 10
+    assert checkpoint.dump(fold.state) == checkpoint.dump(checkpoint.load(checkpoint.dump(fold.state)))
+    assert [entry.item.uuid for entry in fold.state.chains["side"].entries] == ["x0", "x1", "x2", "x3", "x4"]
+
+
+def test_an_item_whose_text_has_a_line_feed_survives_a_checkpoint():
+    fold = Fold(started(), append(user("u1")))
+    one = msgspec.structs.replace(append(call("t1", "c1")), item=call_over_lines())
+    fold.state = step(fold.state, one).state
+    fold.take(append(user("u2")))
+    (state, written), _ = loaded(fold)
+    assert checkpoint.dump(state) == checkpoint.dump(fold.state)
+    assert checkpoint.texts_of(state.main(), written["main"]) == checkpoint.texts_of(state.main(), None)
+    assert bytes(state.main().entries[1].item.input) == b'{\n  "a": 1\n}'
+
+
+def call_over_lines():
+    """A tool call whose input was written by hand."""
+    return ToolCall("t1", "c1", "ls", msgspec.Raw(b'{\n  "a": 1\n}'))

@@ -41,6 +41,9 @@ def run(
     ] = None,
     system: System = None,
     tools: Tools = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
+    ] = False,
     as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
@@ -70,6 +73,10 @@ def run(
         completion=completion(system, tools, strict=False),
         log=log(verbose),
     )
+    if follow:
+        from lore.cli.check_follow import follow_one
+
+        return follow_one(paths or [], budgets, options, as_json=as_json, color=color, verbose=verbose)
     with progress(wanted=not verbose, colour=color) as told:
         result, failed, incomplete = check(
             paths or ["."], budgets, options, jobs=cores() if jobs is None else jobs, progress=told

@@ -124,8 +124,13 @@ def log(verbose: bool) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         if verbose:
-            from lore.report.plain import visible
-
-            print(visible(text), file=sys.stderr)
+            tell(text)
 
     return say
+
+
+def tell(text: str) -> None:
+    """Say one line on standard error."""
+    from lore.report.plain import visible
+
+    print(visible(text), file=sys.stderr, flush=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe
+from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, tell
+
+if TYPE_CHECKING:
+    from lore.run.folding import Folded
+    from lore.run.options import Options
 
 
 @quiet_pipe
@@ -18,25 +22,109 @@ def run(
     unpruned: Annotated[
         bool, typer.Option("--unpruned", help="Show everything, compactions as dividers only.")
     ] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="Go on from this file, and save there how far it went.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare all of the log with the checkpoint, not only its ends.")
+    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Show what is added, until interrupted.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--since", help="With --follow --json: what came after this cursor (EPOCH:N).")
+    ] = None,
     as_json: AsJson = False,
     format: Format = None,
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """Fold a session's events into its timeline."""
+    """Fold a session's events into its timeline.
+
+    With --checkpoint, only what was added since the last run is read; with --follow, a log that is being
+    written is shown as it grows.
+    """
     from lore.errors import LoreError
-    from lore.run.folding import fold
     from lore.run.options import Options
 
+    options = Options(format=format, log=log(verbose))
+    view = at is not None or pruned or unpruned
     if pruned and unpruned:
         raise LoreError("--pruned and --unpruned are two different views", hint="choose one")
-    folded = fold(session, Options(format=format, log=log(verbose)), at=at, unpruned=unpruned, only_pruned=pruned)
+    if verify and checkpoint is None:
+        raise LoreError("--verify compares a log with its checkpoint", hint="name one with --checkpoint")
+    if since is not None and not (follow and as_json):
+        raise LoreError("--since asks for events as they come", hint="use it with --follow --json")
+    if follow:
+        if checkpoint is not None or view:
+            hint = "leave --checkpoint, --at, --pruned and --unpruned out"
+            raise LoreError("--follow shows a log as it grows, from its beginning", hint=hint)
+        return _follow_json(session, options, since) if as_json else _follow_text(session, options, color)
+    if checkpoint is not None:
+        if view:
+            hint = "leave --at, --pruned and --unpruned out"
+            raise LoreError("a checkpoint goes on from the end of a session", hint=hint)
+        return _resume(session, options, checkpoint, verify=verify, as_json=as_json, color=color)
+    from lore.run.folding import fold
+
+    folded = fold(session, options, at=at, unpruned=unpruned, only_pruned=pruned)
+    _answer(folded, as_json=as_json, color=color, title="pruned by compaction" if pruned else "")
+    return 0
+
+
+def _answer(folded: Folded, *, as_json: bool, color: bool | None, title: str = "") -> None:
     if as_json:
         from lore.report.json_report import render
 
         sys.stdout.write(render(folded.result) + "\n")
-        return 0
+        return
     from lore.report.timeline import write
 
-    write(folded.result, folded.shown, out(color), title="pruned by compaction" if pruned else "")
+    write(folded.result, folded.shown, out(color), title=title)
+
+
+def _resume(session: str, options: Options, checkpoint: str, *, verify: bool, as_json: bool, color: bool | None) -> int:
+    """Answer from a checkpoint; where no new one can be written, say so after the answer."""
+    from lore.run.resuming import fold_resumed
+
+    folded, refused, failure = fold_resumed(session, options, checkpoint, verify=verify)
+    if refused is not None:
+        tell(refused)
+    _answer(folded, as_json=as_json, color=color)
+    if failure is not None:
+        sys.stdout.flush()
+        raise failure
+    return 0
+
+
+def _follow_text(session: str, options: Options, color: bool | None) -> int:
+    from lore.model.problems import Problem
+    from lore.report.timeline import write_item, write_note, write_problem
+    from lore.run.following import Note, follow_timeline
+
+    console = out(color)
+    for one in follow_timeline(session, options, tell):
+        match one:
+            case None:
+                sys.stdout.flush()
+            case Problem():
+                write_problem(one, console)
+            case Note():
+                write_note(one.text, console)
+            case _:
+                write_item(one, console)
+    return 0
+
+
+def _follow_json(session: str, options: Options, since: str | None) -> int:
+    from lore.model.problems import Problem
+    from lore.report.json_report import render
+    from lore.run.following import cursor_of, follow_events
+
+    cursor = None if since is None else cursor_of(since)
+    for one in follow_events(session, options, tell, since=cursor):
+        if one is None:
+            sys.stdout.flush()
+        elif isinstance(one, Problem):
+            tell(f"{one.code} {one.file}:{one.line} {one.message}")
+        else:
+            sys.stdout.write(render(one) + "\n")
     return 0

@@ -13,7 +13,9 @@ from lore.cli.common import quiet_pipe
 
 @quiet_pipe
 def run(
-    name: Annotated[str | None, typer.Argument(help="diff-prefix, check or fold; without one, the names.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="diff-prefix, check, finding, fold or follow; without one, the names.")
+    ] = None,
 ) -> int:
     """Print the JSON Schema of a result."""
     import msgspec

@@ -5,7 +5,7 @@ Unknown is None, never 0. Offsets are bytes, ranges half-open.
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import CauseKind, Severity
 from lore.model.problems import Problem
@@ -216,4 +216,22 @@ class FoldResult(Struct, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-SCHEMAS: dict[str, type[Struct]] = {"diff-prefix": Diff, "check": Checked, "fold": FoldResult}
+class Followed(Struct, frozen=True, kw_only=True):
+    """One line of `lore fold --follow --json`: an event, as lore's log spells it, or a snapshot.
+
+    `cursor` is EPOCH:N, with N events of the log folded: the one on this line, or all in the snapshot.
+    """
+
+    schema: int = SCHEMA
+    cursor: str
+    event: Raw | UnsetType = UNSET
+    snapshot: FoldResult | UnsetType = UNSET
+
+
+SCHEMAS: dict[str, type[Struct]] = {
+    "diff-prefix": Diff,
+    "check": Checked,
+    "finding": Finding,
+    "fold": FoldResult,
+    "follow": Followed,
+}

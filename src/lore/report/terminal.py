@@ -25,6 +25,11 @@ class Terminal:
             out.print(line((f"{notes} expected or harmless: show them with -v", "dim")))
 
 
+def write_finding(one: Finding, out: Console) -> None:
+    """Write one finding, where they come one by one."""
+    _finding(one, out)
+
+
 def _finding(one: Finding, out: Console) -> None:
     mark, style = _MARKS[one.severity]
     out.print(line((f"{mark} {one.code} {one.name}", style), "  ", (_place(one), "bold")))

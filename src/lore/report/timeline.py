@@ -21,6 +21,7 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import table
 from lore.model.mask import mask
+from lore.model.problems import Problem
 from lore.model.results import FoldResult
 from lore.report.console import line
 from lore.report.terminal import counted
@@ -33,7 +34,7 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
     if title:
         out.print(line((title, "bold")))
     for item in items:
-        _item(item, out)
+        write_item(item, out)
     session = result.session
     out.print(
         line(
@@ -53,10 +54,21 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
         said = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
         out.print(line(f"billed: {said} tokens (recorded)"))
     for problem in result.problems:
-        out.print(line((f"{problem.code} {problem.file}:{problem.line} {problem.message}", "yellow")))
+        write_problem(problem, out)
 
 
-def _item(item: Item, out: Console) -> None:
+def write_problem(problem: Problem, out: Console) -> None:
+    """Write a problem as one line."""
+    out.print(line((f"{problem.code} {problem.file}:{problem.line} {problem.message}", "yellow")))
+
+
+def write_note(text: str, out: Console) -> None:
+    """Write what happened to a timeline that is being followed, and is no item."""
+    out.print(line((f"──── {text} ────", "yellow")))
+
+
+def write_item(item: Item, out: Console) -> None:
+    """Write an item as one line."""
     match item:
         case UserMessage(text=text, blocks=blocks, source=source):
             who = "user" if source == "user" else f"user ({source})"

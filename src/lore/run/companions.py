@@ -8,7 +8,7 @@ file that cannot be read is a problem, not the end.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -25,11 +25,11 @@ from lore.run.problems import Problems
 class Family:
     """The chains of one session, its own file's and those of its companions."""
 
-    def __init__(self, paths: Sequence[str], problems: Problems) -> None:
+    def __init__(self, paths: Sequence[str], problems: Problems, known: Collection[str] = ()) -> None:
         self._paths = paths
         self._problems = problems
-        self._started = False
-        self._taken = {MAIN}
+        self._taken = {MAIN, *known}
+        self._started = bool(known)
 
     def noted(self, reads: Iterator[Read]) -> Iterator[Read]:
         """Pass on the session's own reads, and remember its chains."""

@@ -7,18 +7,23 @@ compaction as its divider alone, so that nothing is hidden; nothing is ever remo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from lore.errors import LoreError
-from lore.model.events import Append, CompactApplied, Event, TurnStarted
+from lore.formats.base import Read
+from lore.model.checkpoint import Written, texts_of
+from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
 from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
 from lore.model.state import Chain, Session, Totals
+from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
+from lore.run.recording import Recording
 
 
 class Folded(NamedTuple):
@@ -28,33 +33,82 @@ class Folded(NamedTuple):
     shown: list[Item]
 
 
+class LogFold:
+    """A session log while it is folded; `pruned` holds what compactions took, by uuid, in order.
+
+    The items themselves are kept in it only where `keep` says that they will be shown.
+    """
+
+    def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
+        if not recording.events:
+            raise LoreError(
+                f"{recording.shown} holds request bodies, not events: there is nothing to fold",
+                hint="compare its turns with `lore diff-prefix`, judge them with `lore check`",
+            )
+        self.recording = recording
+        self.pruned: dict[str, Item | None] = {}
+        self._unpruned = unpruned
+        self._keep = keep
+
+    def take(self, reads: Iterable[Read]) -> Iterator[Event]:
+        """Fold what was read, event by event; yield each once it is folded."""
+        recording = self.recording
+        for read in reads:
+            event: Event = read.value  # pyright: ignore[reportAssignmentType]
+            if isinstance(event, CompactApplied):
+                yield self._compact(read, event)
+                continue
+            recording.apply(read, event)
+            yield event
+
+    def _compact(self, read: Read, event: CompactApplied) -> Event:
+        taken = _divider_only(event) if self._unpruned else event
+        before = self.recording.state.chain(event.chain)
+        self.recording.apply(read, taken)
+        state = self.recording.state
+        if taken is event and event.chain == main_name(state):
+            gone = _pruned(before, state.chain(event.chain))
+            self.pruned.update(gone if self._keep else dict.fromkeys(gone))
+        return taken
+
+    def result(self, written: Written | None = None, *, only_pruned: bool = False) -> Folded:
+        """Return the result as it stands; `written` is what is known of the main chain's text."""
+        recording = self.recording
+        state, main = recording.state, recording.state.main()
+        if only_pruned:
+            shown = [item for item in self.pruned.values() if item is not None]
+            raws = [Raw(msgspec.json.encode(item)) for item in shown]
+        else:
+            shown = [entry.item for entry in main.entries]
+            raws = texts_of(main, written)
+        chains = [ChainResult(one.id, one.kind, one.turns, len(one.entries)) for one in state.chains.values()]
+        session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
+        usage = _sum([one.totals for one in state.chains.values()])
+        kept = list(recording.problems.kept)
+        result = FoldResult(session=session, timeline=raws, pruned=list(self.pruned), usage=usage, problems=kept)
+        return Folded(result, shown)
+
+
 def fold(
     path: str, options: Options, *, at: int | None = None, unpruned: bool = False, only_pruned: bool = False
 ) -> Folded:
     """Fold a session; raises LoreError for recordings of requests, which hold no events."""
-    problems = Problems()
-    recording = options.open(path, problems, subagents=True)
-    if not recording.events:
-        raise LoreError(
-            f"{recording.shown} holds request bodies, not events: there is nothing to fold",
-            hint="compare its turns with `lore diff-prefix`, judge them with `lore check`",
-        )
-    gone: dict[str, Item] = {}
+    recording = options.open(path, Problems(), subagents=True)
+    folding = LogFold(recording, unpruned=unpruned, keep=only_pruned)
     reached = False
-    for read in recording.reads():
-        event: Event = read.value  # pyright: ignore[reportAssignmentType]
-        if isinstance(event, CompactApplied) and unpruned:
-            event = _divider_only(event)
-        before = recording.state.chain(event.chain)
-        recording.apply(read, event)
-        if isinstance(event, CompactApplied) and event.chain == recording.state.main().id:
-            gone.update(_pruned(before, recording.state.chain(event.chain)))
-        if isinstance(event, TurnStarted) and event.chain == recording.state.main().id and event.turn == at:
-            reached = True
-            break
-    if at is not None and not reached:
-        raise LoreError(f"{recording.shown} has no turn {at}", hint=f"it has {recording.state.main().turns} turns")
-    return _result(recording.state, gone, problems, only_pruned=only_pruned)
+    with collected_seldom():
+        for event in folding.take(recording.reads()):
+            if isinstance(event, TurnStarted) and event.turn == at and event.chain == recording.state.main().id:
+                reached = True
+                break
+        if at is not None and not reached:
+            raise LoreError(f"{recording.shown} has no turn {at}", hint=f"it has {recording.state.main().turns} turns")
+        return folding.result(only_pruned=only_pruned)
+
+
+def main_name(state: Session) -> str:
+    """Return the name of the chain that is shown, without joining any text that still arrives."""
+    return MAIN if MAIN in state.chains else next(iter(state.chains), MAIN)
 
 
 def _divider_only(event: CompactApplied) -> Append:
@@ -65,17 +119,6 @@ def _divider_only(event: CompactApplied) -> Append:
 def _pruned(before: Chain, after: Chain) -> dict[str, Item]:
     kept = {entry.item.uuid for entry in after.entries}
     return {entry.item.uuid: entry.item for entry in before.entries if entry.item.uuid not in kept}
-
-
-def _result(state: Session, gone: dict[str, Item], problems: Problems, *, only_pruned: bool) -> Folded:
-    main = state.main()
-    shown = list(gone.values()) if only_pruned else [entry.item for entry in main.entries]
-    chains = [ChainResult(one.id, one.kind, one.turns, len(one.entries)) for one in state.chains.values()]
-    session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
-    usage = _sum([one.totals for one in state.chains.values()])
-    raws = [Raw(msgspec.json.encode(item)) for item in shown]
-    result = FoldResult(session=session, timeline=raws, pruned=list(gone), usage=usage, problems=problems.kept)
-    return Folded(result, shown)
 
 
 def _sum(totals: list[Totals]) -> UsageResult:

@@ -32,13 +32,16 @@ class Options:
     completion: Completion | None = None
     log: Callable[[str], None] = silent
 
-    def open(self, path: str, problems: Problems | None = None, *, subagents: bool = False) -> Recording:
-        """Open a recording; raises LoreError where it cannot be read or recognised.
+    def open(
+        self, path: str, problems: Problems | None = None, *, subagents: bool = False,
+        opened: corpus.Opened | None = None,
+    ) -> Recording:  # fmt: skip
+        """Open a recording, or take one that is open; raises LoreError where it cannot be read or recognised.
 
         With `subagents`, the files that hold the session's other chains are read with it.
         """
         recording = Recording(
-            path, format=self.format, dialect=self.dialect, policy=self.policy, problems=problems,
+            path, format=self.format, dialect=self.dialect, policy=self.policy, problems=problems, opened=opened,
             companions=corpus.companions(path) if subagents else (), completion=self.completion,
         )  # fmt: skip
         self.log(f"{recording.shown}: read as {recording.reader.name}")

@@ -64,12 +64,13 @@ class Recording:
 
     def __init__(
         self, path: str, *, format: str | None = None, dialect: str | None = None, policy: Policy = "system",
-        problems: Problems | None = None, companions: Sequence[str] = (), completion: Completion | None = None,
+        problems: Problems | None = None, opened: corpus.Opened | None = None,
+        companions: Sequence[str] = (), completion: Completion | None = None,
     ) -> None:  # fmt: skip
         self.path = path
         self.shown = self.reading = corpus.show(path)
-        opened = corpus.open_head(path)
-        kind = reader_named(format) if format else recognise(opened.head) or _plugged(opened.head)
+        opened = opened or corpus.open_head(path)
+        kind = kind_of(opened.head, format)
         if kind is None:
             what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
             raise UnrecognisedError(f"{self.shown} {what}", hint=HINT_FORMATS)
@@ -103,12 +104,29 @@ class Recording:
 
     def _own_reads(self) -> Iterator[Read]:
         for data in self._data:
-            yield from self._without_problems(self.reader.feed(data))
-        yield from self._without_problems(self.reader.finish())
+            yield from self.take(data)
+        yield from self.finish()
+
+    def take(self, data: bytes) -> Iterator[Read]:
+        """Yield what the next bytes complete, where a caller reads them itself; then `finish`."""
+        return self._without_problems(self.reader.feed(data))
+
+    def finish(self) -> Iterator[Read]:
+        """Yield what is left when no bytes come any more; the reader has closed what was open."""
+        return self._without_problems(self.reader.finish())
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
         family = Family(self.companions, self.problems)
         yield from family.noted(reads)
+        yield from self._reads_of(family)
+
+    def companions_reads(self) -> Iterator[Read]:
+        """Yield what the companions hold, where a caller has taken and folded the session itself."""
+        return (
+            self._reads_of(Family(self.companions, self.problems, self.state.chains)) if self.companions else iter(())
+        )
+
+    def _reads_of(self, family: Family) -> Iterator[Read]:
         for shown, read in family.reads():
             self.reading = shown
             yield read
@@ -120,6 +138,10 @@ class Recording:
                 self.problems.add(read.value, self.shown)
             else:
                 yield read
+
+    def resume(self, reader: Reader, state: Session) -> None:
+        """Go on where another run stopped."""
+        self.reader, self._folding = reader, Folding(state)
 
     @property
     def state(self) -> Session:
@@ -265,6 +287,11 @@ def seconds(text: str | None) -> float | None:
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
+    """Return the reader of this name, else the one that recognises the beginning of a file; None where none does."""
+    return reader_named(format) if format else recognise(head) or _plugged(head)
 
 
 def _plugged(head: bytes) -> type[Reader] | None:

@@ -1,0 +1,192 @@
+"""Follow a session log that is being written: its timeline, or its events, as they come.
+
+In: a path, and what waits between two looks. Out: an iterator of what there is to show; `None` says that
+all that there was has been shown. Rules: bytes are read once; a log that was truncated or replaced is
+begun anew; nothing is closed that the log may still go on with, so what is shown is what was read so far.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Raw
+
+from lore import corpus
+from lore.errors import LoreError
+from lore.fold.timeline import index_of
+from lore.model import events as e
+from lore.model.items import AssistantMessage, Item
+from lore.model.problems import Problem
+from lore.model.results import Followed
+from lore.model.state import Chain, settled
+from lore.report.terminal import counted
+from lore.run.folding import LogFold, main_name
+from lore.run.live import Live, Say, every
+from lore.run.options import Options
+from lore.run.problems import Problems
+from lore.tailing import Wait
+
+_NO_TEXT = (b'""', b"null")
+REPLAYED = 500  # events that a cursor may be behind
+_CURSOR = re.compile(r"(?P<epoch>[0-9a-f]{8}):(?P<number>\d{1,12})", re.ASCII)
+
+
+class Note(NamedTuple):
+    """Something that happened to the timeline and left no item."""
+
+    text: str
+
+
+Shown: TypeAlias = Item | Note | Problem | None
+
+
+def follow_timeline(path: str, options: Options, say: Say, *, wait: Wait = every) -> Iterator[Shown]:
+    """Yield the main chain's timeline as it stands, then what comes: new items, and items that changed.
+
+    A message that arrives in pieces is shown once it is whole.
+    """
+    live = Live(path, options.format, wait, say)
+    while (head := live.head()) is not None:
+        folding = _folding(path, options, head)
+        view = _View(folding)
+        begun = False
+        for data in live.pieces():
+            if data is None:
+                if not begun:
+                    yield from view.all()
+                begun = True
+                yield from folding.recording.problems.take()
+                yield None
+                continue
+            for event in folding.take(folding.recording.take(data)):
+                if begun:
+                    yield from view.after(event)
+
+
+def _folding(path: str, options: Options, head: bytes) -> LogFold:
+    return LogFold(options.open(path, Problems(), opened=corpus.Opened(head, iter(()))))
+
+
+class _View:
+    """What an event shows of the main chain."""
+
+    def __init__(self, folding: LogFold) -> None:
+        self._recording = folding.recording
+        self._partial: str | None = None  # the message whose text still arrives
+
+    def all(self) -> Iterator[Item]:
+        """The timeline as it stands."""
+        for entry in self._recording.state.main().entries:
+            yield entry.item
+
+    def after(self, event: e.Event) -> Iterator[Item | Note]:
+        """What there is to show once an event was folded."""
+        if event.chain != main_name(self._recording.state):
+            return
+        partial, self._partial = self._partial, None
+        if partial is not None and not (isinstance(event, e.PatchText) and event.uuid == partial):
+            yield from self._item(partial)
+        match event:
+            case e.Append(item=AssistantMessage(uuid=uuid, text=text, blocks=None)) if bytes(text) in _NO_TEXT:
+                self._partial = uuid
+            case e.PatchText(uuid=uuid):
+                self._partial = uuid
+            case e.Append(item=item):
+                yield from self._item(item.uuid)
+            case e.PatchToolCall(call_id=call_id):
+                yield from self._at(index_of(self._chain()).calls.get(call_id))
+            case e.CompactApplied(uuid=uuid):
+                yield from self._item(uuid)
+            case e.Remove(uuids=uuids):
+                yield Note(f"{counted(len(uuids), 'item')} taken back")
+            case e.ToolResultCleared(call_ids=call_ids):
+                yield Note(f"{counted(len(call_ids), 'tool result')} cleared")
+            case _:
+                return
+
+    def _chain(self) -> Chain:
+        return self._recording.state.chain(main_name(self._recording.state))
+
+    def _item(self, uuid: str) -> Iterator[Item]:
+        return self._at(index_of(self._chain()).uuids.get(uuid))
+
+    def _at(self, place: int | None) -> Iterator[Item]:
+        chain = self._chain()
+        if place is None:
+            return
+        if chain.stream is not None and chain.stream.place == place:
+            chain = settled(chain)
+        yield chain.entries[place].item
+
+
+class Cursor(NamedTuple):
+    """How far a log was read: its epoch (8 hex digits of the digest of its first line), events folded."""
+
+    epoch: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}:{self.number}"
+
+
+def cursor_of(text: str) -> Cursor:
+    """Read EPOCH:N; raises LoreError where it is none."""
+    match = _CURSOR.fullmatch(text)
+    if match is None:
+        hint = "a cursor is EPOCH:N, as `lore fold --follow --json` writes it"
+        raise LoreError(f"{text!r} is no cursor", hint=hint)
+    return Cursor(match["epoch"], int(match["number"]))
+
+
+def epoch_of(head: bytes) -> str:
+    """Return what tells a log from the one that it replaced: a digest of its first line."""
+    return blake2b(head.lstrip().partition(b"\n")[0].rstrip(), digest_size=4).hexdigest()
+
+
+def follow_events(
+    path: str, options: Options, say: Say, *, since: Cursor | None = None, wait: Wait = every
+) -> Iterator[Followed | Problem | None]:
+    """Yield what came after `since`, a snapshot where that cannot be said, then events as they come.
+
+    It can be said of the last 500 events of this very log. Events are those of what was read so far:
+    folded one by one after the snapshot, they give the state of folding the whole log.
+    """
+    live = Live(path, options.format, wait, say)
+    while (head := live.head()) is not None:
+        folding = _folding(path, options, head)
+        epoch, number, begun = epoch_of(head), 0, False
+        ring: deque[e.Event] = deque(maxlen=REPLAYED)
+        for data in live.pieces():
+            if data is None:
+                if not begun:
+                    yield from _caught_up(folding, Cursor(epoch, number), ring, since)
+                    since = None
+                begun = True
+                yield from folding.recording.problems.take()
+                yield None
+                continue
+            for event in folding.take(folding.recording.take(data)):
+                number += 1
+                if begun:
+                    yield _line(Cursor(epoch, number), event)
+                else:
+                    ring.append(event)
+        since = None
+
+
+def _caught_up(folding: LogFold, now: Cursor, ring: deque[e.Event], since: Cursor | None) -> Iterator[Followed]:
+    behind = now.number - since.number if since is not None and since.epoch == now.epoch else -1
+    if 0 <= behind <= len(ring):
+        missed = list(ring)[len(ring) - behind :]
+        for number, event in enumerate(missed, now.number - behind + 1):
+            yield _line(now._replace(number=number), event)
+        return
+    yield Followed(cursor=str(now), snapshot=folding.result().result)
+
+
+def _line(cursor: Cursor, event: e.Event) -> Followed:
+    return Followed(cursor=str(cursor), event=Raw(e.encode(event)))

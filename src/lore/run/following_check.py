@@ -1,0 +1,104 @@
+"""Follow a recording that is being written, and judge it: findings as soon as their turn is whole.
+
+In: a path, budgets, and what waits between two looks. Out: an iterator of findings, and the sums when
+waiting ends; `None` says that all that there was has been said. A recording that was truncated or
+replaced is judged anew; the sums are those of the one that stands there last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lore import corpus
+from lore.check.base import Place
+from lore.check.budgets import Budgets, below_reuse, over_budget
+from lore.check.pairs import Pair, Pairs, lost_tokens
+from lore.check.rules import RULES
+from lore.model.results import Checked, Finding, Summary
+from lore.model.turn import Turn
+from lore.run import plugins
+from lore.run.live import Live, Say, every
+from lore.run.options import Options
+from lore.run.problems import Problems
+from lore.run.recording import UnrecognisedError
+from lore.tailing import Wait
+
+
+def follow_check(
+    path: str, budgets: Budgets, options: Options, say: Say, *, wait: Wait = every
+) -> Iterator[Finding | Checked | None]:
+    """Judge a recording that is being written: yield findings as soon as their turn is whole.
+
+    Last, when waiting ends, the sums (without the findings) of the log as it then stands.
+    """
+    plugins.load()
+    live = Live(path, options.format, wait, say)
+    while (head := live.head()) is not None:
+        problems = Problems()
+        pieces = _Pieces(live)
+        recording = options.open(path, problems, opened=corpus.Opened(head, pieces.some()))
+        judge = _Judge(Place(recording.shown), budgets)
+        turns = recording.turns()
+        while True:
+            try:
+                turn = next(turns, None)
+            except UnrecognisedError as error:  # no request came
+                say(error.message)
+                turn = None
+            if turn is None:
+                break
+            yield from judge.turn(turn)
+            yield None
+        yield from judge.end(problems)
+        if live.over:
+            judge.summary.compactions = len(recording.boundaries)
+            yield Checked(summary=judge.summary, findings=[], problems=problems.kept)
+
+
+class _Pieces:
+    """The bytes of a live log for one who knows nothing of waiting."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def some(self) -> Iterator[bytes]:
+        for data in self._live.pieces():
+            if data is not None:
+                yield data
+
+
+class _Judge:
+    """The sums of one log, turn by turn."""
+
+    def __init__(self, place: Place, budgets: Budgets) -> None:
+        self.summary = Summary(files=1, sessions=1)
+        self._place = place
+        self._budgets = budgets
+        self._chains: dict[str, Pairs] = {}
+
+    def turn(self, turn: Turn) -> Iterable[Finding]:
+        """Take a turn that is whole; yield what was found."""
+        self.summary.turns += 1
+        pair = self._chains.setdefault(turn.chain, Pairs()).advance(turn)
+        self.summary.chains = len(self._chains)
+        return () if pair is None else self._pair(pair)
+
+    def _pair(self, pair: Pair) -> Iterator[Finding]:
+        summary = self.summary
+        summary.pairs += 1
+        if pair.bust:
+            summary.busts += 1
+            setattr(summary, pair.worst, getattr(summary, pair.worst) + 1)
+            if pair.worst != "expected":
+                summary.lost_tokens += max(lost_tokens(pair, n)[0] for n in range(len(pair.causes)))
+        for rule in RULES.values():
+            yield from rule.pair(pair, self._place)
+        yield from below_reuse(pair, self._budgets, self._place)
+
+    def end(self, problems: Problems) -> Iterator[Finding]:
+        """Say what can be said of the whole."""
+        self.summary.problems = problems.total
+        counts = {code: number for (code, _), number in problems.counts.items()}
+        for rule in RULES.values():
+            yield from rule.problems(problems.kept, counts, self._place)
+        yield from over_budget(self.summary, self._budgets, self._place)

@@ -1,0 +1,121 @@
+"""A file that is being written, as the bytes that come: opened once, polled, never read again.
+
+In: a path, and what waits between two looks. Out: bytes as they are added, `None` each time that all
+there was has been read, and a `Change` where the file is another one now. Rules: what a rotation leaves
+in the old file is read before the new one; a file that vanishes is waited for. Errors of the operating
+system are left to the caller; a file that is missing at the start is one.
+
+Noticed: another file under the name (renamed over it, removed and created), a file that became shorter,
+one whose last 4 KiB before the place that was read are not what they were. A file rewritten in place to
+be at least as long, and the same there, is not told from one that grew.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from io import FileIO
+from typing import NamedTuple, TypeAlias
+
+PIECE = 1024 * 1024
+KNOWN = 4096
+INTERVAL = 0.2  # seconds between two looks
+
+Wait: TypeAlias = Callable[[], bool]
+
+
+class Change(NamedTuple):
+    """What happened to the file; `anew`: what comes now is another log, from its beginning."""
+
+    said: str
+    anew: bool
+
+
+class Tail:
+    """Follow a file from its beginning. `wait` returns once it is time to look again, False to end."""
+
+    def __init__(self, path: str, wait: Wait) -> None:
+        self._path = path
+        self._wait = wait
+        self._open()
+        self._gone = False
+
+    def _open(self) -> None:
+        self._file = _regular(self._path)
+        self._offset = 0
+        self._known = b""
+        self._seen = (0, 0)
+
+    def __iter__(self) -> Iterator[bytes | Change | None]:
+        """Yield what comes, until `wait` says that it is enough."""
+        try:
+            while True:
+                change = self._rewritten()
+                if change is not None:
+                    yield change
+                yield from self._added()
+                change = self._moved()
+                if change is not None:
+                    yield from self._added()  # what came before the file was moved away
+                    if not change.anew or self._reopen():
+                        yield change
+                        continue
+                yield None
+                if not self._wait():
+                    return
+        finally:
+            self._file.close()
+
+    def _reopen(self) -> bool:
+        """Open what the name means now; False where that has vanished again."""
+        old = self._file
+        try:
+            self._open()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        old.close()
+        return True
+
+    def _added(self) -> Iterator[bytes]:
+        self._file.seek(self._offset)
+        while data := self._file.read(PIECE):
+            self._offset += len(data)
+            self._known = (self._known + data[-KNOWN:])[-KNOWN:]
+            yield data
+
+    def _rewritten(self) -> Change | None:
+        """Look whether what was read still stands there; if not, begin again."""
+        found = os.fstat(self._file.fileno())
+        seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
+        if self._seen == seen:
+            return None
+        said = ""
+        if found.st_size < self._offset:
+            said = "was truncated"
+        elif self._known:
+            self._file.seek(self._offset - len(self._known))
+            said = "" if self._file.read(len(self._known)) == self._known else "was rewritten"
+        if not said:
+            return None
+        self._offset, self._known = 0, b""
+        return Change(said, anew=True)
+
+    def _moved(self) -> Change | None:
+        """Look whether the name still means the file that is open."""
+        try:
+            named = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            gone, self._gone = self._gone, True
+            return None if gone else Change("is gone; waiting for it", anew=False)
+        held = os.fstat(self._file.fileno())
+        gone, self._gone = self._gone, False
+        if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
+            return Change("was replaced by another file", anew=True)
+        return Change("is back", anew=False) if gone else None
+
+
+def _regular(path: str) -> FileIO:
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(None, "not a regular file", path)
+    return open(path, "rb", buffering=0)

@@ -1,0 +1,184 @@
+"""Checkpoints and --follow on the command line: usage, exit codes, and a process that another one writes to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from cli.running import lore, put, session
+from model.making import assistant, body, dumps, record, said, user
+
+LOG = session()
+MORE = dumps(record("append", item=user("u3", "third"))) + b"\n"
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_checkpoint_changes_nothing_of_the_answer(form):
+    put("s.jsonl", LOG)
+    for _ in range(3):
+        assert lore("fold", "s.jsonl", "--checkpoint", "ck", *form) == lore("fold", "s.jsonl", *form)
+        put("s.jsonl", Path("s.jsonl").read_bytes(), MORE)
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line_and_the_answer_is_whole():
+    lore("fold", put("s.jsonl", LOG, MORE), "--checkpoint", "ck")
+    put("s.jsonl", LOG)
+    ran, cold = lore("fold", "s.jsonl", "--checkpoint", "ck"), lore("fold", "s.jsonl")
+    assert (ran.code, ran.out) == (0, cold.out)
+    assert ran.err == (
+        "checkpoint ck is not used: the log has shrunk from "
+        f"{len(LOG + MORE):,} to {len(LOG):,} bytes; the log is folded anew\n"
+    )
+    assert lore("fold", "s.jsonl", "--checkpoint", "ck").err == ""
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_error_after_the_answer():
+    ran = lore("fold", put("s.jsonl", LOG), "--checkpoint", "no/ck")
+    assert (ran.code, ran.out) == (2, lore("fold", "s.jsonl").out)
+    assert ran.err.startswith("error: cannot write the checkpoint no/ck: no such file or directory\nhint: ")
+
+
+def test_a_log_named_as_checkpoint_by_mistake_is_left_alone():
+    put("s.jsonl", LOG)
+    put("other.jsonl", LOG, MORE)
+    ran = lore("fold", "s.jsonl", "--checkpoint", "other.jsonl")
+    assert (ran.code, ran.out) == (2, "")
+    assert Path("other.jsonl").read_bytes() == LOG + MORE
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("fold", "-", "--checkpoint", "ck"), "cannot be read twice"),
+        (("fold", "s.jsonl", "--checkpoint", "ck", "--at", "1"), "goes on from the end"),
+        (("fold", "s.jsonl", "--checkpoint", "ck", "--pruned"), "goes on from the end"),
+        (("fold", "s.jsonl", "--checkpoint", "ck", "--unpruned"), "goes on from the end"),
+        (("fold", "s.jsonl", "--verify"), "--checkpoint"),
+        (("fold", "s.jsonl", "--checkpoint", "s.jsonl"), "one file"),
+        (("fold", "s.jsonl", "--checkpoint", "ck\0"), "cannot open"),
+        (("fold", "s.jsonl", "--follow", "--checkpoint", "ck"), "--follow shows a log as it grows"),
+        (("fold", "s.jsonl", "--follow", "--at", "1"), "--follow shows a log as it grows"),
+        (("fold", "-", "--follow"), "is a stream"),
+        (("fold", "none.jsonl", "--follow"), "cannot read none.jsonl"),
+        (("fold", ".", "--follow"), "cannot read ."),
+        (("fold", "s.jsonl", "--since", "01234567:1"), "use it with --follow --json"),
+        (("fold", "s.jsonl", "--follow", "--since", "01234567:1"), "use it with --follow --json"),
+        (("fold", "s.jsonl", "--follow", "--json", "--since", "soon"), "is no cursor"),
+        (("check", "--follow"), "one recording"),
+        (("check", ".", "--follow"), "one recording"),
+        (("check", "s.jsonl", "s.jsonl", "--follow"), "one recording"),
+        (("check", "-", "--follow"), "is a stream"),
+        (("check", "none.jsonl", "--follow"), "cannot read none.jsonl"),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error(args, said):
+    put("s.jsonl", LOG)
+    ran = lore(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert said in ran.err
+    assert not Path("ck").exists()
+
+
+class Running:
+    """A command that follows; what it wrote is read line by line, so that nothing waits for a clock."""
+
+    def __init__(self, *args):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "lore", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def line(self):
+        return self.process.stdout.readline().decode("utf-8")
+
+    def interrupted(self):
+        """Interrupt it; return its exit code, and what it still wrote."""
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out.decode("utf-8"), err.decode("utf-8")
+
+
+def add(name, data):
+    with open(name, "ab") as file:
+        file.write(data)
+
+
+def test_events_come_from_a_log_that_another_process_writes():
+    schema = json.loads(lore("schema", "follow").out)
+    put("s.jsonl", LOG)
+    with Running("fold", "s.jsonl", "--follow", "--json") as follower:
+        first = json.loads(follower.line())
+        assert first["snapshot"] == lore("fold", "s.jsonl", "--json").json
+        add("s.jsonl", MORE[:20])
+        add("s.jsonl", MORE[20:])
+        second = json.loads(follower.line())
+        assert second["event"]["item"]["uuid"] == "u3"
+        Path("s.jsonl").rename("s.jsonl.1")
+        put("s.jsonl", LOG.replace(b"s-1", b"s-2"))
+        third = json.loads(follower.line())
+        assert third["cursor"].partition(":")[0] != first["cursor"].partition(":")[0]
+        for one in (first, second, third):
+            jsonschema.validate(one, schema)
+        code, out, err = follower.interrupted()
+    assert (code, out) == (130, "")
+    assert "s.jsonl was replaced by another file; it is read from its beginning" in err
+    assert "Traceback" not in err
+
+
+def test_the_timeline_of_a_log_that_another_process_writes_is_shown_as_it_grows():
+    put("s.jsonl", LOG)
+    with Running("fold", "s.jsonl", "--follow", "--no-color") as follower:
+        assert [follower.line() for _ in range(3)] == [
+            "user       first\n", "assistant  answer\n", "user       second\n",
+        ]  # fmt: skip
+        add("s.jsonl", dumps(record("append", item=said("a2", "third"))) + b"\n")
+        assert follower.line() == "assistant  third\n"
+        assert follower.interrupted() == (130, "", "")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_findings_come_before_the_recording_ends_and_sums_when_interrupted(form):
+    waste = [body("one", assistant("two"), system=f"Today is 2026-01-0{n}.") for n in (1, 2, 3)]
+    put("r.jsonl", *waste[:2])
+    with Running("check", "r.jsonl", "--follow", "--no-color", *form) as follower:
+        first = follower.line()
+        if form:
+            jsonschema.validate(json.loads(first), json.loads(lore("schema", "finding").out))
+            assert json.loads(first)["code"] == "LORE101"
+        else:
+            assert first.startswith("✗ LORE101 date-in-prefix  r.jsonl:2  turn 2")
+        add("r.jsonl", dumps(waste[2]) + b"\n")
+        while "r.jsonl:3" not in (seen := follower.line()) and '"line":3' not in seen:
+            assert seen
+        code, out, err = follower.interrupted()
+    assert (code, err) == (130, "")
+    last = out.splitlines()
+    if form:
+        summary = json.loads(last[-1])
+        jsonschema.validate(summary, json.loads(lore("schema", "check").out))
+        assert (summary["summary"]["turns"], summary["summary"]["busts"]) == (3, 2)
+    else:
+        assert last[-2].startswith("1 file, 1 chain, 3 turns, 2 pairs compared")
+
+
+def test_a_closed_pipe_ends_a_follower_quietly():
+    put("s.jsonl", LOG)
+    with Running("fold", "s.jsonl", "--follow", "--json") as follower:
+        follower.line()
+        follower.process.stdout.close()
+        add("s.jsonl", MORE)
+        assert follower.process.wait(timeout=60) == 0
+        assert follower.process.stderr.read() == b""

@@ -1,0 +1,203 @@
+"""`lore fold --follow`: items and events as they come, over rotations, without reading a byte twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import compacted, session
+from lore.errors import LoreError
+from lore.formats.lore_log import LoreLog
+from lore.model.items import CompactDivider, ToolCall
+from lore.model.problems import Problem
+from lore.report.json_report import render
+from lore.run.folding import fold
+from lore.run.following import Cursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
+from lore.run.options import Options
+from model.making import call, dumps, record, said, user
+from waiting import Script, add, put, rotate
+
+LOG = session()
+
+
+def line(kind, **fields):
+    return dumps(record(kind, **fields)) + b"\n"
+
+
+def items(path, *actions, heard=None):
+    """What is shown, each as one short word or two."""
+    shown = follow_timeline(str(path), Options(), (heard if heard is not None else []).append, wait=Script(*actions))
+    return [_word(one) for one in shown if one is not None]
+
+
+def _word(one):
+    match one:
+        case Note(text=text):
+            return text
+        case Problem(code=code):
+            return code
+        case ToolCall(uuid=uuid, status=status):
+            return f"{uuid} {status}"
+        case CompactDivider(pruned=pruned):
+            return f"pruned {pruned}"
+        case _:
+            return one.uuid
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(LOG)
+    return path
+
+
+def test_the_timeline_stands_first_and_then_what_comes(log):
+    lines = [
+        line("append", item=said("a2")),
+        line("append", item=call("t1", "c1")),
+        line("patch_tool_call", call_id="c1", status="completed", output="done"),
+        line("append", item=user("x1"), chain="side"),
+        line("remove", uuids=["a2"]),
+        line("tool_result_cleared", call_ids=["c1"]),
+        line("compact_applied", uuid="d", trigger="manual"),
+        b"junk\n",
+    ]
+    assert items(log, *[add(log, one) for one in lines]) == [
+        "u1", "a1", "u2", "a2", "t1 running", "t1 completed", "1 item taken back", "1 tool result cleared",
+        "pruned 4", "LORE201",
+    ]  # fmt: skip
+
+
+def test_a_message_that_arrives_in_pieces_is_shown_once_it_is_whole(log):
+    pieces = [line("append", item=said("a2", ""))]
+    pieces += [line("patch_text", uuid="a2", delta_text=f"{number} ") for number in range(3)]
+    shown = list(
+        follow_timeline(
+            str(log),
+            Options(),
+            [].append,
+            wait=Script(*[add(log, one) for one in [*pieces, line("turn_completed", turn=2)]]),
+        )
+    )
+    last = [one for one in shown if one is not None][3:]
+    assert [bytes(one.text) for one in last] == [b'"0 1 2 "']
+
+
+def test_a_line_is_shown_once_its_end_has_come(log):
+    whole = line("append", item=said("a2"))
+    assert items(log, add(log, whole[:10]), add(log, whole[10:-1])) == ["u1", "a1", "u2"]
+    assert items(log, add(log, b"\n")) == ["u1", "a1", "u2", "a2"]
+
+
+def test_a_log_that_was_replaced_is_shown_anew_and_said(log):
+    heard = []
+    first = session().splitlines(keepends=True)
+    new = b"".join(first[:2])
+    assert items(log, put(log, new), rotate(log, LOG), heard=heard) == ["u1", "a1", "u2", "u1", "u1", "a1", "u2"]
+    assert [one.partition(" ")[2] for one in heard] == [
+        "was truncated; it is read from its beginning",
+        "was replaced by another file; it is read from its beginning",
+    ]
+
+
+def test_an_empty_file_is_waited_for(log):
+    log.write_bytes(b"")
+    assert items(log, add(log, b" \n"), add(log, LOG[:30]), add(log, LOG[30:])) == ["u1", "a1", "u2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"no recording\n", "no recording"),
+        (b"no line", "no recording"),
+        (b'{"odd":1}\n', "no recording"),
+        (b'{"model":"m","messages":[]}\n', "nothing to fold"),
+    ],
+)
+def test_what_is_no_session_log_is_an_error(log, content, said):
+    log.write_bytes(content)
+    with pytest.raises(LoreError, match=said):
+        items(log)
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(LoreError, match="cannot read"):
+        items(tmp_path / "none")
+
+
+def test_no_byte_is_fed_twice(log, monkeypatch):
+    fed = []
+    feed = LoreLog.feed
+    monkeypatch.setattr(LoreLog, "feed", lambda self, data: fed.append(data) or feed(self, data))
+    more = [line("append", item=user(f"m{number}")) for number in range(9)]
+    items(log, *[add(log, one) for one in more])
+    assert b"".join(fed) == LOG + b"".join(more)
+    assert len(fed) == 10
+
+
+# events
+
+
+def events(path, *actions, since=None, heard=None):
+    say = (heard if heard is not None else []).append
+    cursor = None if since is None else cursor_of(since)
+    found = follow_events(str(path), Options(), say, since=cursor, wait=Script(*actions))
+    return [one for one in found if one is not None]
+
+
+EPOCH = epoch_of(LOG)
+
+
+def test_without_a_cursor_a_snapshot_comes_first_and_then_events(log):
+    first, second = events(log, add(log, line("append", item=said("a2"))))
+    assert (first.cursor, second.cursor) == (f"{EPOCH}:7", f"{EPOCH}:8")
+    log.write_bytes(LOG)
+    assert first.snapshot == fold(str(log), Options()).result
+    assert bytes(second.event) == b'{"kind":"append","item":{"type":"assistant_message","uuid":"a2","text":"hi"}}'
+
+
+def test_with_a_cursor_only_what_came_after_it(log):
+    assert [one.cursor for one in events(log, since=f"{EPOCH}:5")] == [f"{EPOCH}:6", f"{EPOCH}:7"]
+    assert events(log, since=f"{EPOCH}:7") == []
+    assert len(events(log, since=f"{EPOCH}:0")) == 7
+
+
+@pytest.mark.parametrize("since", [f"{EPOCH}:8", "00000000:3"])
+def test_a_cursor_of_another_log_or_beyond_the_end_gets_a_snapshot(log, since):
+    (only,) = events(log, since=since)
+    assert (only.cursor, bool(only.snapshot)) == (f"{EPOCH}:7", True)
+
+
+def test_a_cursor_more_than_500_events_behind_gets_a_snapshot(log):
+    more = b"".join(line("append", item=user(f"m{number}")) for number in range(500))
+    log.write_bytes(LOG + more)
+    assert len(events(log, since=f"{EPOCH}:7")) == 500
+    (only,) = events(log, since=f"{EPOCH}:6")
+    assert only.cursor == f"{EPOCH}:507"
+
+
+def test_a_log_that_was_replaced_begins_with_a_snapshot_of_its_own_epoch(log):
+    new = LOG.replace(b"s-1", b"s-2")
+    first, second = events(log, rotate(log, new), since=f"{EPOCH}:6")
+    assert (first.cursor, second.cursor) == (f"{EPOCH}:7", f"{epoch_of(new)}:7")
+    assert second.snapshot
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "abc:1", "0123456G:1", "01234567:", "01234567:-1", "01234567:1 ", "ABCDEF01:1"]
+)
+def test_a_malformed_cursor_is_an_error_with_a_hint(text):
+    with pytest.raises(LoreError, match="is no cursor") as caught:
+        cursor_of(text)
+    assert "EPOCH:N" in caught.value.hint
+
+
+def test_a_cursor_reads_as_it_is_written():
+    assert cursor_of(str(Cursor("0123abcd", 7))) == Cursor("0123abcd", 7)
+
+
+def test_a_line_is_an_event_or_a_snapshot(log):
+    log.write_bytes(compacted())
+    lines = [render(one) for one in events(log, add(log, line("cache_reset", reason="asked for")))]
+    assert lines[0].startswith('{"schema":1,"cursor":"')
+    assert ',"snapshot":{"schema":1,' in lines[0]
+    assert lines[1].endswith(':11","event":{"kind":"cache_reset","reason":"asked for"}}')

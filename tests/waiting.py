@@ -1,0 +1,45 @@
+"""What waits for a followed file in tests: instead of sleeping, the next thing happens to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+
+class Script:
+    """Do one thing each time that a follower waits; then end it."""
+
+    def __init__(self, *actions: Callable[[], object]) -> None:
+        self._actions = list(actions)
+
+    def __call__(self) -> bool:
+        if not self._actions:
+            return False
+        self._actions.pop(0)()
+        return True
+
+
+def add(path: Path, data: bytes) -> Callable[[], object]:
+    """Append to a file; make it where there is none."""
+
+    def act() -> None:
+        with path.open("ab") as file:
+            file.write(data)
+
+    return act
+
+
+def put(path: Path, data: bytes) -> Callable[[], object]:
+    """Truncate a file in place and write it anew."""
+    return lambda: path.write_bytes(data)
+
+
+def rotate(path: Path, data: bytes) -> Callable[[], object]:
+    """Put another file in its place, by rename."""
+
+    def act() -> None:
+        other = path.with_name("other")
+        other.write_bytes(data)
+        other.replace(path)
+
+    return act
