@@ -1,12 +1,14 @@
-"""The outside world of recordings: names to inputs, inputs to bytes, folders to files.
+"""The outside world of recordings: names to inputs, inputs to bytes, folders and patterns to files.
 
 Rules: a name is a path, `-` (standard input), or either with `#TURN` or `#CHAIN:TURN`; a file that exists
 under the whole name wins. Inputs are read in pieces and never written. What cannot be opened is a
-LoreError with the name; a folder is walked in the order of names, links to folders are not followed.
+LoreError with the name; a folder is walked in the order of names, links to folders are not followed,
+hidden names are left out.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import stat
@@ -147,8 +149,76 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = os.path.join(path, name)
-            if not name.startswith(".") and not _is_special(file):
+            if not name.startswith(".") and not is_special(file):
                 yield file
+
+
+_MAGIC = re.compile(r"[*?\[]")
+_ANY_DEPTH = "**"
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file has that very name."""
+    return _MAGIC.search(path) is not None and not os.path.lexists(path)
+
+
+def matches(pattern: str, failed_on: Callable[[str, LoreError], None]) -> list[str]:
+    """Return the files and folders that a pattern names, sorted.
+
+    `*`, `?` and `[…]` match within one name, `**` any number of folders, links to folders not among
+    them; a hidden name is matched only by one that begins with a dot. A folder on the way that cannot be
+    listed is handed to `failed_on`. Cost: the folders that the pattern may lie in, each listed once a part.
+    """
+    parts = pattern.replace(os.altsep, os.sep).split(os.sep) if os.altsep else pattern.split(os.sep)
+    fixed = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
+    begin = os.sep.join(parts[:fixed]) + os.sep if fixed else ""
+    found = {begin}
+    for number, part in enumerate(parts[fixed:], fixed + 1):
+        last = number == len(parts)
+        listed = {one for base in sorted(found) for one in _step(base, part, failed_on)}
+        found = listed if last else {one + os.sep if one[-1:] not in ("", os.sep) else one for one in listed}
+    return sorted(found)
+
+
+def _step(base: str, part: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+    """Follow one part of a pattern from a folder (a path that ends in a separator, or nothing)."""
+    if not part:  # a separator at the end: folders are meant
+        yield from (one for one in (base,) if os.path.isdir(one))
+        return
+    if part == _ANY_DEPTH:
+        yield from _folders(base, failed_on)
+        return
+    if not _MAGIC.search(part):
+        yield from (one for one in (base + part,) if os.path.lexists(one))
+        return
+    for entry in _listed(base, failed_on):
+        if (part.startswith(".") or not entry.name.startswith(".")) and fnmatch.fnmatch(entry.name, part):
+            yield base + entry.name
+
+
+def _folders(base: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+    """Yield a folder and all below it, as paths that end in a separator."""
+    waiting = [base]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        waiting.extend(
+            folder + entry.name + os.sep
+            for entry in _listed(folder, failed_on)
+            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+        )
+
+
+def _listed(folder: str, failed_on: Callable[[str, LoreError], None]) -> list[os.DirEntry[str]]:
+    """List a folder; what is none has nothing in it."""
+    if folder and not os.path.isdir(folder):
+        return []
+    try:
+        with os.scandir(folder or ".") as entries:
+            return list(entries)
+    except OSError as error:
+        failed_on(folder, unreadable(folder, error))
+        return []
 
 
 def companions(path: str) -> list[str]:
@@ -204,7 +274,7 @@ def _session_named(path: str, *_: int) -> str | None:
     return None
 
 
-def _is_special(path: str) -> bool:
+def is_special(path: str) -> bool:
     """Tell whether a name is a pipe, socket or device, whose reading might never end."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
@@ -222,7 +292,7 @@ def is_same(left: str, right: str) -> bool:
 
 def is_stream(path: str) -> bool:
     """Tell whether an input can be read only once."""
-    return path == STDIN or (os.path.exists(path) and _is_special(path) and not os.path.isdir(path))
+    return path == STDIN or (os.path.exists(path) and is_special(path) and not os.path.isdir(path))
 
 
 def common_length(left: str, right: str) -> tuple[int, int, int]:

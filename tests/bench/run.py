@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume. Exit code 1 where a bar is missed. `--quick` runs
-everything at toy sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, process, resume, memory. Exit code 1 where a bar is missed. `--quick`
+runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import clock, files, generate, naive, recordings, resuming
+from bench import clock, files, generate, memory, naive, recordings, resuming
 from lore.check.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
@@ -33,12 +33,13 @@ class Sizes(NamedTuple):
     few: int = 500
     many: int = 1_000
     file: int = 10**9
+    bodies: int = 10**9
     judged: int = 5
     compared: int = 7
     started: int = 15
 
 
-QUICK = Sizes(turns=40, few=5, many=10, file=10**6, judged=1, compared=1, started=1)
+QUICK = Sizes(turns=40, few=5, many=10, file=10**6, bodies=2 * 10**6, judged=1, compared=1, started=1)
 
 
 class Row(NamedTuple):
@@ -153,6 +154,17 @@ def resume(folder: Path, sizes: Sizes) -> Row:
     return Row(*resuming.resume(folder, lore(), sizes.turns, sizes.judged))
 
 
+def peak_memory(folder: Path, sizes: Sizes) -> Row:
+    """What a big file of big bodies takes, whether they go on or have nothing in common."""
+    measure = f"peak memory of `lore check` on {sizes.bodies:,} bytes of request bodies of {memory.BODY:,} each"
+    bar = "at most 150 MB"
+    if not memory.measurable():
+        return Row(measure, bar, "this system does not say", met=None)
+    grown, apart = memory.both(folder, sizes.bodies, lore())
+    said = f"{grown / 1e6:.0f} MB for conversations of {memory.TURNS} turns, {apart / 1e6:.0f} MB for single requests"
+    return Row(measure, bar, said, max(grown, apart) <= 150e6)
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -171,6 +183,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "parse": parse,
     "process": process,
     "resume": resume,
+    "memory": peak_memory,
 }
 
 

@@ -99,3 +99,44 @@ def test_an_answer_that_was_rewritten_among_much_that_was_not_is_the_same_run():
 
 def _said(role, text):
     return {"role": role, "content": [{"type": "text", "text": text}]}
+
+
+def test_a_chain_that_was_forgotten_is_not_continued():
+    bodies = [body("a" * 50_000), body("b" * 50_000), body("c" * 50_000)]
+    chains = Chains(remembered=120_000)
+    names = [chains.link(parsed(one)).chain for one in bodies]
+    assert chains.forgotten() == [names[0]]
+    assert chains.forgotten() == []
+    again = parsed(body("a" * 50_000, assistant("x"), "y"))
+    assert chains.link(again) == ("chain-4", 1)
+    assert chains.link(parsed(body("c" * 50_000, assistant("x"), "y"))) == ("chain-3", 2)
+
+
+def test_what_goes_on_is_not_forgotten():
+    history, chains = ["a" * 20_000], Chains(remembered=300_000)
+    for number in range(50):
+        assert chains.link(parsed(body(*history))) == ("main", number + 1)
+        history += [assistant(f"answer {number}"), f"question {number}"]
+        chains.link(parsed(body(f"{number}" * 10_000)))
+
+
+def test_the_latest_is_remembered_whatever_its_size():
+    chains = Chains(remembered=10)
+    assert [chains.link(parsed(one)) for one in (body("a"), body("a", assistant("b"), "c"))] == [
+        ("main", 1),
+        ("main", 2),
+    ]
+    assert chains.forgotten() == []
+
+
+def test_no_more_is_kept_than_there_is_room_for():
+    """Every prompt that began a chain was kept for ever, and every first message that one ever had."""
+    chains = Chains(remembered=1_000_000)
+    for number in range(300):
+        chains.link(parsed(body(f"{number}" * 5_000)))
+        chains.link(parsed(body(f"It is {number}. " + "x" * 5_000, *["y", assistant("z")] * (number % 7))))
+    kept = [getattr(chains, name) for name in ("_last", "_sizes", "_turns", "_firsts")]
+    assert len({frozenset(one) for one in kept}) == 1
+    assert sum(len(segment.data) for prompt in kept[0].values() for segment in prompt) < 1_000_000
+    listed = {name for names in getattr(chains, "_alike").values() for name in names}  # noqa: B009 - what is tested
+    assert listed == set(kept[0])

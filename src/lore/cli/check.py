@@ -26,7 +26,8 @@ from lore.cli.common import (
 @quiet_pipe
 def run(
     paths: Annotated[
-        list[str] | None, typer.Argument(help="Recordings, or folders of them; default: this folder.")
+        list[str] | None,
+        typer.Argument(help="Recordings, folders of them, or patterns ('logs/**/*.jsonl'); default: this folder."),
     ] = None,
     min_reuse: Annotated[
         float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
@@ -34,6 +35,9 @@ def run(
     max_busts: Annotated[int | None, typer.Option("--max-busts", help="At most this many unexpected busts.")] = None,
     max_lost_tokens: Annotated[
         int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
     ] = None,
     system: System = None,
     tools: Tools = None,
@@ -52,8 +56,9 @@ def run(
     judged.
     """
     from lore.check.budgets import Budgets
+    from lore.cli.progress import progress
     from lore.errors import LoreError
-    from lore.run.check import check
+    from lore.run.check import check, cores
     from lore.run.options import Options
 
     loaded = settings(config)
@@ -72,7 +77,10 @@ def run(
         from lore.cli.check_follow import follow_one
 
         return follow_one(paths or [], budgets, options, as_json=as_json, color=color, verbose=verbose)
-    result, failed, incomplete = check(paths or ["."], budgets, options)
+    with progress(wanted=not verbose, colour=color) as told:
+        result, failed, incomplete = check(
+            paths or ["."], budgets, options, jobs=cores() if jobs is None else jobs, progress=told
+        )
     from lore.report.registry import REPORTS
 
     with writing():

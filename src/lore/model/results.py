@@ -145,7 +145,11 @@ class Finding(Struct, frozen=True):
 
 
 class Summary(Struct):
-    """The counts of `lore check`. `skipped`: files in a folder that are no recordings."""
+    """The counts of `lore check`. `skipped`: files in a folder that are no recordings.
+
+    `sessions` are told apart by their ids: a subagent's file is none of its own, one without an id is.
+    `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
+    """
 
     files: int = 0
     sessions: int = 0
@@ -160,6 +164,7 @@ class Summary(Struct):
     problems: int = 0
     skipped: int = 0
     lost_tokens: int = 0
+    copied: int = 0
 
 
 class Checked(Struct, frozen=True, kw_only=True):

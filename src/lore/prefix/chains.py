@@ -9,6 +9,9 @@ repeats the beginning of a chain starts another (a fork); so does one that drops
 any output is a utility call, of a chain of its own.
 
 Cost: O(chains compared) comparisons of shared messages a request; at most 64 chains are compared.
+
+Memory: the latest prompts of the chains touched last are remembered, up to `REMEMBERED` bytes. A chain
+that was forgotten is not continued: what would have been its next request begins another.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from lore.model.prompt import Prompt, Segment
 from lore.prefix.overlap import common_bytes, same_content
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
+REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
+OVERHEAD = 256  # bytes that a segment costs apart from its data
+ANY = 12  # a chain costs as much as so many empty segments
 SIMILAR = 0.8
 UTILITY_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
 
@@ -33,34 +39,73 @@ class Link(NamedTuple):
 
 
 class Chains:
-    """Follow the chains of one recording."""
+    """Follow the chains of one recording; `remembered` bounds the bytes of prompts that are kept for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: int = REMEMBERED) -> None:
         self._last: dict[str, Prompt] = {}  # by chain, the latest touched last
-        self._alike: dict[tuple[bytes, ...], dict[str, None]] = {}  # ordered: the latest last
+        self._alike: dict[int, dict[str, None]] = {}  # by a hash of the first message; ordered: the latest last
+        self._firsts: dict[str, dict[int, None]] = {}  # where a chain stands in `_alike`
         self._turns: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
+        self._room = remembered
+        self._gone: list[str] = []
+        self._main = False
         self._numbers = count(2)
+
+    def forgotten(self) -> list[str]:
+        """Name the chains that were forgotten since this was asked last."""
+        gone, self._gone = self._gone, []
+        return gone
 
     def link(self, prompt: Prompt) -> Link:
         """Take the next request."""
-        first = _first_message(prompt)
+        first = hash(_first_message(prompt))
         name = self._continued(prompt, first)
         if name is None:
             name = self._new(utility=_is_utility(prompt))
+        self._remember(name, prompt, first)
+        self._turns[name] = self._turns.get(name, 0) + 1
+        return Link(name, self._turns[name])
+
+    def _remember(self, name: str, prompt: Prompt, first: int) -> None:
+        """Keep a chain's latest prompt; forget those that were touched longest ago where there is no room."""
         self._last.pop(name, None)
         self._last[name] = prompt
         alike = self._alike.setdefault(first, {})
         alike.pop(name, None)
         alike[name] = None
-        self._turns[name] = self._turns.get(name, 0) + 1
-        return Link(name, self._turns[name])
+        firsts = self._firsts.setdefault(name, {})
+        firsts.pop(first, None)
+        firsts[first] = None
+        if len(firsts) > LOOK_BACK:  # a first message that is another one every time
+            self._unlist(name, next(iter(firsts)))
+        size = sum(len(one.data) for one in prompt) + OVERHEAD * (len(prompt) + ANY)
+        self._room += self._sizes.get(name, 0) - size
+        self._sizes[name] = size
+        while self._room < 0 and len(self._last) > 1:
+            self._forget(next(iter(self._last)))
+
+    def _forget(self, name: str) -> None:
+        self._room += self._sizes.pop(name)
+        for first in list(self._firsts[name]):
+            self._unlist(name, first)
+        del self._last[name], self._turns[name], self._firsts[name]
+        self._gone.append(name)
+
+    def _unlist(self, name: str, first: int) -> None:
+        del self._firsts[name][first]
+        alike = self._alike[first]
+        del alike[name]
+        if not alike:
+            del self._alike[first]
 
     def _new(self, *, utility: bool) -> str:
-        if MAIN not in self._turns and not utility:
+        if not self._main and not utility:
+            self._main = True
             return MAIN
         return f"{'utility' if utility else 'chain'}-{next(self._numbers)}"
 
-    def _continued(self, prompt: Prompt, first: tuple[bytes, ...]) -> str | None:
+    def _continued(self, prompt: Prompt, first: int) -> str | None:
         latest: str | None = None
         longest, best = -1, None
         for name in islice(reversed(self._alike.get(first, {})), LOOK_BACK):

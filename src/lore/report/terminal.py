@@ -53,6 +53,7 @@ def _summary(sums: Summary, out: Console) -> None:
         line(
             f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
             f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
+            + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
             + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
         )
     )

@@ -2,31 +2,34 @@
 
 In: paths. Out: a summary, findings, problems. Rules: files of a folder that are no recordings are passed
 over and counted; a file that a folder holds and that cannot be read makes the run incomplete; one that
-was named is an error. Findings come in the order of the files and of their lines.
+was named is an error. Findings come in the order of the files and of their lines, whatever the number of
+processes that judge them.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from lore import corpus
 from lore.check.base import Place
-from lore.check.budgets import Budgets, below_reuse, over_budget
-from lore.check.pairs import Pair, Pairs, lost_tokens
-from lore.check.rules import RULES
+from lore.check.budgets import Budgets, over_budget
 from lore.errors import LoreError
-from lore.model.problems import Problem
-from lore.model.results import Checked, Finding, Summary
+from lore.model.results import Checked
 from lore.run import plugins
-from lore.run.memory import collected_seldom
+from lore.run.inputs import Input, inputs
+from lore.run.judging import FileResult, How
+from lore.run.merging import Merged
 from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError, reader_named
+from lore.run.pool import Pool, here
+from lore.run.recording import reader_named
 
-FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
+SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
+
+Progress = Callable[[int, int], None]
 
 
 class Outcome(NamedTuple):
@@ -37,117 +40,53 @@ class Outcome(NamedTuple):
     incomplete: bool
 
 
-class _Input(NamedTuple):
-    path: str
-    named: bool
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-def check(paths: list[str], budgets: Budgets, options: Options) -> Outcome:
-    """Judge every recording under these paths; raises LoreError for one that was named and is none."""
+def check(
+    paths: list[str], budgets: Budgets, options: Options, *, jobs: int = 1, progress: Progress | None = None
+) -> Outcome:
+    """Judge every recording under these paths; raises LoreError for one that was named and is none.
+
+    `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress`
+    is told how many bytes of how many have been judged.
+    """
     plugins.load()
     if options.format is not None:
         reader_named(options.format)
-    judge = _Judge(budgets, options)
-    empty: list[str] = []
-    for path in paths:
-        before = judge.summary.files
-        with collected_seldom():
-            for entry in judge.inputs(path):
-                judge.take(entry)
-        if judge.summary.files == before and os.path.isdir(path):
-            empty.append(path)
-    if empty and not judge.summary.files and not judge.incomplete:
+    files = inputs(paths)
+    merged = Merged()
+    with closing(_results(files, How(options, budgets), jobs, progress)) as results:
+        for result in results:
+            for said in result.log:
+                options.log(said)
+            if result.error is not None:
+                raise result.error
+            merged.take(result)
+    folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
+    if folder is not None and not merged.summary.files and not merged.incomplete:
         hint = "`lore check` reads session logs and request bodies"
-        raise LoreError(f"no recordings in {corpus.show(empty[0])}", hint=hint)
-    return judge.outcome(corpus.show(paths[0]))
+        raise LoreError(f"no recordings in {corpus.show(folder)}", hint=hint)
+    merged.keep(over_budget(merged.summary, budgets, Place(corpus.show(paths[0]))))
+    return Outcome(merged.checked(), merged.failed, merged.incomplete)
 
 
-class _Judge:
-    def __init__(self, budgets: Budgets, options: Options) -> None:
-        self.summary = Summary()
-        self.incomplete = False
-        self._failed = False
-        self._budgets = budgets
-        self._options = options
-        self._findings: list[Finding] = []
-        self._kept: Counter[str] = Counter()
-        self._problems: list[Problem] = []
+def _results(files: list[Input], how: How, jobs: int, progress: Progress | None) -> Generator[FileResult]:
+    """Yield the result of each file, in order."""
+    total = sum(file.size for file in files)
+    able = min(jobs, sum(not file.stream for file in files))
+    if able > 1 and total >= SMALL:
+        yield from Pool(able, how, partial(_tell, progress, total, 0) if progress else None).results(files)
+        return
+    done = 0
+    for file in files:
+        yield here(file, how, partial(_tell, progress, total, done) if progress else None)
+        done += file.size
 
-    def inputs(self, path: str) -> Iterator[_Input]:
-        """Yield a file, or the files below a folder; folders that cannot be read make the run incomplete."""
-        if path == corpus.STDIN or not os.path.isdir(path):
-            yield _Input(path, named=True)
-            return
-        for file in corpus.files_below(path, self._unreadable):
-            yield _Input(file, named=False)
 
-    def _unreadable(self, path: str, error: LoreError) -> None:
-        self.incomplete = True
-        problems = Problems()
-        problems.add(Problem("LORE215", error.message), corpus.show(path))
-        self._damage(problems, Place(corpus.show(path)))
-
-    def take(self, entry: _Input) -> None:
-        problems = Problems()
-        try:
-            recording = self._options.open(entry.path, problems)
-            self._judge(recording, problems)
-        except UnrecognisedError:
-            if entry.named:
-                raise
-            self.summary.skipped += 1
-            self._options.log(f"{corpus.show(entry.path)}: no recording, passed over")
-        except LoreError as error:
-            if entry.named:
-                raise
-            self._damage(problems, Place(corpus.show(entry.path)))  # what was met before it could not be read on
-            self._unreadable(entry.path, error)
-
-    def _judge(self, recording: Recording, problems: Problems) -> None:
-        place, summary = Place(recording.shown), self.summary
-        chains: dict[str, Pairs] = {}
-        for turn in recording.turns():
-            summary.turns += 1
-            pair = chains.setdefault(turn.chain, Pairs()).advance(turn)
-            if pair is not None:
-                self._keep(self._pair(pair, place))
-        summary.files += 1
-        summary.sessions += 1
-        summary.chains += len(chains)
-        summary.compactions += recording.compactions
-        self.incomplete = self.incomplete or bool(problems.counts["LORE210", recording.shown])
-        self._damage(problems, place)
-
-    def _pair(self, pair: Pair, place: Place) -> Iterator[Finding]:
-        summary = self.summary
-        summary.pairs += 1
-        if pair.bust:
-            summary.busts += 1
-            setattr(summary, pair.worst, getattr(summary, pair.worst) + 1)
-            if pair.worst != "expected":
-                summary.lost_tokens += max(lost_tokens(pair, n)[0] for n in range(len(pair.causes)))
-        for rule in RULES.values():
-            yield from rule.pair(pair, place)
-        yield from below_reuse(pair, self._budgets, place)
-
-    def _damage(self, problems: Problems, place: Place) -> None:
-        self.summary.problems += problems.total
-        counts = {code: number for (code, _), number in problems.counts.items()}
-        for rule in RULES.values():
-            self._keep(rule.problems(problems.kept, counts, place))
-        self._problems.extend(problems.kept)
-
-    def _keep(self, findings: Iterable[Finding]) -> None:
-        for finding in findings:
-            self._failed = self._failed or finding.severity == "error"
-            self._kept[finding.severity] += 1
-            if self._kept[finding.severity] <= FINDINGS_KEPT:
-                self._findings.append(finding)
-
-    def outcome(self, path: str) -> Outcome:
-        self._keep(over_budget(self.summary, self._budgets, Place(path)))
-        return Outcome(
-            Checked(summary=self.summary, findings=self._findings, problems=self._problems),
-            self._failed,
-            self.incomplete,
-        )
+def _tell(progress: Progress, total: int, before: int, done: int) -> None:
+    progress(before + done, total)

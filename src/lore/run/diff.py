@@ -104,6 +104,8 @@ def diff_session(name: str, options: Options) -> Iterator[Diff]:
     if options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     for turn in recording.turns():
+        for name in recording.forgotten():
+            chains.pop(name, None)
         pairs, figures = chains.setdefault(turn.chain, (Pairs(), Figures(options.counter)))
         pair = pairs.advance(turn)
         if pair is None:

@@ -51,7 +51,7 @@ def follow_check(
             yield None
         yield from judge.end(problems)
         if live.over:
-            judge.summary.compactions = recording.compactions
+            judge.summary.compactions = len(recording.boundaries)
             yield Checked(summary=judge.summary, findings=[], problems=problems.kept)
 
 

@@ -13,8 +13,8 @@ from lore.run.recording import Recording
 from lore.tokens.base import TokenCounter
 
 
-def _silent(_: str) -> None:
-    return
+def silent(_: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Options:
     policy: Policy = "system"
     counter: TokenCounter | None = None
     completion: Completion | None = None
-    log: Callable[[str], None] = _silent
+    log: Callable[[str], None] = silent
 
     def open(
         self, path: str, problems: Problems | None = None, *, subagents: bool = False,

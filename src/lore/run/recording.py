@@ -55,11 +55,11 @@ NOTHING: Vector[str] = Vector()
 
 
 class Recording:
-    """One opened recording. Iterate `turns()` once; then `state`, `compactions`, `problems` are final.
+    """One opened recording. Iterate `turns()` once; then `state`, `boundaries`, `problems` are final.
 
-    `companions` are files with more chains of the session, read after it; `completion` is what the caller
-    adds to its prompts. `reading` names the file that is being read. With `watchful`, turns say what
-    stands in their timeline and in no prompt.
+    `boundaries` are the uuids and times of its compactions. `companions` are files with more chains of the
+    session, read after it; `completion` is what the caller adds to its prompts. `reading` names the file
+    that is being read. With `watchful`, turns say what stands in their timeline and in no prompt.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class Recording:
         self._policy: Policy = policy
         self.problems = problems or Problems()
         self._folding = Folding(Session(format=self.reader.name))
-        self.compactions = 0
+        self.boundaries: list[tuple[str, str | None]] = []
+        self._chains = Chains()
         self.companions = tuple(companions) if self.events else ()
         self.completion = completion
         self.completes = completion.chain(kind, opened.head) if completion is not None and self.events else None
@@ -151,12 +152,15 @@ class Recording:
         """Fold one event into the state."""
         for problem in self._folding.apply(event):
             self.problems.add(problem, self.reading, read.line, read.byte)
-        kind = type(event)
-        if kind is CompactApplied:
-            self.compactions += 1
+        if isinstance(event, CompactApplied):
+            self.boundaries.append((event.uuid, event.at))
         elif isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
             self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
+
+    def forgotten(self) -> list[str]:
+        """Name the chains that no turn will continue any more, each once."""
+        return self._chains.forgotten()
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
@@ -252,7 +256,7 @@ class Recording:
 
     def _exchanged(self) -> Iterator[Turn]:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
-        chains, memo = Chains(), Memo()
+        chains, memo = self._chains, Memo()
         requests = 0
         for read in self.reads():
             exchange = read.value

@@ -1,0 +1,179 @@
+"""Judge files several at a time, in processes of their own; results come in the order of the files.
+
+Rules: at most `AHEAD` files a process are handed out or wait for an earlier one's result, so memory is
+bounded by the sessions that are judged at the same time, not by the folder; what can be read only once is
+judged here. A process that dies takes others' work with it, so what was under way is judged again, each
+file alone: the one whose process dies again is named in its result. Whatever ends this one (an
+interrupt, an error, a kill) ends the others.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from multiprocessing.process import BaseProcess
+
+from lore.run.inputs import Input
+from lore.run.judging import FileResult, How, judge_apart, judge_file, unjudged
+from lore.run.options import silent
+
+AHEAD = 16
+POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
+DIED = "the process that judged it was killed, perhaps for want of memory"
+
+Told = Callable[[int], None]
+
+
+class Pool:
+    """Processes that judge files. Close it, or use it up."""
+
+    def __init__(self, jobs: int, how: How, told: Told | None = None) -> None:
+        self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
+        self._how = how
+        self._silent = How(replace(how.options, log=silent, counter=None), how.budgets)  # this can travel
+        self._told = told
+        self._done = 0
+        self._executor: ProcessPoolExecutor | None = None
+
+    def results(self, files: list[Input]) -> Generator[FileResult]:
+        """Yield the result of each file."""
+        todo, waiting = iter(files), deque[tuple[Input, Future[FileResult] | None]]()
+        finished = False
+        try:
+            while True:
+                while len(waiting) < AHEAD * self._jobs and (file := next(todo, None)) is not None:
+                    waiting.append((file, None if _stays_here(file) else self._submit(file)))
+                if not waiting:
+                    finished = True
+                    return
+                file, future = waiting[0]
+                try:
+                    result = self._result(file, future, waiting)
+                except BrokenProcessPool:
+                    yield from self._one_by_one(waiting)
+                    waiting.clear()
+                    continue
+                waiting.popleft()
+                self._done += file.size
+                yield result
+        finally:
+            self._end(kill=not finished)
+
+    def _result(
+        self, file: Input, future: Future[FileResult] | None, waiting: deque[tuple[Input, Future[FileResult] | None]]
+    ) -> FileResult:
+        if future is None:
+            return here(file, self._how)
+        while not wait((future,), POLL_SECONDS).done:
+            if self._told is not None:
+                self._told(self._done + sum(one.size for one, its in waiting if its is not None and its.done()))
+            self._end_where_one_died()
+        return future.result()
+
+    def _one_by_one(self, waiting: deque[tuple[Input, Future[FileResult] | None]]) -> Iterator[FileResult]:
+        """Finish what was handed out when a process died, each file in a process alone."""
+        self._end(kill=False)
+        for file, future in waiting:
+            done = future is not None and future.done() and not isinstance(future.exception(), BrokenProcessPool)
+            self._done += file.size
+            if future is None:
+                yield here(file, self._how)
+            else:
+                yield future.result() if done else self._alone(file)
+        self._end(kill=False)
+
+    def _alone(self, file: Input) -> FileResult:
+        self._executor = self._executor or _executor(1)
+        try:
+            return self._result(file, self._submit(file), deque())
+        except BrokenProcessPool:
+            self._end(kill=False)
+            return unjudged(file.path, DIED, self._how)
+
+    def _submit(self, file: Input) -> Future[FileResult]:
+        if self._executor is None:
+            self._executor = _executor(self._jobs)
+        with _interrupts_held():  # what is started here inherits that
+            return self._executor.submit(judge_apart, file, self._silent)
+
+    def _end_where_one_died(self) -> None:
+        """End all processes where one has died: it may have died while it sent a result, holding the others up."""
+        sentinels = [process.sentinel for process in self._processes()]
+        if sentinels and wait_for(sentinels, 0):
+            self._kill()
+
+    def _processes(self) -> list[BaseProcess]:
+        started: dict[int, BaseProcess] | None = getattr(self._executor, "_processes", None)
+        return list((started or {}).values())
+
+    def _kill(self) -> None:
+        """End all processes, and the wait for what one of them may have begun to send."""
+        for process in self._processes():
+            process.terminate()
+        writer: Connection | None = getattr(getattr(self._executor, "_result_queue", None), "_writer", None)
+        if writer is not None:
+            writer.close()  # so that the other end sees that nothing more will come
+
+    def _end(self, *, kill: bool) -> None:
+        if self._executor is None:
+            return
+        if kill:
+            self._kill()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor = None
+
+
+def here(file: Input, how: How, told: Told | None = None) -> FileResult:
+    """Judge in this process."""
+    return unjudged(file.path, file.error.message, how) if file.error else judge_file(file, how, told)
+
+
+def _stays_here(file: Input) -> bool:
+    return file.stream or file.error is not None
+
+
+def _executor(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(_method()), initializer=_begin)
+
+
+def _method() -> str:
+    """Choose how processes start: by fork where that is safe, which no other thread may be there for."""
+    safe = sys.platform == "linux" and threading.active_count() == 1
+    return "fork" if safe and "fork" in multiprocessing.get_all_start_methods() else "spawn"
+
+
+def _begin() -> None:
+    """Leave interrupts to the parent, and end when it has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def _interrupts_held() -> Generator[None]:
+    """Hold interrupts back for a moment, where the system can: a process that just starts would complain."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,39 @@
+"""Run `lore` in a process of its own that judges in several processes however little there is to judge."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from cli.running import Ran
+
+_SCRIPT = """
+import sys
+import lore.run.check, lore.run.judging, lore.run.pool
+from lore.cli.main import main
+lore.run.check.SMALL = 0
+{patch}
+sys.exit(main(sys.argv[1:]))
+"""
+# A process other than the first that judges this file dies, as long as `when` holds.
+DIES = """
+import os
+judge, parent = lore.run.judging.judge_file, os.getpid()
+def dies(file, how, told=None):
+    if file.path.endswith({name!r}) and os.getpid() != parent and {when}:
+        os.kill(os.getpid(), 9)
+    return judge(file, how, told)
+lore.run.judging.judge_file = dies
+"""
+
+
+def script(patch: str = "") -> str:
+    """Return the program; `patch` is more of it, run before `main`."""
+    return _SCRIPT.format(patch=patch)
+
+
+def pooled(*args: str, patch: str = "", stdin: bytes = b"") -> Ran:
+    """Run it to its end."""
+    command = [sys.executable, "-c", script(patch), *args]
+    done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
+    return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))

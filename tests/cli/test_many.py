@@ -1,0 +1,314 @@
+"""`lore check` over many files: processes that die, interrupts, jobs, copies, progress."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cli.pooled import DIES, pooled, script
+from cli.running import lore, put, session
+from formats.claude import answered, asked, counts, line, text
+from lore.cli import progress as bars
+
+posix = pytest.mark.skipif(sys.platform != "linux", reason="processes start and end another way there")
+
+
+@pytest.fixture(autouse=True)
+def _desk(desk):
+    return desk
+
+
+ASLEEP = """
+import os, pathlib, signal
+def sleeps(file, how, told=None):
+    pathlib.Path(str(os.getpid()) + ".pid").touch()
+    signal.pause()
+lore.run.judging.judge_file = sleeps
+"""
+
+
+def four():
+    return [put(f"d/{number}.jsonl", session(session_id=f"s{number}")) for number in range(4)]
+
+
+@posix
+def test_a_file_whose_process_dies_is_named_and_the_rest_is_judged():
+    four()
+    ran = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=True))
+    assert (ran.code, ran.err) == (3, "")
+    assert ran.json["summary"]["files"] == 3
+    assert [(one["code"], one["path"]) for one in ran.json["findings"]] == [("LORE215", "d/1.jsonl")]
+    assert "killed" in ran.json["problems"][0]["message"]
+
+
+@posix
+def test_a_process_that_dies_once_costs_nothing():
+    four()
+    put("alive", b"")
+    once = "not os.rename('alive', 'dead') if os.path.exists('alive') else False"
+    ran = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=once))
+    assert not os.path.exists("alive")
+    assert ran == pooled("check", "--json", "-j", "1", "d")
+
+
+@posix
+def test_a_process_that_dies_while_it_sends_its_result_holds_nothing_up():
+    """The half of a message was waited for, for ever, and the others waited for their turn to send."""
+    four()
+    half = """
+import gc, multiprocessing.queues, os
+judge, parent = lore.run.judging.judge_file, os.getpid()
+def dies(file, how, told=None):
+    if file.path.endswith("1.jsonl") and os.getpid() != parent:
+        for one in gc.get_objects():
+            if isinstance(one, multiprocessing.queues.SimpleQueue):
+                one._wlock.acquire()
+                os.write(one._writer.fileno(), bytes((0, 0, 9, 9, 1)))
+        os.kill(os.getpid(), 9)
+    return judge(file, how, told)
+lore.run.judging.judge_file = dies
+"""
+    ran = pooled("check", "--json", "-j", "2", "d", patch=half)
+    assert (ran.code, ran.err) == (3, "")
+    assert [(one["code"], one["path"]) for one in ran.json["findings"]] == [("LORE215", "d/1.jsonl")]
+
+
+@posix
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_an_interrupt_ends_all_processes(whole_group):
+    """Those that only slept were left behind, and said so in tracebacks."""
+    four()
+    command = [sys.executable, "-c", script(ASLEEP), "check", "-j", "2", "d"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as ran:
+        begun = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
+        (os.killpg if whole_group else os.kill)(ran.pid, signal.SIGINT)
+        out, err = ran.communicate(timeout=20)
+    assert (ran.returncode, out, err) == (130, b"", b"")
+    assert until(lambda: [1 for one in begun if not alive(int(one.removesuffix(".pid")))], 2)
+
+
+@posix
+def test_processes_end_with_the_one_that_started_them():
+    four()
+    with subprocess.Popen([sys.executable, "-c", script(ASLEEP), "check", "-j", "2", "d"]) as ran:
+        begun = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
+        ran.kill()
+    assert until(lambda: [1 for one in begun if not alive(int(one.removesuffix(".pid")))], 2)
+
+
+def until(found, number):
+    """Wait until so many are found; fails after a while."""
+    for _ in range(400):
+        if len(seen := found()) >= number:
+            return seen
+        time.sleep(0.05)
+    raise AssertionError("it never came to that")
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_a_number_of_jobs_that_cannot_be_is_a_usage_error(number):
+    ran = lore("check", put("s.jsonl", session()), "--jobs", number)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--jobs" in ran.err
+
+
+def test_a_pattern_that_matches_nothing_is_a_usage_error():
+    put("d/s.jsonl", session())
+    ran = lore("check", "d/*.json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "nothing matches d/*.json" in ran.err
+    assert "hint: " in ran.err
+
+
+def test_a_pattern_that_matches_no_recording_is_an_error_that_names_it():
+    put("d/s.txt", b"none")
+    ran = lore("check", "d/*")
+    assert ran.code == 2
+    assert "no recordings in d/*" in ran.err
+
+
+def test_files_of_a_pattern_that_are_no_recordings_are_passed_over():
+    put("d/s.txt", b"none")
+    put("d/s.jsonl", session())
+    ran = lore("check", "d/*", "--json")
+    assert ran.code == 0
+    assert [ran.json["summary"][name] for name in ("files", "skipped")] == [1, 1]
+
+
+def test_a_file_that_is_named_twice_is_judged_once():
+    put("d/s.jsonl", session())
+    assert lore("check", "d", "d/s.jsonl", "d/*", "--json").json["summary"]["files"] == 1
+
+
+# copies
+
+PARENT = [
+    asked("u1", "begin"),
+    answered("a1", "msg_1", text("one"), "u1", usage=counts(10, 0, 20_000, 5)),
+    asked("u2", "go on", "a1"),
+    answered("a2", "msg_2", text("two"), "u2", usage=counts(10, 0, 20_000, 5)),  # nothing was read: a finding
+]
+COMPACTION = [
+    line("system", "b1", None, subtype="compact_boundary", compactMetadata={"trigger": "manual", "preTokens": 9}),
+    asked("c1", "This session is being continued", "b1", isCompactSummary=True),
+]
+
+
+def goes_on(number, parent="a2"):
+    return [
+        asked(f"u{number}", "and", parent),
+        answered(f"a{number}", f"msg_{number}", text("more"), f"u{number}", usage=counts(10, 20_000, 50, 5)),
+    ]
+
+
+def save(name, session_id, *lines):
+    return put(name, *({**one, "sessionId": session_id} for one in lines))
+
+
+def summary(*args):
+    return lore("check", "--json", *args).json["summary"]
+
+
+def test_a_fork_counts_only_what_is_its_own():
+    save("d/a.jsonl", "one", *PARENT, *goes_on(3))
+    alone = summary("d")
+    save("d/b.jsonl", "two", *PARENT, *goes_on(4), *goes_on(5, "a4"))
+    both = summary("d")
+    assert both["copied"] == 2
+    assert {name: both[name] - alone[name] for name in ("files", "sessions", "chains", "turns", "pairs", "busts")} == {
+        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 2, "busts": 0,
+    }  # fmt: skip
+    assert both["lost_tokens"] == alone["lost_tokens"] > 0
+
+
+def test_the_finding_of_a_copied_turn_is_given_once():
+    save("d/a.jsonl", "one", *PARENT)
+    save("d/b.jsonl", "two", *PARENT, *goes_on(4))
+    found = lore("check", "--json", "d").json["findings"]
+    assert [(one["code"], one["path"]) for one in found] == [("LORE301", "d/a.jsonl")]
+
+
+def test_a_whole_copy_adds_a_session_and_nothing_else():
+    save("d/a.jsonl", "one", *PARENT)
+    save("d/b.jsonl", "two", *PARENT)
+    counted = summary("d")
+    assert [counted[name] for name in ("sessions", "chains", "turns", "copied")] == [2, 1, 2, 2]
+
+
+def test_a_compaction_that_two_forks_begin_with_counts_once():
+    for number, name in enumerate("ab", 3):
+        save(f"d/{name}.jsonl", name, *COMPACTION, *goes_on(number, "c1"))
+    assert summary("d")["compactions"] == 1
+    assert summary("d/a.jsonl")["compactions"] == summary("d/b.jsonl")["compactions"] == 1
+
+
+def test_what_one_file_holds_twice_is_no_copy():
+    save("a.jsonl", "one", *PARENT)
+    assert summary("a.jsonl")["copied"] == 0
+
+
+def test_compactions_that_people_named_alike_are_not_the_same():
+    end = b'{"kind":"compact_applied","uuid":"d1","trigger":"manual","summary":"S"}\n'
+    for name in "ab":
+        put(f"d/{name}.jsonl", session(session_id=name) + end)
+    assert summary("d")["compactions"] == 2
+
+
+def test_records_without_any_name_are_no_copies():
+    for name in "ab":
+        save(f"d/{name}.jsonl", name, asked(None, name), answered(None, None, text(name)))
+    assert [summary("d")[name] for name in ("turns", "copied")] == [2, 0]
+
+
+def test_a_file_of_a_subagent_is_no_session_of_its_own():
+    save("d/a.jsonl", "one", *PARENT)
+    own = {"isSidechain": True, "agentId": "f00"}
+    save(
+        "d/agent-f00.jsonl",
+        "one",
+        {**asked("s1", "look"), **own},
+        {**answered("s2", "msg_9", text("seen"), "s1"), **own},
+    )
+    assert [summary("d")[name] for name in ("files", "sessions", "chains")] == [2, 1, 2]
+
+
+def test_the_report_says_how_many_turns_were_copied():
+    save("d/a.jsonl", "one", *PARENT)
+    save("d/b.jsonl", "two", *PARENT)
+    assert "; 2 turns copied from other files" in lore("check", "d").out
+
+
+# the bar
+
+
+class Terminal:
+    """Standard error, as a terminal."""
+
+    def __init__(self, monkeypatch):
+        self.text = ""
+        monkeypatch.setattr(sys, "stderr", self)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(bars, "REDRAW_SECONDS", 0.0)
+
+    def write(self, text):
+        self.text += text
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return True
+
+
+def test_a_bar_is_drawn_and_taken_away(monkeypatch):
+    shown = Terminal(monkeypatch)
+    with bars.progress(wanted=True) as told:
+        told(bars.LEAST, 2 * bars.LEAST)
+        assert "judging" in shown.text
+    assert shown.text.endswith("\x1b[2K")
+
+
+def test_little_work_has_no_bar(monkeypatch):
+    shown = Terminal(monkeypatch)
+    with bars.progress(wanted=True) as told:
+        told(1, bars.LEAST - 1)
+    assert shown.text == ""
+
+
+@pytest.mark.parametrize(("wanted", "term"), [(False, "xterm"), (True, "dumb"), (True, "")])
+def test_there_is_no_bar_where_it_is_not_wanted_or_cannot_be_drawn(monkeypatch, wanted, term):
+    Terminal(monkeypatch)
+    monkeypatch.setenv("TERM", term)
+    with bars.progress(wanted=wanted) as told:
+        assert told is None
+
+
+def test_there_is_no_bar_where_nobody_looks(capsys):
+    with bars.progress(wanted=True) as told:
+        assert told is None
+
+
+def test_progress_grows_to_what_there_is_to_do():
+    from lore.check.budgets import Budgets
+    from lore.run import check
+    from lore.run.options import Options
+
+    four()
+    heard = []
+    check.check(["d"], Budgets(), Options(), jobs=1, progress=lambda done, total: heard.append((done, total)))
+    assert heard == sorted(heard)
+    assert 0 < heard[-1][0] < heard[-1][1] == sum(os.path.getsize(f"d/{n}.jsonl") for n in range(4))
