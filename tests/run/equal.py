@@ -38,7 +38,9 @@ def seen(path: str, options: Options | None = None) -> Seen:
     recording = options.open(path, Problems(), subagents=True)
     turns, bodies = [], []
     for turn in recording.turns():
-        turns.append(msgspec.structs.astuple(msgspec.structs.replace(turn, line=None, byte=None, prompt=None)))  # type: ignore[arg-type]
+        turns.append(
+            msgspec.structs.astuple(msgspec.structs.replace(turn, line=None, byte=None, source=None, basis=None))
+        )  # type: ignore[arg-type]
         bodies.append(recording.dialect_for(recording.state).write(turn.prompt) + turn.prompt.fidelity.encode())
     order = sorted(range(len(turns)), key=lambda n: turns[n][:2])
     return Seen(

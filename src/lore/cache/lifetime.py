@@ -29,10 +29,13 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
         return before
     if usage.write_1h_tokens:
         return ONE_HOUR
-    claude = turn.prompt.dialect == "anthropic" or "claude" in (turn.prompt.model or "")
-    if usage.write_5m_tokens or (usage.write_tokens and claude):
+    if usage.write_5m_tokens or (usage.write_tokens and _is_claudes(turn)):
         return FIVE_MINUTES
     return before
+
+
+def _is_claudes(turn: Turn) -> bool:
+    return turn.prompt.dialect == "anthropic" or "claude" in (turn.prompt.model or "")
 
 
 def expiry(left: Turn, right: Turn, lives: float | None) -> Expiry | None:

@@ -73,20 +73,36 @@ class Pairs:
         self._billed = billed
         self._last: Turn | None = None
         self._sizes = Measure(size)
+        self._measured: Turn | None = None
         self._lives: float | None = None
+
+    def passes(self, turn: Turn) -> bool:
+        """Take the next turn if it extends the last one and its bill reads what was cached: no cause is near.
+
+        No prompt is made and nothing is measured then, and there is no pair.
+        """
+        left = self._last
+        if left is None or not turn.extends(left) or (self._billed and fall(left, shortfall(left, turn))):
+            return False
+        self._last = turn
+        self._lives = lifetime(turn, self._lives)
+        return True
 
     def advance(self, turn: Turn) -> Pair | None:
         """Take the next turn; None for the first."""
         left, self._last = self._last, turn
-        if left is None:
-            self._sizes.advance(turn.prompt, 0)
-            self._lives = lifetime(turn, None)
-            return None
-        pair = self._pair(left, turn)
+        pair = None if left is None else self._pair(left, turn)
         self._lives = lifetime(turn, self._lives)
         return pair
 
+    def _measure(self, left: Turn) -> None:
+        """Measure the left turn, if turns passed since the last one that was measured."""
+        before = self._measured
+        if before is not left:
+            self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
+
     def _pair(self, left: Turn, right: Turn) -> Pair:
+        self._measure(left)
         found = overlap(left.prompt, right.prompt)
         tail = self._sizes.tail
         short = shortfall(left, right) if self._billed else None
@@ -94,6 +110,7 @@ class Pairs:
         why = self._causes(left, right, found, fell)
         lost = self._lost(left, found, why) if why else ()
         sums = self._sizes.advance(right.prompt, found.common)
+        self._measured = right
         ratio = bytes_per_token(right, sums.right)
         return Pair(left, right, found, sums, tail, why, lost, fell, short, ratio)
 

@@ -79,6 +79,7 @@ RULES: dict[str, Rule] = {
     "billed": BilledReadsFell(),
     "damage": TranscriptDamage(),
 }
+BUILT_IN = frozenset(RULES)
 
 
 _LEADS = {

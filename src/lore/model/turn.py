@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
 from msgspec import Struct
 
 from lore.model.events import Billed, Verdict
 from lore.model.prompt import Prompt
-from lore.model.state import Change
+from lore.model.state import Change, Entry
 from lore.model.vector import Vector
 
 
-class Turn(Struct, frozen=True):
+class Made(NamedTuple):
+    """A prompt, and the blocks that its dialect could not express."""
+
+    prompt: Prompt
+    omitted: Vector[str] = Vector()
+
+
+class Basis(NamedTuple):
+    """What a prompt will be made of: its timeline, and `rest`, all else that its segments depend on."""
+
+    entries: Vector[Entry]
+    rest: tuple[object, ...]
+
+
+Source: TypeAlias = Prompt | Callable[[], Made]
+
+
+class Turn(Struct):
     """One model request. Times are seconds since the epoch; `answered_at` is the response's first line.
 
-    `changes` are the events since the turn before that entitle the prompt to differ; `line` and `byte`
-    say where the recording holds the turn; `omitted` names what the dialect could not express, `unsaid`
-    (where asked for) the types of the records in the timeline that no prompt can hold;
+    `source` is the prompt, or makes it when it is first looked at; `basis` then says what of. `changes`
+    are the events since the turn before that entitle the prompt to differ; `line` and `byte` say where
+    the recording holds the turn; `omitted` (known once the prompt is) names what the dialect could not
+    express, `unsaid` (where asked for) the types of the records in the timeline that no prompt can hold;
     `response_id` is the provider's name for the response, by which a copy of the turn is known.
     """
 
     chain: str
     number: int
-    prompt: Prompt
+    source: Source
     changes: tuple[Change, ...] = ()
     at: float | None = None
     answered_at: float | None = None
@@ -32,3 +53,26 @@ class Turn(Struct, frozen=True):
     omitted: Vector[str] = Vector()
     response_id: str | None = None
     unsaid: Vector[str] = Vector()
+    basis: Basis | None = None
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt; made at most once."""
+        source = self.source
+        if isinstance(source, Prompt):
+            return source
+        self.source, self.omitted = source()
+        return self.source
+
+    def extends(self, left: Turn) -> bool:
+        """Tell whether this prompt surely begins with all of the other, without making either.
+
+        So it is where the other's timeline is the beginning of this one's, and no response of it went on.
+        """
+        mine, theirs = self.basis, left.basis
+        if mine is None or theirs is None or mine.rest != theirs.rest:
+            return False
+        size = len(theirs.entries)
+        if size > len(mine.entries) or theirs.entries.common(mine.entries) < size:
+            return False
+        return not 0 < size < len(mine.entries) or mine.entries[size].group != mine.entries[size - 1].group

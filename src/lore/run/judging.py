@@ -17,7 +17,7 @@ from lore import corpus
 from lore.check.base import Place
 from lore.check.budgets import Budgets, below_reuse
 from lore.check.pairs import Pair, Pairs, lost_tokens
-from lore.check.rules import RULES
+from lore.check.rules import BUILT_IN, RULES
 from lore.errors import LoreError
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
@@ -114,6 +114,8 @@ class _Judge:
         self._place = Place(shown)
         self._kept: Counter[str] = Counter()
         self._failed = False  # whether a finding since the last look is an error
+        # Where only lore's own rules look, and none at every pair, a pair without a cause need not be made.
+        self._quickly = how.budgets.min_reuse is None and RULES.keys() <= BUILT_IN
 
     def take(self, file: Input, told: Callable[[int], None] | None) -> None:
         problems = Problems()
@@ -150,9 +152,11 @@ class _Judge:
                 result.summary.chains += 1
             if recording.events:  # only these name their requests
                 result.turns[turn.chain] += 1
-            self._turn(turn, pairs.advance(turn))
-            for name in recording.forgotten():
-                chains.pop(name, None)
+            else:
+                for name in recording.forgotten():
+                    chains.pop(name, None)
+            quiet = self._quickly and pairs.passes(turn)
+            self._turn(turn, None if quiet else pairs.advance(turn), quiet=quiet)
             if told is not None:
                 told(turn.byte or 0)
         result.session = recording.state.id
@@ -162,11 +166,12 @@ class _Judge:
         result.incomplete = bool(problems.counts["LORE210", recording.shown])
         self._damage(problems)
 
-    def _turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Count a turn and judge its pair."""
+    def _turn(self, turn: Turn, pair: Pair | None, *, quiet: bool) -> None:
+        """Count a turn and judge its pair; `quiet` says that there is one of which nothing is to be said."""
         result = self.result
         result.summary.turns += 1
         first, bust, lost = len(result.findings), "", 0
+        result.summary.pairs += quiet
         if pair is not None:
             result.summary.pairs += 1
             if pair.bust:
@@ -182,7 +187,8 @@ class _Judge:
             result.failed = result.failed or failed
             return
         found = first, len(result.findings)
-        result.requests.append(Request(turn.response_id, turn.chain, found, pair is not None, bust, lost, failed))
+        paired = quiet or pair is not None
+        result.requests.append(Request(turn.response_id, turn.chain, found, paired, bust, lost, failed))
 
     def _findings(self, pair: Pair) -> Iterator[Finding]:
         for rule in RULES.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
 
 from lore import corpus
 from lore.errors import LoreError
@@ -20,10 +20,8 @@ from lore.model.events import CompactApplied, Event, SessionStarted, TurnStarted
 from lore.model.exchange import Exchange
 from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.prompt import Prompt
-from lore.model.state import Chain, ClosedTurn, OpenTurn, Session
-from lore.model.turn import Turn
-from lore.model.vector import Vector
+from lore.model.state import Chain, Session
+from lore.model.turn import Basis, Made, Turn
 from lore.prefix.chains import Chains
 from lore.prompt.assemble import Assembler, Policy
 from lore.prompt.base import Dialect, Memo
@@ -38,20 +36,6 @@ HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
 
 class UnrecognisedError(LoreError):
     """The input can be read, and is no recording that lore knows."""
-
-
-class _Asked(NamedTuple):
-    """A turn whose bill has not come."""
-
-    opened: OpenTurn
-    prompt: Prompt
-    line: int
-    byte: int
-    omitted: Vector[str]
-    unsaid: Vector[str]
-
-
-NOTHING: Vector[str] = Vector()
 
 
 class Recording:
@@ -169,20 +153,20 @@ class Recording:
     # event logs
 
     def _folded(self) -> Iterator[Turn]:
-        waiting: dict[str, _Asked] = {}
+        waiting: dict[str, Turn] = {}
         apply = self.apply
         for read in self.reads():
             event: Event = read.value  # pyright: ignore[reportAssignmentType]
             if type(event) is TurnStarted:
                 before = waiting.pop(event.chain, None)
                 if before is not None:
-                    yield self._turn(event.chain, before)
+                    yield self._billed(before)
                 apply(read, event)
                 waiting[event.chain] = self._asked(event.chain, read)
             else:
                 apply(read, event)
-        for name, asked in waiting.items():
-            yield self._turn(name, asked)
+        for turn in waiting.values():
+            yield self._billed(turn)
         self._say_what_is_left_out()
 
     def _say_what_is_left_out(self) -> None:
@@ -198,26 +182,14 @@ class Recording:
             said = f"{', '.join(named)} in this session: folded, not yet part of assembled prompts"
             self.problems.add(Problem("LORE216", said), self.shown)
 
-    def _turn(self, name: str, asked: _Asked) -> Turn:
+    def _billed(self, turn: Turn) -> Turn:
         """Return a turn that is whole, with its bill."""
-        opened, last = asked.opened, self._folding.chain(name).last
-        if last is None or last.turn != opened.turn:
-            last = ClosedTurn(opened.turn, "")
-        return Turn(
-            name,
-            opened.turn,
-            asked.prompt,
-            opened.since,
-            seconds(opened.at),
-            seconds(last.at) if last.at is not None and self._clock == "first_line" else None,
-            last.usage,
-            last.verdict,
-            asked.line,
-            asked.byte,
-            asked.omitted,
-            last.response_id,
-            asked.unsaid,
-        )
+        last = self._folding.chain(turn.chain).last
+        if last is not None and last.turn == turn.number:
+            turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
+            if last.at is not None and self._clock == "first_line":
+                turn.answered_at = seconds(last.at)
+        return turn
 
     @property
     def _clock(self) -> Clock:
@@ -231,22 +203,32 @@ class Recording:
         """Return the dialect asked for, else the session's own, else Anthropic's."""
         return self._dialect or DIALECTS.get(state.dialect or "", DIALECTS["anthropic"])
 
-    def _asked(self, name: str, read: Read) -> _Asked:
-        """Assemble the turn that a chain has begun."""
+    def _asked(self, name: str, read: Read) -> Turn:
+        """Return the turn that a chain has begun: its prompt where that is lore's own, else what makes it."""
         session, chain = self._folding.session, self._folding.chain(name)
         dialect = self.dialect_for(session)
         assembler = self._assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
             assembler = self._assemblers[name] = Assembler(dialect, self._policy)
-        prompt, problems, omitted = assembler.assemble(session, chain)
+        opened = chain.turn
+        assert opened is not None
+        turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, seconds(opened.at))
+        turn.line, turn.byte = read.line, read.byte
+        if session.format != "lore" and not self.watchful and not self.is_whole(chain):
+            turn.basis = Basis(chain.entries, (dialect, chain.model, chain.system, chain.tools))
+        else:
+            self._make(turn, assembler, chain, read)
+        return turn
+
+    def _make(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
+        """Make a prompt at once: what is wrong with it is said where it is met."""
+        prompt, problems, turn.omitted = assembler.assemble(self._folding.session, chain)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
-        unsaid = NOTHING
         if self.watchful or self.is_whole(chain):
-            unsaid = self._unsaid.setdefault(name, Unsaid()).of(chain.entries)
-            prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(unsaid) + len(omitted))
-        assert chain.turn is not None
-        return _Asked(chain.turn, prompt, read.line, read.byte, omitted, unsaid)
+            turn.unsaid = self._unsaid.setdefault(turn.chain, Unsaid()).of(chain.entries)
+            prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unsaid) + len(turn.omitted))
+        turn.source = prompt
 
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
@@ -317,3 +299,8 @@ def _dialect_named(name: str) -> Dialect:
     if dialect is None:
         raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(DIALECTS))
     return dialect
+
+
+def _made(assembler: Assembler, session: Session, chain: Chain) -> Made:
+    made = assembler.assemble(session, chain)
+    return Made(made.prompt, made.omitted)
