@@ -7,16 +7,25 @@ whole when its chain's next turn starts (its bill may come any time before) or t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain as chained
 
 from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import Clock, Read, Reader
 from lore.formats.registry import BUILT_IN, READERS, recognise
-from lore.model.events import CompactApplied, Event, SessionStarted, TurnStarted
+from lore.model.events import (
+    Append,
+    CompactApplied,
+    Event,
+    PatchToolCall,
+    SessionStarted,
+    TurnCompleted,
+    TurnStarted,
+)  # fmt: skip
 from lore.model.exchange import Exchange
 from lore.model.items import is_absent
 from lore.model.problems import Problem
@@ -36,6 +45,9 @@ HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
 
 class UnrecognisedError(LoreError):
     """The input can be read, and is no recording that lore knows."""
+
+
+_PLAIN = (Append, PatchToolCall, TurnCompleted)
 
 
 class Recording:
@@ -86,6 +98,17 @@ class Recording:
             reads = completed(reads, self.completion, self.completes, self.shown)
         return self._with_companions(reads) if self.companions else reads
 
+    def _every_read(self) -> Iterator[Read]:
+        """Yield what `reads` does; problems may be left in, for a caller who looks at each read anyway."""
+        if self.companions or self.completes is not None:
+            return self.reads()
+        return chained.from_iterable(self._lists())
+
+    def _lists(self) -> Iterator[list[Read]]:
+        for data in self._data:
+            yield self.reader.feed(data)
+        yield self.reader.finish()
+
     def _own_reads(self) -> Iterator[Read]:
         for data in self._data:
             yield from self.take(data)
@@ -134,13 +157,16 @@ class Recording:
 
     def apply(self, read: Read, event: Event) -> None:
         """Fold one event into the state."""
-        for problem in self._folding.apply(event):
-            self.problems.add(problem, self.reading, read.line, read.byte)
+        self._odd(self._folding.apply(event), read)
         if isinstance(event, CompactApplied):
             self.boundaries.append((event.uuid, event.at))
         elif isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
             self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
+
+    def _odd(self, problems: Iterable[Problem], read: Read) -> None:
+        for problem in problems:
+            self.problems.add(problem, self.reading, read.line, read.byte)
 
     def forgotten(self) -> list[str]:
         """Name the chains that no turn will continue any more, each once."""
@@ -154,17 +180,24 @@ class Recording:
 
     def _folded(self) -> Iterator[Turn]:
         waiting: dict[str, Turn] = {}
-        apply = self.apply
-        for read in self.reads():
+        fold, odd = self._folding.apply, self._odd
+        for read in self._every_read():
             event: Event = read.value  # pyright: ignore[reportAssignmentType]
-            if type(event) is TurnStarted:
+            kind = type(event)
+            if kind is TurnStarted:
                 before = waiting.pop(event.chain, None)
                 if before is not None:
                     yield self._billed(before)
-                apply(read, event)
+                self.apply(read, event)
                 waiting[event.chain] = self._asked(event.chain, read)
+            elif kind in _PLAIN:  # the most by far
+                problems = fold(event)
+                if problems:
+                    odd(problems, read)
+            elif isinstance(event, Problem):
+                self.problems.add(event, self.shown)
             else:
-                apply(read, event)
+                self.apply(read, event)
         for turn in waiting.values():
             yield self._billed(turn)
         self._say_what_is_left_out()
