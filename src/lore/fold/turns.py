@@ -44,7 +44,10 @@ def _believable(usage: Billed | None) -> tuple[Billed | None, Problems]:
         usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens,
         usage.write_5m_tokens, usage.write_1h_tokens,
     )  # fmt: skip
-    if all(count is None or 0 <= count <= MOST_TOKENS for count in counts):
+    for count in counts:
+        if count is not None and not 0 <= count <= MOST_TOKENS:
+            break
+    else:
         return usage, ()
     named = dict(zip(Billed.__struct_fields__, counts, strict=True))
     odd = [name for name, count in named.items() if count is not None and not 0 <= count <= MOST_TOKENS]

@@ -36,7 +36,7 @@ from lore.formats.claude_records import (
     ToolUse,
     decode_record,
 )
-from lore.formats.lines import Line, Lines, fault, split_joined, too_long
+from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import Item, OpaqueItem, UserMessage, is_absent
@@ -60,10 +60,9 @@ class ClaudeCode:
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        for line in Lines().feed(head.rstrip(b"\n") + b"\n"):
-            if any(marker in line.data for marker in MARKERS) and _type_of(line.data) in METADATA | MODELLED:
-                return True
-        return False
+        return any(
+            any(marker in line for marker in MARKERS) and _type_of(line) in METADATA | MODELLED for line in each(head)
+        )
 
     @classmethod
     def restore(cls, state: bytes) -> ClaudeCode:

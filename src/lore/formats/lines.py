@@ -9,7 +9,10 @@ passed over as it arrives, so memory stays bounded whatever a file holds.
 from __future__ import annotations
 
 import json
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterator
+from typing import ClassVar
+
+from msgspec import Struct
 
 from lore.model.canonical import decode
 
@@ -19,7 +22,7 @@ _SPACE = b" \t\r\n"
 _VALUES = json.JSONDecoder()
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """One line without its end: its number from 1, the offset of its first byte, its bytes.
 
     A line that was too long to be kept has no bytes; blank lines are never given, so no other is empty.
@@ -68,7 +71,7 @@ class Lines:
         rest = pieces.pop()
         self._pending = [rest] if rest else []
         self._size = len(rest)
-        lines = [line for piece in pieces if (line := self._line(piece, 1)) is not None]
+        lines = self._cut(pieces)
         if self._size > self.limit:
             lines.append(self._give_up())
         return lines
@@ -79,6 +82,20 @@ class Lines:
         self._pending, self._size, self.skipping = [], 0, False
         line = self._line(rest, 0) if rest else None
         return [] if line is None else [line]
+
+    def _cut(self, pieces: list[bytes]) -> list[Line]:
+        """Return the lines that these are; nearly all begin with a brace and are short."""
+        found: list[Line] = []
+        limit = self.limit
+        for piece in pieces:
+            size = len(piece)
+            if size <= limit and piece[:1] == b"{":
+                self.number = number = self.number + 1
+                found.append(Line(number, self.byte, piece))
+                self.byte += size + 1
+            elif (line := self._line(piece, 1)) is not None:
+                found.append(line)
+        return found
 
     def _line(self, piece: bytes, end: int) -> Line | None:
         start = self.byte
@@ -104,6 +121,18 @@ class Lines:
         self.skipping = not end
         self.byte += end or len(data)
         return data[end:] if end else b""
+
+
+def each(head: bytes) -> Iterator[bytes]:
+    """Yield the lines of a file's beginning that are not blank, as far as they are asked for."""
+    at = len(BOM) if head.startswith(BOM) else 0
+    while at < len(head):
+        end = head.find(b"\n", at)
+        end = len(head) if end < 0 else end
+        piece = head[at:end]
+        if piece.strip(_SPACE):
+            yield piece
+        at = end + 1
 
 
 def split_joined(line: bytes) -> list[bytes] | None:

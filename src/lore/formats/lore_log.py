@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import Line, Lines, fault, split_joined, too_long
+from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import printable, text_of
@@ -55,10 +55,7 @@ class LoreLog:
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        first = next(iter(Lines().feed(head.rstrip(b"\n") + b"\n")), None)
-        if first is None:
-            return False
-        kind = (table(first.data) or {}).get("kind", b"")
+        kind = (table(next(each(head), b"")) or {}).get("kind", b"")
         return lenient.snake(text_of(kind)) in e.KINDS
 
     @classmethod

@@ -1,6 +1,7 @@
 """Events of a session log, version 1: deltas to session state, one struct a kind.
 
-Rules: immutable; fields that the log may leave out have a default; content stays `Raw` (see items).
+Rules: immutable; fields that the log may leave out have a default; content stays `Raw` (see items); as
+with items, none can be part of a cycle.
 Every event may carry `id`, `at` (RFC 3339), `chain` and `agent_id`.
 """
 
@@ -16,7 +17,9 @@ from lore.model.items import NULL, Item, Status
 MAIN = "main"
 
 
-class Envelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"):
+class Envelope(
+    Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"
+):
     """What every record may carry."""
 
     id: int | str | None = None
@@ -120,7 +123,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     context: Raw = NULL
 
 
-class Billed(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Billed(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """What the provider's counters say, in tokens; unknown is None. Fresh means not read from a cache."""
 
     fresh_tokens: int | None = None
@@ -131,7 +134,7 @@ class Billed(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     write_1h_tokens: int | None = None
 
 
-class Verdict(Struct, frozen=True, omit_defaults=True):
+class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):
     """What the provider itself says about a miss."""
 
     reason: str

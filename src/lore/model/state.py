@@ -25,14 +25,14 @@ class Entry(Struct, frozen=True, gc=False):
     group: int
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, gc=False):
     """An event that entitles the next prompt to differ: `cause` is a finding code."""
 
     cause: str
     detail: str
 
 
-class OpenTurn(Struct, frozen=True):
+class OpenTurn(Struct, frozen=True, gc=False):
     """The latest request of a chain; `since` lists the changes after the request before it."""
 
     turn: int
@@ -41,7 +41,7 @@ class OpenTurn(Struct, frozen=True):
     since: tuple[Change, ...] = ()
 
 
-class ClosedTurn(Struct, frozen=True):
+class ClosedTurn(Struct, frozen=True, gc=False):
     """The end of a request; `at` is when its response came, `state` how it ended."""
 
     turn: int
@@ -61,7 +61,7 @@ class Fact(Struct, frozen=True):
     content: str = ""
 
 
-class Totals(Struct, frozen=True):
+class Totals(Struct, frozen=True, gc=False):
     """Usage summed over turns; None where no turn said anything."""
 
     turns: int = 0

@@ -168,27 +168,27 @@ class _Judge:
 
     def _turn(self, turn: Turn, pair: Pair | None, *, quiet: bool) -> None:
         """Count a turn and judge its pair; `quiet` says that there is one of which nothing is to be said."""
-        result = self.result
-        result.summary.turns += 1
+        result, summary = self.result, self.result.summary
+        summary.turns += 1
         first, bust, lost = len(result.findings), "", 0
-        result.summary.pairs += quiet
+        paired = quiet or pair is not None
+        summary.pairs += paired
         if pair is not None:
-            result.summary.pairs += 1
             if pair.bust:
                 bust = pair.worst
-                result.summary.busts += 1
-                setattr(result.summary, bust, getattr(result.summary, bust) + 1)
+                summary.busts += 1
+                setattr(summary, bust, getattr(summary, bust) + 1)
                 if bust != "expected":
                     lost = max(lost_tokens(pair, n)[0] for n in range(len(pair.causes)))
-                    result.summary.lost_tokens += lost
+                    summary.lost_tokens += lost
             self._keep(self._findings(pair))
         failed, self._failed = self._failed, False
-        if turn.response_id is None or _STAND_IN.match(turn.response_id):
+        name = turn.response_id
+        if name is None or (name.startswith("line-") and _STAND_IN.match(name)):
             result.failed = result.failed or failed
-            return
-        found = first, len(result.findings)
-        paired = quiet or pair is not None
-        result.requests.append(Request(turn.response_id, turn.chain, found, paired, bust, lost, failed))
+        else:
+            found = first, len(result.findings)
+            result.requests.append(Request(name, turn.chain, found, paired, bust, lost, failed))
 
     def _findings(self, pair: Pair) -> Iterator[Finding]:
         for rule in RULES.values():
