@@ -46,5 +46,5 @@ def test_the_latest_write_that_was_billed_says_how_long_it_lives(usage, prompt, 
     ],
 )
 def test_a_pause_longer_than_the_lifetime_with_its_grace_is_an_expiry(answered, at, asked, lives, found):
-    left = turn(ANTHROPIC, at=at, answered_at=answered)
-    assert expiry(left, turn(ANTHROPIC, 2, at=asked), lives) == found
+    left = turn(ANTHROPIC, asked=at, answered=answered)
+    assert expiry(left, turn(ANTHROPIC, 2, asked=asked), lives) == found

@@ -8,9 +8,10 @@ from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.model.events import Billed
 from lore.model.problems import Problem
+from lore.model.turn import seconds
 from lore.run.options import Options
 from lore.run.problems import KEPT, Problems
-from lore.run.recording import Recording, UnrecognisedError, seconds
+from lore.run.recording import Recording, UnrecognisedError
 from lore.run.sides import pick
 from model.making import assistant, body, dumps, header, log, record, said, user
 

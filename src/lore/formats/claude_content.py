@@ -34,6 +34,8 @@ _EMPTY = Raw(b'""')
 
 def block_of(part: Part) -> Block:
     """Convert a block; a call or result in a place where none belongs is kept as the block that it is."""
+    if type(part) is Text:
+        return TextBlock(part.text)
     match part:
         case Text(text=text) | Plain(text=text):
             return TextBlock(text)

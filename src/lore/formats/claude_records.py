@@ -247,15 +247,16 @@ def decode_record(data: bytes) -> Record | None:
 def _are_sound(parts: Sequence[Part]) -> bool:
     """Tell whether what should be JSON strings are some: the decoder leaves them raw."""
     for part in parts:
-        kind = type(part)
-        if kind is ToolUse or kind is ToolResult:
+        if type(part) is Text:
+            text = part.text
+        elif type(part) is Thinking:
+            text = part.thinking
+        elif type(part) is Image:
+            text = part.source.data
+        else:
             continue
-        match part:
-            case Text(text=text) | Thinking(thinking=text) | Image(source=Source(data=text)):
-                if bytes(text)[:1] != b'"':
-                    return False
-            case _:
-                pass
+        if bytes(text)[:1] != b'"':
+            return False
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ Source: TypeAlias = Prompt | Callable[[], Made]
 
 
 class Turn(Struct):
-    """One model request. Times are seconds since the epoch; `answered_at` is the response's first line.
+    """One model request. `asked` and `answered` (the response's first line) are times as they were recorded.
 
     `source` is the prompt, or makes it when it is first looked at; `basis` then says what of. `changes`
     are the events since the turn before that entitle the prompt to differ; `line` and `byte` say where
@@ -44,8 +45,8 @@ class Turn(Struct):
     number: int
     source: Source
     changes: tuple[Change, ...] = ()
-    at: float | None = None
-    answered_at: float | None = None
+    asked: str | float | None = None
+    answered: str | float | None = None
     usage: Billed | None = None
     verdict: Verdict | None = None
     line: int | None = None
@@ -64,6 +65,16 @@ class Turn(Struct):
         self.source, self.omitted = source()
         return self.source
 
+    @property
+    def at(self) -> float | None:
+        """When it was asked, in seconds since the epoch; None where that is not known."""
+        return seconds(self.asked)
+
+    @property
+    def answered_at(self) -> float | None:
+        """When the response began, in seconds since the epoch; None where that is not known."""
+        return seconds(self.answered)
+
     def extends(self, left: Turn) -> bool:
         """Tell whether this prompt surely begins with all of the other, without making either.
 
@@ -76,3 +87,14 @@ class Turn(Struct):
         if size > len(mine.entries) or theirs.entries.common(mine.entries) < size:
             return False
         return not 0 < size < len(mine.entries) or mine.entries[size].group != mine.entries[size - 1].group
+
+
+def seconds(time: str | float | None) -> float | None:
+    """Read an RFC 3339 time as seconds since the epoch; None where it is none."""
+    if not isinstance(time, str):
+        return time
+    try:
+        parsed = datetime.fromisoformat(time)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -145,12 +145,13 @@ class _Judge:
     def _judge(self, recording: Recording, problems: Problems, told: Callable[[int], None] | None) -> None:
         result = self.result
         chains: dict[str, Pairs] = {}
+        events = recording.events  # only these name their requests
         for turn in recording.turns():
             pairs = chains.get(turn.chain)
             if pairs is None:
                 pairs = chains[turn.chain] = Pairs()
                 result.summary.chains += 1
-            if recording.events:  # only these name their requests
+            if events:
                 result.turns[turn.chain] += 1
             else:
                 for name in recording.forgotten():

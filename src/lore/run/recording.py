@@ -8,7 +8,6 @@ whole when its chain's next turn starts (its bill may come any time before) or t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain as chained
 
@@ -220,8 +219,8 @@ class Recording:
         last = self._folding.chain(turn.chain).last
         if last is not None and last.turn == turn.number:
             turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
-            if last.at is not None and self._clock == "first_line":
-                turn.answered_at = seconds(last.at)
+            if self._clock == "first_line":
+                turn.answered = last.at
         return turn
 
     @property
@@ -245,7 +244,7 @@ class Recording:
             assembler = self._assemblers[name] = Assembler(dialect, self._policy)
         opened = chain.turn
         assert opened is not None
-        turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, seconds(opened.at))
+        turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte = read.line, read.byte
         if session.format != "lore" and not self.watchful and not self.is_whole(chain):
             turn.basis = Basis(chain.entries, (dialect, chain.model, chain.system, chain.tools))
@@ -285,23 +284,12 @@ class Recording:
             prompt = dialect.parse(exchange.body, exchange.fidelity, memo)
             link = chains.link(prompt)
             yield Turn(
-                link.chain, link.turn, prompt, at=exchange.at, usage=exchange.usage,
+                link.chain, link.turn, prompt, asked=exchange.at, usage=exchange.usage,
                 verdict=exchange.verdict, line=read.line, byte=read.byte,
             )  # fmt: skip
         unreadable = any(self.problems.counts[code, self.shown] for code in ("LORE201", "LORE202", "LORE217"))
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
-
-
-def seconds(text: str | None) -> float | None:
-    """Read an RFC 3339 time as seconds since the epoch; None where it is none."""
-    if text is None:
-        return None
-    try:
-        parsed = datetime.fromisoformat(text)
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
