@@ -7,6 +7,8 @@ reads alike; a fall that nothing explains is unattributable, never waste. Cost: 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 from msgspec import Struct
 
@@ -66,6 +68,15 @@ class Pair(Struct, frozen=True):
         return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
 
 
+class Extension(NamedTuple):
+    """A turn that extends the one before; `pair` where its bill fell all the same.
+
+    That pair's figures of bytes are not measured: they are 0.
+    """
+
+    pair: Pair | None
+
+
 class Pairs:
     """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare."""
 
@@ -76,17 +87,28 @@ class Pairs:
         self._measured: Turn | None = None
         self._lives: float | None = None
 
-    def passes(self, turn: Turn) -> bool:
-        """Take the next turn if it extends the last one and its bill reads what was cached: no cause is near.
+    def extended(self, turn: Turn) -> Extension | None:
+        """Take the next turn if it surely extends the last one; None where that is not sure.
 
-        No prompt is made and nothing is measured then, and there is no pair.
+        No prompt is made and nothing is measured then: where bytes do not part, only the bill can have
+        fallen, and a bill says itself what was lost.
         """
         left = self._last
-        if left is None or not turn.extends(left) or (self._billed and fall(left, shortfall(left, turn))):
-            return False
+        if left is None or not turn.extends(left):
+            return None
+        short = shortfall(left, turn) if self._billed else None
+        fell = fall(left, short)
+        if fell and recorded(turn.changes):
+            return None
+        pair = self._unmeasured(left, turn, fell, short) if fell else None
         self._last = turn
         self._lives = lifetime(turn, self._lives)
-        return True
+        return Extension(pair)
+
+    def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None) -> Pair:
+        cause = self._of_bill(left, right, fell)
+        found = Overlap(0, 0, 0, covered=True, covered_canonical=True)
+        return Pair(left, right, found, Measured(0, 0, 0), 0, (cause,), (0,), fell, short, BYTES_PER_TOKEN)
 
     def advance(self, turn: Turn) -> Pair | None:
         """Take the next turn; None for the first."""
@@ -134,14 +156,24 @@ class Pairs:
             return tuple(msgspec.structs.replace(cause, position=found.common) for cause in known)
         if not fell and all(cause.code == "LORE146" for cause in why):
             return why
-        gone = expiry(left, right, self._lives) if self._billed else None
-        if gone is not None and (fell or fell is None):
-            paused = f"{_duration(gone.pause)} since the last turn; the cache lives {_duration(gone.lifetime)}"
-            return (Cause("LORE128", None, paused),)
+        if fell or fell is None:
+            gone = self._expired(left, right)
+            if gone is not None:
+                return (gone,)
         if fell and not any(cause.code != "LORE146" for cause in why):
-            section = _SAID.get(right.verdict.reason) if right.verdict is not None else None
-            return (*why, Cause("LORE301", section, _fell(left, right, fell)))
+            return (*why, _unexplained(left, right, fell))
         return why
+
+    def _of_bill(self, left: Turn, right: Turn, fell: int) -> Cause:
+        """Return the cause of a bill that fell though the prompt goes on."""
+        return self._expired(left, right) or _unexplained(left, right, fell)
+
+    def _expired(self, left: Turn, right: Turn) -> Cause | None:
+        gone = expiry(left, right, self._lives) if self._billed else None
+        if gone is None:
+            return None
+        paused = f"{_duration(gone.pause)} since the last turn; the cache lives {_duration(gone.lifetime)}"
+        return Cause("LORE128", None, paused)
 
 
 def shortfall(left: Turn, right: Turn) -> int | None:
@@ -184,6 +216,11 @@ def bytes_per_token(turn: Turn, total_bytes: int) -> float:
     tokens = (usage.fresh_tokens or 0) + (usage.read_tokens or 0) + (usage.write_tokens or 0)
     ratio = total_bytes / tokens if tokens else 0.0
     return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
+
+
+def _unexplained(left: Turn, right: Turn, fell: int) -> Cause:
+    section = _SAID.get(right.verdict.reason) if right.verdict is not None else None
+    return Cause("LORE301", section, _fell(left, right, fell))
 
 
 def _fell(left: Turn, right: Turn, fell: int) -> str:

@@ -27,10 +27,10 @@ class PrefixMoved:
             yield finding(
                 cause.code, place, _message(cause.code, cause.evidence),
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
-                dialect=pair.right.prompt.dialect, section=cause.section or (where and where.section),
+                dialect=pair.right.dialect, section=cause.section or (where and where.section),
                 json_path=None if where is None else where.path, offset=None if where is None else where.offset,
                 evidence=cause.evidence, lost_bytes=pair.lost[number], lost_tokens=tokens, tokens=how,
-                fidelity=pair.right.prompt.fidelity,
+                fidelity=pair.right.fidelity,
             )  # fmt: skip
 
     def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
@@ -48,9 +48,9 @@ class BilledReadsFell:
             yield finding(
                 cause.code, place, _message(cause.code, cause.evidence),
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
-                dialect=pair.right.prompt.dialect, section=cause.section, evidence=cause.evidence,
+                dialect=pair.right.dialect, section=cause.section, evidence=cause.evidence,
                 lost_bytes=pair.lost_bytes or None, lost_tokens=tokens, tokens=how,
-                fidelity=pair.right.prompt.fidelity,
+                fidelity=pair.right.fidelity,
             )  # fmt: skip
 
     def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:

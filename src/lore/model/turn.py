@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from lore.model.events import Billed, Verdict
+from lore.model.exchange import Fidelity
 from lore.model.prompt import Prompt
 from lore.model.state import Change, Entry
 from lore.model.vector import Vector
@@ -25,6 +26,7 @@ class Basis(NamedTuple):
     """What a prompt will be made of: its timeline, and `rest`, all else that its segments depend on."""
 
     entries: Vector[Entry]
+    dialect: str
     rest: tuple[object, ...]
 
 
@@ -66,6 +68,16 @@ class Turn(Struct):
         return self.source
 
     @property
+    def dialect(self) -> str:
+        """The name of the prompt's dialect; the prompt need not be made for it."""
+        return self.prompt.dialect if self.basis is None else self.basis.dialect
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """How close the prompt is to what was sent; it need not be made for that."""
+        return self.prompt.fidelity if self.basis is None else "reconstructed"
+
+    @property
     def at(self) -> float | None:
         """When it was asked, in seconds since the epoch; None where that is not known."""
         return seconds(self.asked)
@@ -81,12 +93,13 @@ class Turn(Struct):
         So it is where the other's timeline is the beginning of this one's, and no response of it went on.
         """
         mine, theirs = self.basis, left.basis
-        if mine is None or theirs is None or mine.rest != theirs.rest:
+        if mine is None or theirs is None or mine.rest != theirs.rest or mine.dialect != theirs.dialect:
+            return False
+        entries, last = mine.entries, theirs.entries.last()
+        if not entries.begins_with(theirs.entries):
             return False
         size = len(theirs.entries)
-        if size > len(mine.entries) or theirs.entries.common(mine.entries) < size:
-            return False
-        return not 0 < size < len(mine.entries) or mine.entries[size].group != mine.entries[size - 1].group
+        return last is None or size == len(entries) or entries[size].group != last.group
 
 
 def seconds(time: str | float | None) -> float | None:

@@ -124,6 +124,15 @@ class Vector(Generic[T]):
             return self._of(self._chunks, self._tail, place)
         return self._of(self._chunks[:number], list(self._chunks[number][:place]), place)
 
+    def begins_with(self, other: Vector[T]) -> bool:
+        """Tell whether all items of the other are the first of these."""
+        whole, size = len(other._chunks), other._size
+        if self._chunks is not other._chunks and self._chunks[:whole] != other._chunks:
+            return False
+        if whole < len(self._chunks):
+            return list(self._chunks[whole][:size]) == other._tail[:size]
+        return self._size >= size and (self._tail is other._tail or self._tail[:size] == other._tail[:size])
+
     def common(self, other: Vector[T]) -> int:
         """Count the leading items that are equal. What two versions share is compared by identity."""
         number = self._common_chunks(other)

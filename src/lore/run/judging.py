@@ -156,8 +156,11 @@ class _Judge:
             else:
                 for name in recording.forgotten():
                     chains.pop(name, None)
-            quiet = self._quickly and pairs.passes(turn)
-            self._turn(turn, None if quiet else pairs.advance(turn), quiet=quiet)
+            extension = pairs.extended(turn) if self._quickly else None
+            if extension is None:
+                self._turn(turn, pairs.advance(turn), quiet=False)
+            else:
+                self._turn(turn, extension.pair, quiet=extension.pair is None)
             if told is not None:
                 told(turn.byte or 0)
         result.session = recording.state.id

@@ -247,7 +247,7 @@ class Recording:
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte = read.line, read.byte
         if session.format != "lore" and not self.watchful and not self.is_whole(chain):
-            turn.basis = Basis(chain.entries, (dialect, chain.model, chain.system, chain.tools))
+            turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools))
         else:
             self._make(turn, assembler, chain, read)
         return turn
