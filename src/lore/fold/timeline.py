@@ -66,7 +66,10 @@ def append(chain: Chain, event: Append) -> Problems:
     if not group:
         chain.groups = group = chain.groups + 1
     chain.entries = index.owner = entries.append(Entry(item, turn, group))
-    index.note(item, len(entries))
+    if type(item) is ToolCall:
+        index.note(item, len(entries))
+    else:
+        index.uuids[item.uuid] = len(entries)
     return ()
 
 

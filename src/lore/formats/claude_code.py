@@ -34,12 +34,12 @@ from lore.formats.claude_records import (
     Record,
     ToolResult,
     ToolUse,
+    compact_of,
     decode_record,
 )
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
-from lore.model import lenient
-from lore.model.items import Item, OpaqueItem, UserMessage, is_absent
+from lore.model.items import Item, OpaqueItem, UserMessage
 from lore.model.problems import Problem
 
 _SYNTHETIC = "<synthetic>"
@@ -142,10 +142,10 @@ class ClaudeCode:
 
     def _take(self, record: Record, odd: str = "") -> None:
         """Take a record; `odd` says why its message is none, where that is so."""
-        state, uuid, parent = self._state, record.uuid, record.parent_uuid
+        state, uuid = self._state, record.uuid
         again = uuid in state.parents
         if uuid is not None and not again:
-            state.parents[uuid] = parent
+            state.parents[uuid] = parent = record.parent_uuid
             if parent is not None and parent not in state.parents:
                 state.missing.setdefault(parent, []).append((self._line.number, self._line.byte))
             if state.missing:
@@ -306,12 +306,12 @@ class ClaudeCode:
 
     def _system(self, record: Record, name: str, chain: ChainMemory) -> None:
         if record.subtype == "compact_boundary":
-            meta = _compact(record.compact_metadata)
+            meta = compact_of(bytes(record.compact_metadata))
             self._flush_boundary(name, chain)
             self._close(name, chain)
             chain.boundary = self._boundary(record, name, chain, meta)
         elif record.subtype == "microcompact_boundary":
-            meta = _compact(record.microcompact_metadata)
+            meta = compact_of(bytes(record.microcompact_metadata))
             self._flush_boundary(name, chain)
             if meta.compacted_tool_ids:
                 self._close(name, chain)
@@ -368,10 +368,6 @@ def _parts(message: Message | None) -> Sequence[Part]:
     if message is None:
         raise ValueError("content is neither text nor blocks")
     return message.content
-
-
-def _compact(raw: Raw) -> Compact:
-    return Compact() if is_absent(raw) else lenient.convert(bytes(raw), Compact)
 
 
 def _type_of(line: bytes) -> str:

@@ -177,27 +177,20 @@ class _RawRecord(_Envelope, frozen=True, gc=False):
     message: Raw = NULL
 
 
-# A line in either spelling, for the slow lane: it takes camelCase for snake_case, not the reverse.
-_SPELLED = msgspec.defstruct(
-    "_Spelled",
-    [("type", str), *((one.name, one.type, one.default) for one in msgspec.structs.fields(_RawRecord)[1:])],
-)
-
-
-class Preserved(Struct, frozen=True):
+class Preserved(Struct, frozen=True, rename="camel"):
     """What a compaction kept, by uuid."""
 
     uuids: tuple[str, ...] = ()
 
 
-class Segment(Struct, frozen=True):
+class Segment(Struct, frozen=True, rename="camel"):
     """What a compaction kept, as the first and the last line of a path of parents."""
 
     head_uuid: str
     tail_uuid: str
 
 
-class Compact(Struct, frozen=True):
+class Compact(Struct, frozen=True, rename="camel"):
     """`compactMetadata` and `microcompactMetadata`, in either spelling."""
 
     trigger: str = "manual"
@@ -221,6 +214,8 @@ _LOOSE = msgspec.json.Decoder(_RawRecord)
 _MESSAGE = msgspec.json.Decoder(_RawMessage)
 _PARTS = msgspec.json.Decoder(list[Known])
 _PART: msgspec.json.Decoder[Known] = msgspec.json.Decoder(Known)
+_COMPACT = msgspec.json.Decoder(Compact)
+_UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
     rb'"(?:parent_uuid|(?:micro)?compact_metadata|is_(?:sidechain|meta|compact_summary|visible_in_transcript_only))"'
 )
@@ -244,6 +239,13 @@ def decode_record(data: bytes) -> Record | None:
     return record
 
 
+def compact_of(raw: bytes) -> Compact:
+    """Decode a compaction's metadata, in either spelling; raises ValueError where it has wrong types."""
+    if _UNDERSCORED.search(raw) is not None:
+        return lenient.convert(raw, Compact)
+    return Compact() if raw == b"null" else _COMPACT.decode(raw)
+
+
 def _are_sound(parts: Sequence[Part]) -> bool:
     """Tell whether what should be JSON strings are some: the decoder leaves them raw."""
     for part in parts:
@@ -263,7 +265,7 @@ def _are_sound(parts: Sequence[Part]) -> bool:
 def _loosely(data: bytes, *, spelled: bool) -> Record | None:
     """Decode a line whose content has to be looked at block by block."""
     try:
-        loose = lenient.convert(data, _SPELLED) if spelled else _loose(data)
+        loose = lenient.convert(data, _RawRecord) if spelled else _loose(data)
     except (ValueError, RecursionError):
         return None
     fields = {name: getattr(loose, name) for name in _Envelope.__struct_fields__}
@@ -284,7 +286,7 @@ def _loose(data: bytes) -> _RawRecord:
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):  # lone surrogates
-        return lenient.convert(data, _SPELLED)
+        return lenient.convert(data, _RawRecord)
 
 
 def _message(raw: bytes) -> Message:

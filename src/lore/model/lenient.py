@@ -1,6 +1,6 @@
 """The slow lane: decode JSON text that msgspec refuses, into the same structs, keeping raw slices.
 
-Needed for lines with lone surrogates (JavaScript writes them), for camelCase spellings of known keys,
+Needed for lines with lone surrogates (JavaScript writes them), for other spellings of known keys,
 and for records with keys that this version does not know. In: bytes and a struct type (or a union of
 tagged structs). Out: the struct; `Raw` fields are exact slices. Raises ValueError (msgspec's
 ValidationError is one) where the text is no JSON or a value has the wrong type.
@@ -22,6 +22,7 @@ from msgspec import inspect as mi
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import elements, members, validated
 
+_UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -30,8 +31,13 @@ def snake(name: str) -> str:
     return _HUMP.sub(lambda hump: "_" + hump.group().lower(), name)
 
 
+def camel(name: str) -> str:
+    """Spell a snake_case name as camelCase; other names stay."""
+    return _UNDERSCORE.sub(lambda found: found.group(1).upper(), name)
+
+
 def convert(raw: bytes, kind: Any) -> Any:
-    """Decode JSON text into `kind`; unknown keys are passed over, camelCase ones understood."""
+    """Decode JSON text into `kind`; unknown keys are passed over, both spellings of known ones understood."""
     validated(raw)  # slicing validates nothing
     return _value(raw.strip(b" \t\r\n"), _info(kind))
 
@@ -119,8 +125,8 @@ def _struct(raw: bytes, info: mi.StructType) -> Any:
     fields = {field.encode_name: field for field in info.fields}
     values: dict[str, Any] = {}
     for member in members(raw):
-        key = member.key if member.key in fields else snake(member.key)
-        field = fields.get(key)
+        key = member.key
+        field = fields.get(key) or fields.get(snake(key)) or fields.get(camel(key))
         if field is not None:
             values[field.name] = _value(raw[member.value : member.end], field.type)
     for field in info.fields:
