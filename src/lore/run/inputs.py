@@ -1,9 +1,10 @@
 """What is to be judged: files, folders and patterns to inputs, each file once.
 
 In: the paths of a command line. Out: inputs in the order in which they were named, the files of a folder
-or pattern in the order of their names. Rules: a file that is reached twice (by two names, a link, a folder
-and a pattern) keeps its first place and name, and counts as named if one of them named it; a pattern
-that matches nothing is an error, one that matches a folder stands for the files below it.
+or pattern in the order of their names; behind a session that is named, its subagents' files. Rules: a file
+that is reached twice (by two names, a link, a folder and a pattern) keeps its first place and name, and
+counts as named if one of them named it; a pattern that matches nothing is an error, one that matches a
+folder stands for the files below it.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
     if path == corpus.STDIN or not os.path.isdir(path):
         if named or not corpus.is_special(path):
             yield Input(path, named)
+        if named and path != corpus.STDIN:  # in a folder they are met anyway
+            yield from (Input(one, named=False) for one in corpus.companions(path))
         return
     failed: list[Input] = []
     for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, named=False, error=error))):
