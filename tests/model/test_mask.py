@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lore.model.mask import mask
+from lore.model.mask import _PATTERN, mask
 
 SECRETS = {
     "openai": "sk-proj-" + "A1b2" * 8,
@@ -95,3 +97,14 @@ def test_masked_json_with_a_torn_key_is_json():
 
 def test_a_bearer_is_masked_however_it_is_spelled():
     assert "abcdefghijklmnopqrstuvwxyz" not in mask("authorization: bearer abcdefghijklmnopqrstuvwxyz")
+
+
+PARTS = [*SECRETS.values(), "://", "_live_", "sk-", "eyJ", "earer ", " ", "x", "\n", "\"", "@"]
+
+
+@given(st.lists(st.sampled_from(PARTS)))
+    st.lists(st.sampled_from([*SECRETS.values(), "://", "_live_", "sk-", "eyJ", "earer ", " ", "x", "\n", '"', "@"]))
+)
+def test_looking_for_signs_finds_what_the_pattern_finds_everywhere(parts):
+    text = "".join(parts)
+    assert mask(text) == _PATTERN.sub(lambda found: found.group()[:4] + "*" * (len(found.group()) - 4), text)

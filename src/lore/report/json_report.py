@@ -17,6 +17,8 @@ _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 def render(result: msgspec.Struct) -> str:
     """Encode a result as one line, without the line feed."""
     text = mask(msgspec.json.encode(result).decode("utf-8"))
+    if text.isascii() and "\x7f" not in text:
+        return text
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
