@@ -151,7 +151,7 @@ def process(folder: Path, sizes: Sizes) -> Row:
 
 def resume(folder: Path, sizes: Sizes) -> Row:
     """Going on after one more turn."""
-    return Row(*resuming.resume(folder, lore(), sizes.turns, sizes.judged))
+    return Row(*resuming.resume(folder, sizes.turns, sizes.judged))
 
 
 def peak_memory(folder: Path, sizes: Sizes) -> Row:

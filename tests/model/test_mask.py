@@ -99,12 +99,10 @@ def test_a_bearer_is_masked_however_it_is_spelled():
     assert "abcdefghijklmnopqrstuvwxyz" not in mask("authorization: bearer abcdefghijklmnopqrstuvwxyz")
 
 
-PARTS = [*SECRETS.values(), "://", "_live_", "sk-", "eyJ", "earer ", " ", "x", "\n", "\"", "@"]
+PARTS = [*SECRETS.values(), "://", "_live_", "sk-", "eyJ", "earer ", " ", "x", "\n", '"', "@"]
 
 
 @given(st.lists(st.sampled_from(PARTS)))
-    st.lists(st.sampled_from([*SECRETS.values(), "://", "_live_", "sk-", "eyJ", "earer ", " ", "x", "\n", '"', "@"]))
-)
 def test_looking_for_signs_finds_what_the_pattern_finds_everywhere(parts):
     text = "".join(parts)
     assert mask(text) == _PATTERN.sub(lambda found: found.group()[:4] + "*" * (len(found.group()) - 4), text)
