@@ -10,7 +10,8 @@ was loaded, so that saving a long session after one more turn costs little more 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import msgspec
@@ -59,12 +60,8 @@ class Written(NamedTuple):
 
     def kept(self, entries: Vector[Entry]) -> int:
         """Count the leading items that are still those that were loaded."""
-        count = 0
-        for item, entry in zip(self.items, entries, strict=False):
-            if item is not entry.item:
-                break
-            count += 1
-        return count
+        same = map(is_, self.items, map(attrgetter("item"), entries))
+        return sum(1 for _ in takewhile(bool, same))
 
     def first(self, count: int) -> list[Range]:
         """Return where the first `count` items stand."""

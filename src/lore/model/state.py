@@ -81,11 +81,11 @@ class Index:
 
     def __init__(self, entries: Vector[Entry]) -> None:
         self.owner = entries
-        self.repeats = False
-        self.uuids: dict[str, int] = {}
-        self.calls: dict[str, int] = {}
-        for place, entry in enumerate(entries):
-            self.note(entry.item, place)
+        items = [entry.item for entry in entries]
+        calls = [(item.call_id, place) for place, item in enumerate(items) if isinstance(item, ToolCall)]
+        self.uuids = {item.uuid: place for place, item in enumerate(items)}
+        self.calls = dict(calls)
+        self.repeats = len(self.calls) < len(calls)
 
     def note(self, item: Item, place: int) -> None:
         """Remember where an item stands; of one call id the most recent place holds."""

@@ -12,6 +12,8 @@ Not safe for appends to one version from several threads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain as chained
+from itertools import islice
 from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -50,14 +52,14 @@ class Vector(Generic[T]):
 
     def since(self, start: int) -> Iterator[T]:
         """Iterate from index `start` to the end, without touching what stands before it."""
-        first, skip = divmod(start, WIDTH)
         if start < 0:
             raise IndexError(start)
-        for number in range(first, len(self._chunks)):
-            chunk = self._chunks[number]
-            yield from (chunk[skip:] if skip else chunk)
-            skip = 0
-        yield from self._tail[max(0, start - len(self._chunks) * WIDTH) : self._size]
+        first, skip = divmod(start, WIDTH)
+        tail = self._tail[max(0, start - len(self._chunks) * WIDTH) : self._size]
+        if first >= len(self._chunks):
+            return iter(tail)
+        begun = self._chunks[first][skip:] if skip else self._chunks[first]
+        return chained(begun, chained.from_iterable(islice(self._chunks, first + 1, None)), tail)
 
     def __getitem__(self, index: int) -> T:
         if index < 0:
