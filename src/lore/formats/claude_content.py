@@ -23,6 +23,7 @@ from lore.formats.claude_records import (
     ToolResult,
     ToolUse,
     Usage,
+    is_text,
     parts_of,
 )  # fmt: skip
 from lore.model.canonical import encode, text_of
@@ -60,11 +61,10 @@ def spoken(uuid: str, part: Part, stop_reason: str | None, response: str) -> Ite
 
 def output_of(content: Raw) -> Raw:
     """Convert a result's content: a text stays, a list becomes lore's blocks, nothing an empty text."""
-    text = bytes(content)
-    first = text[:1]
-    if first == b'"':
+    if is_text(content):
         return content
-    if first == b"[":
+    text = bytes(content)
+    if text[:1] == b"[":
         return Raw(b"[" + b",".join([msgspec.json.encode(block_of(part)) for part in parts_of(text)]) + b"]")
     return _EMPTY if text == b"null" else Raw(b'[{"type":"raw","json":' + text + b"}]")
 

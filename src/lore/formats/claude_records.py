@@ -214,6 +214,7 @@ _LOOSE = msgspec.json.Decoder(_RawRecord)
 _MESSAGE = msgspec.json.Decoder(_RawMessage)
 _PARTS = msgspec.json.Decoder(list[Known])
 _PART: msgspec.json.Decoder[Known] = msgspec.json.Decoder(Known)
+_QUOTE = ord('"')
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -257,9 +258,14 @@ def _are_sound(parts: Sequence[Part]) -> bool:
             text = part.source.data
         else:
             continue
-        if bytes(text)[:1] != b'"':
+        if not is_text(text):
             return False
     return True
+
+
+def is_text(raw: Raw) -> bool:
+    """Tell whether JSON is a string, without a copy of it."""
+    return memoryview(raw)[0] == _QUOTE
 
 
 def _loosely(data: bytes, *, spelled: bool) -> Record | None:

@@ -110,7 +110,7 @@ Item: TypeAlias = UserMessage | AssistantMessage | ToolCall | CompactDivider | O
 
 def is_absent(raw: Raw) -> bool:
     """Tell whether optional content is missing (or an explicit null)."""
-    return raw is NULL or bytes(raw) == b"null"
+    return raw is NULL or (memoryview(raw).nbytes == 4 and bytes(raw) == b"null")  # no copy of long content
 
 
 def blocks_of(raw: bytes) -> tuple[Block, ...]:

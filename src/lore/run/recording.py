@@ -187,7 +187,9 @@ class Recording:
                 before = waiting.pop(event.chain, None)
                 if before is not None:
                     yield self._billed(before)
-                self.apply(read, event)
+                problems = fold(event)
+                if problems:
+                    odd(problems, read)
                 waiting[event.chain] = self._asked(event.chain, read)
             elif kind in _PLAIN:  # the most by far
                 problems = fold(event)
