@@ -28,6 +28,22 @@ def test_a_duplicate_with_the_same_content_leaves_the_state_as_it_was():
     assert fold.codes == ["LORE205"]
 
 
+def test_a_call_that_comes_again_keeps_its_outcome():
+    """A copied line of a call took its result away, and the prompt seemed to have been rewritten."""
+    fold = Fold(started(), append(call("t", "c")))
+    fold.take(event("patch_tool_call", call_id="c", status="failed", output="o", error="e"))
+    before = fold.item(0)
+    fold.take(append(call("t", "c")))
+    assert (fold.item(0), fold.codes) == (before, ["LORE205"])
+
+
+@pytest.mark.parametrize("again", [call("t", "d"), call("t", "c", output="p"), call("t", "c", status="failed")])
+def test_a_call_that_comes_again_with_an_outcome_or_another_id_is_taken_as_it_is(again):
+    fold = Fold(started(), append(call("t", "c")))
+    fold.take(event("patch_tool_call", call_id="c", status="completed", output="o"), append(again))
+    assert b"o" not in bytes(fold.item(0).output)
+
+
 # groups: what one response said
 
 
