@@ -77,6 +77,28 @@ def test_an_empty_list_of_messages_keeps_none():
     assert (fold.uuids, fold.codes) == (["b1"], [])
 
 
+@pytest.mark.parametrize("messages", [{"anchorUuid": "s1"}, {"uuids": None}])
+def test_a_list_of_messages_that_names_none_leaves_the_word_to_the_segment(messages):
+    """An object without `uuids` was taken for an empty list, and all was pruned in silence."""
+    fold = folded(*HISTORY, boundary("b1", {"preservedMessages": messages, **segment("u4", "a5")}), summary("s1", "b1"))
+    assert (fold.uuids, fold.codes) == (["b1", "u4", "a5"], [])
+
+
+@pytest.mark.parametrize("meta", [{"preservedMessages": {"uuids": ["s1", "u5"]}}, segment("s1", "u5")])
+def test_a_summary_that_the_next_compaction_keeps_stays_as_its_divider(meta):
+    """The summary's line was taken for one that makes no item, and what it said was pruned in silence."""
+    fold = folded(
+        *HISTORY,
+        boundary("b1", {}),
+        summary("s1", "b1", "first"),
+        asked("u5", "more", "s1"),
+        boundary("b2", meta),
+        summary("s2", "b2", "second"),
+    )
+    assert (fold.uuids, fold.codes) == (["b2", "b1", "u5"], [])
+    assert bytes(fold.item(1).summary) == b'"first"'
+
+
 @pytest.mark.parametrize("ends", [("u4", "nowhere"), ("nowhere", "a5"), ("a5", "u4")])
 def test_a_walk_that_does_not_reach_its_head_prunes_nothing_and_says_so(ends):
     fold = folded(*HISTORY, boundary("b1", segment(*ends)), summary("s1", "b1"))

@@ -191,6 +191,8 @@ class ClaudeCode:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
                 self._silent(record, chain)
+                if record.uuid is not None:  # a later compaction that keeps this line keeps the divider
+                    self._state.items[record.uuid] = (chain.boundary.uuid,)
                 self._flush_boundary(name, chain)
                 return
             self._flush_boundary(name, chain)

@@ -75,7 +75,7 @@ def preserved(memory: Memory, chain: ChainMemory, meta: Compact) -> list[str] | 
     A list supersedes a segment. A segment whose tail does not lead to its head gives one name that no
     line has: the fold then prunes nothing and says so.
     """
-    if meta.preserved_messages is not None:
+    if meta.preserved_messages is not None and meta.preserved_messages.uuids is not None:
         return list(dict.fromkeys(meta.preserved_messages.uuids))
     if meta.preserved_segment is None:
         return None

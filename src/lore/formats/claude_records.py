@@ -178,9 +178,9 @@ class _RawRecord(_Envelope, frozen=True, gc=False):
 
 
 class Preserved(Struct, frozen=True, rename="camel"):
-    """What a compaction kept, by uuid."""
+    """What a compaction kept, by uuid; None where it names none."""
 
-    uuids: tuple[str, ...] = ()
+    uuids: tuple[str, ...] | None = None
 
 
 class Segment(Struct, frozen=True, rename="camel"):
