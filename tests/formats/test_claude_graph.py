@@ -266,6 +266,27 @@ def test_what_does_not_descend_from_a_prompt_stays_when_it_is_taken_back():
     assert fold.uuids == ["u1", "t1", "u4"]
 
 
+@pytest.mark.parametrize("model", ["<synthetic>", "claude-x"])
+def test_a_prompt_that_something_else_was_said_in_place_of_is_taken_back(model):
+    """A session was left with /exit and resumed before that: the lines of leaving stayed in its prompts."""
+    fold = folded(
+        *HISTORY[:7],
+        asked("x1", "<command-name>/exit</command-name>", "a4"),
+        asked("x2", "<local-command-stdout>Bye!</local-command-stdout>", "x1"),
+        answered("y1", "r7", text("No response requested."), "a4", model=model),
+        asked("u4", "and now?", "y1"),
+        answered("a5", "r3", text("this"), "u4"),
+    )
+    assert (fold.uuids[-4:], fold.codes) == (["a4", "y1", "u4", "a5"], [])
+
+
+def test_a_branch_that_was_left_and_is_gone_on_with_is_told():
+    """What a rewind took back does not return, and the prompts that lacked it were said to be whole."""
+    fold = folded(*HISTORY, asked("u5", "rather this", "a4"), asked("u6", "back again", "a5"))
+    assert (fold.uuids[-2:], fold.codes) == (["u5", "u6"], ["LORE206"])
+    assert "'a5' was taken back" in fold.problems[0].message
+
+
 # neighbours
 
 

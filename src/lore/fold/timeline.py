@@ -196,7 +196,9 @@ def remove(chain: Chain, event: Remove) -> Problems:
         kept = [entry for place, entry in enumerate(before.since(first), first) if place not in places]
         chain.entries = before.cut(first).extend(kept)
         index.renumber(before, chain.entries, first)
-        note(chain, "LORE143", f"{len(places)} items taken back")
+        turn = chain.turn.turn if chain.turn is not None else 0
+        if any(before[place].turn != turn for place in places):  # what came since the last request was never sent
+            note(chain, "LORE143", f"{len(places)} items taken back")
     return (Problem("LORE204", f"remove names {missing} unknown items"),) if missing else ()
 
 

@@ -36,6 +36,7 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
+    type_of,
 )
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
@@ -61,7 +62,7 @@ class ClaudeCode:
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return any(
-            any(marker in line for marker in MARKERS) and _type_of(line) in METADATA | MODELLED for line in each(head)
+            any(marker in line for marker in MARKERS) and type_of(line) in METADATA | MODELLED for line in each(head)
         )
 
     @classmethod
@@ -165,6 +166,9 @@ class ClaudeCode:
         if again and uuid not in chain.order:
             self._problem("LORE205", f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
+        if state.taken and record.parent_uuid in state.taken and record.message is not None:
+            said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
+            self._problem("LORE206", said)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
@@ -245,11 +249,18 @@ class ClaudeCode:
             item = UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
         self._append(record, name, item)
 
+    def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
+        """Take a prompt back that something else was said in place of: both have one parent."""
+        before = chain.prompts.pop(record.parent_uuid or "", None)
+        if before is not None:
+            self._rewind(name, chain, before, record.uuid or "")
+
     def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
         gone = branch(self._state, chain, prompt, new)
         taken = tuple(item for uuid in gone for item in self._state.made(chain, uuid))
         for uuid in gone:
             del chain.order[uuid]
+            self._state.taken[uuid] = None
         if taken:
             self._close(name, chain)
             self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=name))
@@ -262,6 +273,7 @@ class ClaudeCode:
         if chain.boundary is not None:
             self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
+            self._pass_by(record, name, chain)
             self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
@@ -281,6 +293,7 @@ class ClaudeCode:
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
         if chain.response != response and response not in chain.seen:
+            self._pass_by(record, name, chain)
             self._close(name, chain)
             chain.turn += 1
             chain.seen[response] = chain.turn
@@ -370,14 +383,6 @@ def _parts(message: Message | None) -> Sequence[Part]:
     if message is None:
         raise ValueError("content is neither text nor blocks")
     return message.content
-
-
-def _type_of(line: bytes) -> str:
-    try:
-        record = decode_record(line)
-    except OddContentError as error:
-        record = error.record
-    return "" if record is None else record.type
 
 
 def _uuid(record: Record, line: Line) -> str:

@@ -239,6 +239,15 @@ def decode_record(data: bytes) -> Record | None:
     return record
 
 
+def type_of(line: bytes) -> str:
+    """Return the type of a line; empty where it is no record."""
+    try:
+        record = decode_record(line)
+    except OddContentError as error:
+        record = error.record
+    return "" if record is None else record.type
+
+
 def compact_of(raw: bytes) -> Compact:
     """Decode a compaction's metadata, in either spelling; raises ValueError where it has wrong types."""
     if _UNDERSCORED.search(raw) is not None:
