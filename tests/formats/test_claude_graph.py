@@ -317,7 +317,23 @@ def test_an_answer_is_not_moved_before_what_was_already_sent():
     assert fold.uuids == ["u1", "a1", "u2", "a2", "a3"]
 
 
+def test_the_clock_orders_nothing():
+    """Time stamps of one line in twelve are earlier than that of a line above it."""
+    backwards = [{**one, "timestamp": f"2026-01-01T00:00:{59 - n}Z"} for n, one in enumerate(HISTORY)]
+    ends = [boundary("b1", segment("u4", "a5"), timestamp="2025-01-01T00:00:00Z"), summary("s1", "b1")]
+    assert folded(*backwards, *ends).uuids == folded(*HISTORY, *ends).uuids
+    assert folded(*backwards).uuids == ["u1", "a1", "a2", "a3", "a4", "u4", "a5"]
+
+
 # shapes
+
+
+@pytest.mark.parametrize("version", ["1.0.24", "2.1.219", "3.0.0-beta", "", None, "absent"])
+def test_the_shape_of_a_line_says_what_it_is_and_never_its_version(version):
+    log = [*HISTORY, boundary("b1", segment("u4", "a5")), summary("s1", "b1"), asked("u5", "go on", "a5")]
+    told = log if version == "absent" else [{**one, "version": version} for one in log]
+    assert [read(one) for one in told] == [read(one) for one in log]
+    assert (folded(*told).uuids, folded(*told).codes) == (["b1", "u4", "a5", "u5"], [])
 
 
 def test_what_versions_to_come_say_of_a_call_does_not_make_it_another():
