@@ -266,6 +266,17 @@ def test_what_does_not_descend_from_a_prompt_stays_when_it_is_taken_back():
     assert fold.uuids == ["u1", "t1", "u4"]
 
 
+def test_texts_beside_parallel_results_are_no_rewind():
+    """Two results under one parent, each with a text: the second took the first and its call back."""
+    fold = folded(
+        *HISTORY[:4],
+        asked("u2", [result("c1", "one"), text("n1")], "a3"),
+        asked("u3", [result("c2", "two"), text("n2")], "a3"),
+        answered("a4", "r2", text("seen"), "a3"),
+    )
+    assert (fold.uuids, fold.codes) == (["u1", "a1", "a2", "a3", "u2", "u3", "a4"], [])
+
+
 @pytest.mark.parametrize("model", ["<synthetic>", "claude-x"])
 def test_a_prompt_that_something_else_was_said_in_place_of_is_taken_back(model):
     """A session was left with /exit and resumed before that: the lines of leaving stayed in its prompts."""

@@ -4,8 +4,8 @@ One response is several lines, one content block each, not always neighbours, gr
 input counts are the same on all of them and the last line has the output count, so usage is taken once,
 from the last. Order is the file's, never the clock's. Sidechain lines are chains of their own: by
 `agentId`, else by the root that their parents lead to. A boundary (`compact_boundary`, parent null) and
-the summary line after it are one compaction. A second prompt under one parent is a rewind. System prompt
-and tools are not in the file: what is built from it is `reconstructed`.
+the summary line after it are one compaction. A second prompt under one parent is a rewind, and so is an
+answer beside a prompt. System prompt and tools are not in the file: what is built from it is `reconstructed`.
 
 Source: counts over 769 public sessions; attachments reach the model in a form the file does not show
 and stand in the timeline as opaque items.
@@ -218,7 +218,7 @@ class ClaudeCode:
                 own = [*answered, record.uuid] if others else answered
                 self._state.items[record.uuid] = tuple(filter(None, own))
         if others:
-            self._prompt(record, name, chain, others)
+            self._prompt(record, name, chain, others, beside=bool(answered))
 
     def _silent(self, record: Record, chain: ChainMemory) -> None:
         """Remember a line that makes no item, and may lead to lines that do."""
@@ -233,10 +233,10 @@ class ClaudeCode:
             e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
         )
 
-    def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part]) -> None:
-        """Append a user's message; a second prompt under one parent takes the first one back."""
+    def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
+        """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
         parent, uuid = record.parent_uuid, _uuid(record, self._line)
-        if parent is not None and not record.is_meta:
+        if parent is not None and not record.is_meta and not beside:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
