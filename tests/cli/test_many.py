@@ -201,6 +201,18 @@ def test_the_finding_of_a_copied_turn_is_given_once():
     assert [(one["code"], one["path"]) for one in found] == [("LORE301", "d/a.jsonl")]
 
 
+@pytest.mark.parametrize(("whole", "cut"), ["ab", "ba"])
+def test_a_fork_that_begins_in_the_middle_hides_nothing_whichever_name_comes_first(whole, cut):
+    """A copy that had no turn before it stood for the request, and the finding of the whole log was lost."""
+    save(f"d/{whole}.jsonl", "one", *PARENT, *goes_on(3))
+    save(f"d/{cut}.jsonl", "two", *PARENT[2:], *goes_on(3))
+    alone, both = summary(f"d/{whole}.jsonl"), lore("check", "--json", "d").json
+    names = ("turns", "pairs", "busts", "unattributable", "lost_tokens")
+    assert {name: both["summary"][name] for name in names} == {name: alone[name] for name in names}
+    assert both["summary"]["copied"] == 2
+    assert [one["path"] for one in both["findings"] if one["code"] == "LORE301"] == [f"d/{whole}.jsonl"]
+
+
 def test_a_whole_copy_adds_a_session_and_nothing_else():
     save("d/a.jsonl", "one", *PARENT)
     save("d/b.jsonl", "two", *PARENT)

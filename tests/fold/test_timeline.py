@@ -28,6 +28,22 @@ def test_a_duplicate_with_the_same_content_leaves_the_state_as_it_was():
     assert fold.codes == ["LORE205"]
 
 
+def test_a_call_that_comes_again_keeps_its_outcome():
+    """A copied line of a call took its result away, and the prompt seemed to have been rewritten."""
+    fold = Fold(started(), append(call("t", "c")))
+    fold.take(event("patch_tool_call", call_id="c", status="failed", output="o", error="e"))
+    before = fold.item(0)
+    fold.take(append(call("t", "c")))
+    assert (fold.item(0), fold.codes) == (before, ["LORE205"])
+
+
+@pytest.mark.parametrize("again", [call("t", "d"), call("t", "c", output="p"), call("t", "c", status="failed")])
+def test_a_call_that_comes_again_with_an_outcome_or_another_id_is_taken_as_it_is(again):
+    fold = Fold(started(), append(call("t", "c")))
+    fold.take(event("patch_tool_call", call_id="c", status="completed", output="o"), append(again))
+    assert b"o" not in bytes(fold.item(0).output)
+
+
 # groups: what one response said
 
 
@@ -198,7 +214,8 @@ def test_clearing_only_unknown_calls_entitles_to_nothing():
 
 
 def test_removed_items_are_gone_and_what_follows_can_still_be_patched():
-    fold = Fold(started(), *[append(user(f"u{n}")) for n in range(5)], append(call("t", "c")), append(said("a")))
+    fold = Fold(started(), *[append(user(f"u{n}")) for n in range(5)], event("turn_started", turn=1))
+    fold.take(append(call("t", "c")), append(said("a")))
     fold.take(event("remove", uuids=["u1", "u3"]), event("patch_text", uuid="a", delta_text="!"))
     fold.take(event("patch_tool_call", call_id="c", status="completed"))
     assert fold.uuids == ["u0", "u2", "u4", "t", "a"]
@@ -210,6 +227,13 @@ def test_a_removed_repeat_of_a_call_id_uncovers_the_one_before():
     fold = Fold(started(), append(call("t", "c")), append(call("v", "c")), event("remove", uuids=["v"]))
     fold.take(event("patch_tool_call", call_id="c", status="completed"))
     assert (fold.item(0).status, fold.problems) == ("completed", [])
+
+
+def test_what_was_never_sent_can_be_taken_back_without_a_rewind():
+    """A prompt that nobody sent was taken back, and passed for the reason why the next bill fell."""
+    fold = Fold(started(), append(user("u")), event("turn_started", turn=1), append(user("v")))
+    assert [one.cause for one in fold.take(event("remove", uuids=["v"])).state.main().since] == []
+    assert [one.cause for one in fold.take(event("remove", uuids=["u"])).state.main().since] == ["LORE143"]
 
 
 def test_removing_unknown_items_is_a_problem_and_no_rewind():

@@ -77,6 +77,28 @@ def test_an_empty_list_of_messages_keeps_none():
     assert (fold.uuids, fold.codes) == (["b1"], [])
 
 
+@pytest.mark.parametrize("messages", [{"anchorUuid": "s1"}, {"uuids": None}])
+def test_a_list_of_messages_that_names_none_leaves_the_word_to_the_segment(messages):
+    """An object without `uuids` was taken for an empty list, and all was pruned in silence."""
+    fold = folded(*HISTORY, boundary("b1", {"preservedMessages": messages, **segment("u4", "a5")}), summary("s1", "b1"))
+    assert (fold.uuids, fold.codes) == (["b1", "u4", "a5"], [])
+
+
+@pytest.mark.parametrize("meta", [{"preservedMessages": {"uuids": ["s1", "u5"]}}, segment("s1", "u5")])
+def test_a_summary_that_the_next_compaction_keeps_stays_as_its_divider(meta):
+    """The summary's line was taken for one that makes no item, and what it said was pruned in silence."""
+    fold = folded(
+        *HISTORY,
+        boundary("b1", {}),
+        summary("s1", "b1", "first"),
+        asked("u5", "more", "s1"),
+        boundary("b2", meta),
+        summary("s2", "b2", "second"),
+    )
+    assert (fold.uuids, fold.codes) == (["b2", "b1", "u5"], [])
+    assert bytes(fold.item(1).summary) == b'"first"'
+
+
 @pytest.mark.parametrize("ends", [("u4", "nowhere"), ("nowhere", "a5"), ("a5", "u4")])
 def test_a_walk_that_does_not_reach_its_head_prunes_nothing_and_says_so(ends):
     fold = folded(*HISTORY, boundary("b1", segment(*ends)), summary("s1", "b1"))
@@ -244,6 +266,38 @@ def test_what_does_not_descend_from_a_prompt_stays_when_it_is_taken_back():
     assert fold.uuids == ["u1", "t1", "u4"]
 
 
+def test_texts_beside_parallel_results_are_no_rewind():
+    """Two results under one parent, each with a text: the second took the first and its call back."""
+    fold = folded(
+        *HISTORY[:4],
+        asked("u2", [result("c1", "one"), text("n1")], "a3"),
+        asked("u3", [result("c2", "two"), text("n2")], "a3"),
+        answered("a4", "r2", text("seen"), "a3"),
+    )
+    assert (fold.uuids, fold.codes) == (["u1", "a1", "a2", "a3", "u2", "u3", "a4"], [])
+
+
+@pytest.mark.parametrize("model", ["<synthetic>", "claude-x"])
+def test_a_prompt_that_something_else_was_said_in_place_of_is_taken_back(model):
+    """A session was left with /exit and resumed before that: the lines of leaving stayed in its prompts."""
+    fold = folded(
+        *HISTORY[:7],
+        asked("x1", "<command-name>/exit</command-name>", "a4"),
+        asked("x2", "<local-command-stdout>Bye!</local-command-stdout>", "x1"),
+        answered("y1", "r7", text("No response requested."), "a4", model=model),
+        asked("u4", "and now?", "y1"),
+        answered("a5", "r3", text("this"), "u4"),
+    )
+    assert (fold.uuids[-4:], fold.codes) == (["a4", "y1", "u4", "a5"], [])
+
+
+def test_a_branch_that_was_left_and_is_gone_on_with_is_told():
+    """What a rewind took back does not return, and the prompts that lacked it were said to be whole."""
+    fold = folded(*HISTORY, asked("u5", "rather this", "a4"), asked("u6", "back again", "a5"))
+    assert (fold.uuids[-2:], fold.codes) == (["u5", "u6"], ["LORE206"])
+    assert "'a5' was taken back" in fold.problems[0].message
+
+
 # neighbours
 
 
@@ -274,7 +328,23 @@ def test_an_answer_is_not_moved_before_what_was_already_sent():
     assert fold.uuids == ["u1", "a1", "u2", "a2", "a3"]
 
 
+def test_the_clock_orders_nothing():
+    """Time stamps of one line in twelve are earlier than that of a line above it."""
+    backwards = [{**one, "timestamp": f"2026-01-01T00:00:{59 - n}Z"} for n, one in enumerate(HISTORY)]
+    ends = [boundary("b1", segment("u4", "a5"), timestamp="2025-01-01T00:00:00Z"), summary("s1", "b1")]
+    assert folded(*backwards, *ends).uuids == folded(*HISTORY, *ends).uuids
+    assert folded(*backwards).uuids == ["u1", "a1", "a2", "a3", "a4", "u4", "a5"]
+
+
 # shapes
+
+
+@pytest.mark.parametrize("version", ["1.0.24", "2.1.219", "3.0.0-beta", "", None, "absent"])
+def test_the_shape_of_a_line_says_what_it_is_and_never_its_version(version):
+    log = [*HISTORY, boundary("b1", segment("u4", "a5")), summary("s1", "b1"), asked("u5", "go on", "a5")]
+    told = log if version == "absent" else [{**one, "version": version} for one in log]
+    assert [read(one) for one in told] == [read(one) for one in log]
+    assert (folded(*told).uuids, folded(*told).codes) == (["b1", "u4", "a5", "u5"], [])
 
 
 def test_what_versions_to_come_say_of_a_call_does_not_make_it_another():

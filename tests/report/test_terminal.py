@@ -6,6 +6,7 @@ import io
 import json
 
 import msgspec
+import pytest
 
 from lore.check.base import Place, finding
 from lore.model.problems import Problem
@@ -187,6 +188,21 @@ def test_a_timeline_has_a_line_for_every_item():
         "──── compaction (manual), 1 item pruned ────: S", "(gap), 0 items pruned", "11 items, 1 item pruned, 2 turns",
     ):  # fmt: skip
         assert piece in text
+
+
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        ({"type": "attachment", "attachment": {"type": "nested_memory"}}, "opaque     attachment nested_memory "),
+        ({"type": "attachment", "attachment": 5}, "opaque     attachment "),
+        ({"type": 7, "attachment": {"type": ["x"]}}, 'opaque     7 ["x"] '),
+        ({"type": "attachment", "attachment": {"type": "e\x1b[31mf"}}, "attachment e␛[31mf "),
+        ({}, "opaque      2 bytes"),
+    ],
+)
+def test_a_timeline_says_of_an_attachment_which_it_is(record, shown):
+    """All attachments of a session were shown alike."""
+    assert shown in told(append({"type": "opaque", "uuid": "o", "record": record}))
 
 
 def test_a_timeline_shows_the_bill_and_the_problems():

@@ -110,9 +110,21 @@ def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCal
 
 def _replace_duplicate(chain: Chain, index: Index, place: int, item: Item) -> Problems:
     settle(chain)
+    item = _with_outcome(chain.entries[place].item, item)
     if chain.entries[place].item != item:
         _put(chain, index, place, item)
     return (Problem("LORE205", f"uuid {item.uuid!r} came before; its first place and last content hold"),)
+
+
+def _with_outcome(before: Item, item: Item) -> Item:
+    """Leave a call the outcome that it has, where what comes again under its uuid is the call as it was made."""
+    if not (isinstance(before, ToolCall) and isinstance(item, ToolCall) and item.call_id == before.call_id):
+        return item
+    if item.status != "running" or not all(map(is_absent, (item.output, item.error, item.detail))):
+        return item
+    return msgspec.structs.replace(
+        item, status=before.status, output=before.output, error=before.error, detail=before.detail
+    )
 
 
 def _put(chain: Chain, index: Index, place: int, item: Item) -> None:
@@ -184,7 +196,9 @@ def remove(chain: Chain, event: Remove) -> Problems:
         kept = [entry for place, entry in enumerate(before.since(first), first) if place not in places]
         chain.entries = before.cut(first).extend(kept)
         index.renumber(before, chain.entries, first)
-        note(chain, "LORE143", f"{len(places)} items taken back")
+        turn = chain.turn.turn if chain.turn is not None else 0
+        if any(before[place].turn != turn for place in places):  # what came since the last request was never sent
+            note(chain, "LORE143", f"{len(places)} items taken back")
     return (Problem("LORE204", f"remove names {missing} unknown items"),) if missing else ()
 
 

@@ -4,8 +4,8 @@ One response is several lines, one content block each, not always neighbours, gr
 input counts are the same on all of them and the last line has the output count, so usage is taken once,
 from the last. Order is the file's, never the clock's. Sidechain lines are chains of their own: by
 `agentId`, else by the root that their parents lead to. A boundary (`compact_boundary`, parent null) and
-the summary line after it are one compaction. A second prompt under one parent is a rewind. System prompt
-and tools are not in the file: what is built from it is `reconstructed`.
+the summary line after it are one compaction. A second prompt under one parent is a rewind, and so is an
+answer beside a prompt. System prompt and tools are not in the file: what is built from it is `reconstructed`.
 
 Source: counts over 769 public sessions; attachments reach the model in a form the file does not show
 and stand in the timeline as opaque items.
@@ -36,6 +36,7 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
+    type_of,
 )
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
@@ -61,7 +62,7 @@ class ClaudeCode:
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return any(
-            any(marker in line for marker in MARKERS) and _type_of(line) in METADATA | MODELLED for line in each(head)
+            any(marker in line for marker in MARKERS) and type_of(line) in METADATA | MODELLED for line in each(head)
         )
 
     @classmethod
@@ -165,6 +166,9 @@ class ClaudeCode:
         if again and uuid not in chain.order:
             self._problem("LORE205", f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
+        if state.taken and record.parent_uuid in state.taken and record.message is not None:
+            said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
+            self._problem("LORE206", said)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
@@ -191,6 +195,8 @@ class ClaudeCode:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
                 self._silent(record, chain)
+                if record.uuid is not None:  # a later compaction that keeps this line keeps the divider
+                    self._state.items[record.uuid] = (chain.boundary.uuid,)
                 self._flush_boundary(name, chain)
                 return
             self._flush_boundary(name, chain)
@@ -212,7 +218,7 @@ class ClaudeCode:
                 own = [*answered, record.uuid] if others else answered
                 self._state.items[record.uuid] = tuple(filter(None, own))
         if others:
-            self._prompt(record, name, chain, others)
+            self._prompt(record, name, chain, others, beside=bool(answered))
 
     def _silent(self, record: Record, chain: ChainMemory) -> None:
         """Remember a line that makes no item, and may lead to lines that do."""
@@ -227,10 +233,10 @@ class ClaudeCode:
             e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
         )
 
-    def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part]) -> None:
-        """Append a user's message; a second prompt under one parent takes the first one back."""
+    def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
+        """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
         parent, uuid = record.parent_uuid, _uuid(record, self._line)
-        if parent is not None and not record.is_meta:
+        if parent is not None and not record.is_meta and not beside:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
@@ -243,11 +249,18 @@ class ClaudeCode:
             item = UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
         self._append(record, name, item)
 
+    def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
+        """Take a prompt back that something else was said in place of: both have one parent."""
+        before = chain.prompts.pop(record.parent_uuid or "", None)
+        if before is not None:
+            self._rewind(name, chain, before, record.uuid or "")
+
     def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
         gone = branch(self._state, chain, prompt, new)
         taken = tuple(item for uuid in gone for item in self._state.made(chain, uuid))
         for uuid in gone:
             del chain.order[uuid]
+            self._state.taken[uuid] = None
         if taken:
             self._close(name, chain)
             self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=name))
@@ -260,6 +273,7 @@ class ClaudeCode:
         if chain.boundary is not None:
             self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
+            self._pass_by(record, name, chain)
             self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
@@ -279,6 +293,7 @@ class ClaudeCode:
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
         if chain.response != response and response not in chain.seen:
+            self._pass_by(record, name, chain)
             self._close(name, chain)
             chain.turn += 1
             chain.seen[response] = chain.turn
@@ -368,14 +383,6 @@ def _parts(message: Message | None) -> Sequence[Part]:
     if message is None:
         raise ValueError("content is neither text nor blocks")
     return message.content
-
-
-def _type_of(line: bytes) -> str:
-    try:
-        record = decode_record(line)
-    except OddContentError as error:
-        record = error.record
-    return "" if record is None else record.type
 
 
 def _uuid(record: Record, line: Line) -> str:

@@ -48,7 +48,8 @@ class Memory(Struct):
     """All that the reader remembers.
 
     `parents` has every line that has a uuid; `items` those that made other than one item of their own
-    uuid; `missing` the parents that no line so far has, with the places where they were named.
+    uuid; `missing` the parents that no line so far has, with the places where they were named; `taken` the
+    lines that rewinds took back.
     """
 
     number: int = 0
@@ -60,6 +61,7 @@ class Memory(Struct):
     parents: dict[str, str | None] = {}
     items: dict[str, tuple[str, ...]] = {}
     missing: dict[str, list[tuple[int, int]]] = {}
+    taken: dict[str, None] = {}
     side: dict[str, str] = {}
     sides: int = 0
     chains: dict[str, ChainMemory] = {}
@@ -75,7 +77,7 @@ def preserved(memory: Memory, chain: ChainMemory, meta: Compact) -> list[str] | 
     A list supersedes a segment. A segment whose tail does not lead to its head gives one name that no
     line has: the fold then prunes nothing and says so.
     """
-    if meta.preserved_messages is not None:
+    if meta.preserved_messages is not None and meta.preserved_messages.uuids is not None:
         return list(dict.fromkeys(meta.preserved_messages.uuids))
     if meta.preserved_segment is None:
         return None

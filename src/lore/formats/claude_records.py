@@ -178,9 +178,9 @@ class _RawRecord(_Envelope, frozen=True, gc=False):
 
 
 class Preserved(Struct, frozen=True, rename="camel"):
-    """What a compaction kept, by uuid."""
+    """What a compaction kept, by uuid; None where it names none."""
 
-    uuids: tuple[str, ...] = ()
+    uuids: tuple[str, ...] | None = None
 
 
 class Segment(Struct, frozen=True, rename="camel"):
@@ -238,6 +238,15 @@ def decode_record(data: bytes) -> Record | None:
     if record.message is not None and not _are_sound(record.message.content):
         return _loosely(data, spelled=False)
     return record
+
+
+def type_of(line: bytes) -> str:
+    """Return the type of a line; empty where it is no record."""
+    try:
+        record = decode_record(line)
+    except OddContentError as error:
+        record = error.record
+    return "" if record is None else record.type
 
 
 def compact_of(raw: bytes) -> Compact:

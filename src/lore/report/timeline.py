@@ -87,8 +87,14 @@ def write_item(item: Item, out: Console) -> None:
             told = "" if is_absent(summary) else f": {_short(text_of(bytes(summary)))}"
             out.print(line((f"──── compaction ({trigger}), {counted(pruned, 'item')} pruned ────{told}", "yellow")))
         case OpaqueItem(record=record):
-            kind = (table(bytes(record)) or {}).get("type", b"")
-            out.print(line((f"{'opaque':<10} {text_of(kind) if kind else ''} {len(bytes(record)):,} bytes", "dim")))
+            out.print(line((f"{'opaque':<10} {_kind(bytes(record))} {len(bytes(record)):,} bytes", "dim")))
+
+
+def _kind(record: bytes) -> str:
+    """Name what a record is: its type, and that of its attachment."""
+    said = table(record) or {}
+    kinds = (said.get("type", b""), (table(said.get("attachment", b"")) or {}).get("type", b""))
+    return " ".join(_short(text_of(kind), 60) for kind in kinds if kind)
 
 
 def _said(text: bytes, blocks: tuple[Block, ...] | None) -> str:

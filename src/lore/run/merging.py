@@ -4,13 +4,14 @@ A fork or a resumed session begins with a copy of its parent's history. So over 
 counts once: one that an earlier file had already (the same `response_id`) is a copy, which is counted as
 such and nowhere else, and gives no finding; so is a compaction with uuid and time of an earlier file's
 (a log that a person wrote has neither request ids nor times, and `d1` in each). What one file holds twice
-is no copy. What is remembered for that is one id a request.
+is no copy. A fork may begin in the middle, and its name come first: the copy's comparison with the turn
+before it then counts, since the first file has none. What is remembered for that is one id a request.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
@@ -30,16 +31,17 @@ class Merged:
         self._kept: Counter[str] = Counter()
         self._problems: list[Problem] = []
         self._sessions: set[str] = set()
-        self._responses: set[str] = set()
+        self._responses: dict[str, bool] = {}  # whether it was compared with the turn before it
         self._boundaries: set[tuple[str, str | None]] = set()
 
     def take(self, result: FileResult) -> None:
         """Add the next file's result."""
         copies = [one for one in result.requests if one.response_id in self._responses]
         if copies:
-            _without(result, copies)
+            _without(result, copies, self._responses)
         result.summary.compactions -= sum(one in self._boundaries for one in result.boundaries)
-        self._responses.update(one.response_id for one in result.requests)
+        for one in result.requests:
+            self._responses[one.response_id] = one.paired or self._responses.get(one.response_id, False)
         self._boundaries.update(one for one in result.boundaries if one[1] is not None)
         self._count(result)
         self.failed = self.failed or result.failed or any(one.failed for one in result.requests)
@@ -68,20 +70,20 @@ class Merged:
         return Checked(summary=self.summary, findings=self._findings, problems=self._problems)
 
 
-def _without(result: FileResult, copies: list[Request]) -> None:
+def _without(result: FileResult, copies: list[Request], compared: Mapping[str, bool]) -> None:
     """Take copied requests out of a file's result. A chain of which nothing is left was none."""
-    sums, gone = result.summary, Counter[str]()
-    for one in copies:
-        gone[one.chain] += 1
-        sums.turns -= 1
-        sums.copied += 1
+    sums, gone = result.summary, Counter(one.chain for one in copies)
+    sums.turns -= len(copies)
+    sums.copied += len(copies)
+    again = [one for one in copies if compared[one.response_id]]
+    for one in again:
         sums.pairs -= one.paired
         sums.lost_tokens -= one.lost_tokens
         if one.bust:
             sums.busts -= 1
             setattr(sums, one.bust, getattr(sums, one.bust) - 1)
     sums.chains -= sum(gone[name] == number for name, number in result.turns.items())
-    known = {one.response_id for one in copies}
+    known = {one.response_id for one in again}
     result.requests = [one._replace(failed=False) if one.response_id in known else one for one in result.requests]
-    dropped = {place for one in copies for place in range(*one.found)}
+    dropped = {place for one in again for place in range(*one.found)}
     result.findings = [one for place, one in enumerate(result.findings) if place not in dropped]
