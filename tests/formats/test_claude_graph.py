@@ -99,12 +99,12 @@ def test_a_summary_that_the_next_compaction_keeps_stays_as_its_divider(meta):
     assert bytes(fold.item(1).summary) == b'"first"'
 
 
-@pytest.mark.parametrize("ends", [("u4", "nowhere"), ("nowhere", "a5"), ("a5", "u4")])
+@pytest.mark.parametrize("ends", [("u4", "nowhere"), ("nowhere", "a5"), ("a5", "u4"), (None, "a5"), ("u4", None)])
 def test_a_walk_that_does_not_reach_its_head_prunes_nothing_and_says_so(ends):
     fold = folded(*HISTORY, boundary("b1", segment(*ends)), summary("s1", "b1"))
     assert fold.uuids == ["u1", "a1", "a2", "a3", "a4", "u4", "a5", "b1"]
     assert fold.codes == ["LORE208"]
-    assert ends[0] in fold.problems[0].message
+    assert str(ends[0]) in fold.problems[0].message
     assert "nothing was pruned" in fold.problems[0].message
 
 
@@ -199,6 +199,13 @@ def test_lines_between_a_boundary_and_its_summary_do_not_part_them():
 def test_a_boundary_of_the_wrong_types_is_opaque_and_changes_nothing(meta):
     fold = folded(*HISTORY, boundary("b1", meta))
     assert (fold.codes, len(fold.uuids), fold.state.opaque) == (["LORE207"], 7, 1)
+
+
+def test_nulls_in_metadata_are_what_is_not_said():
+    """A trigger of null made the whole boundary opaque."""
+    meta = {"trigger": None, "preTokens": None, "postTokens": None, "preservedMessages": None, "preservedSegment": None}
+    fold = folded(*HISTORY, boundary("b1", meta), summary("s1", "b1"))
+    assert (fold.uuids, fold.codes, fold.item(0).trigger) == (["b1"], [], "manual")
 
 
 def test_cleared_results_in_snake_case_are_cleared():

@@ -345,7 +345,7 @@ class ClaudeCode:
             chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
         chain.prompts = {}
         return e.CompactApplied(
-            uuid=_uuid(record, self._line), trigger=meta.trigger, chain=name, at=record.timestamp,
+            uuid=_uuid(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
             pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, preserved_uuids=items,
         )  # fmt: skip
 

@@ -91,11 +91,11 @@ def preserved(memory: Memory, chain: ChainMemory, meta: Compact) -> list[str] | 
 def _path(memory: Memory, segment: Segment) -> set[str] | None:
     """Walk from a segment's tail to its head; None where the way ends before it."""
     at, path = segment.tail_uuid, set[str]()
-    while at not in path and at in memory.parents:
+    while at is not None and at not in path and at in memory.parents:
         path.add(at)
         if at == segment.head_uuid:
             return path
-        at = memory.parents[at] or ""
+        at = memory.parents[at]
     return None
 
 

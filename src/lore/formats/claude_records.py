@@ -186,19 +186,19 @@ class Preserved(Struct, frozen=True, rename="camel"):
 class Segment(Struct, frozen=True, rename="camel"):
     """What a compaction kept, as the first and the last line of a path of parents."""
 
-    head_uuid: str
-    tail_uuid: str
+    head_uuid: str | None = None
+    tail_uuid: str | None = None
 
 
 class Compact(Struct, frozen=True, rename="camel"):
     """`compactMetadata` and `microcompactMetadata`, in either spelling."""
 
-    trigger: str = "manual"
+    trigger: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
     preserved_messages: Preserved | None = None
     preserved_segment: Segment | None = None
-    compacted_tool_ids: tuple[str, ...] = ()
+    compacted_tool_ids: tuple[str, ...] | None = None
 
 
 class OddContentError(ValueError):
