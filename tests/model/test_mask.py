@@ -95,3 +95,11 @@ def test_masked_json_with_a_torn_key_is_json():
 
 def test_a_bearer_is_masked_however_it_is_spelled():
     assert "abcdefghijklmnopqrstuvwxyz" not in mask("authorization: bearer abcdefghijklmnopqrstuvwxyz")
+
+
+@pytest.mark.parametrize("colour", ["\x1b[31m", "\x1b[m", "\x1b[1;32m", "\x1b"])
+@pytest.mark.parametrize("secret", [SECRETS["github"], SECRETS["anthropic"]])
+def test_a_credential_behind_a_terminal_colour_is_masked(secret, colour):
+    """The `m` that ends a colour, or the digits of an escape, passed for the beginning of the word."""
+    for spelled in (colour + secret, json.dumps(colour + secret), repr(colour + secret)):
+        assert secret[-10:] not in mask(spelled)
