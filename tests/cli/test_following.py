@@ -73,6 +73,7 @@ def test_a_log_named_as_checkpoint_by_mistake_is_left_alone():
         (("check", "--follow"), "one recording"),
         (("check", ".", "--follow"), "one recording"),
         (("check", "s.jsonl", "s.jsonl", "--follow"), "one recording"),
+        (("check", "s.jsonl", "--follow", "--jobs", "2"), "leave --jobs out"),
         (("check", "-", "--follow"), "is a stream"),
         (("check", "none.jsonl", "--follow"), "cannot read none.jsonl"),
     ],

@@ -112,6 +112,17 @@ def test_an_interrupt_exits_a_hundred_and_thirty(monkeypatch):
     assert lore("fold", put("s.jsonl", session())).code == 130
 
 
+def test_an_interrupt_while_a_class_is_made_is_an_interrupt(monkeypatch):
+    """Python 3.11 turns it into a RuntimeError: lore called that a bug of its own and exited 70."""
+
+    def interrupted(*_args, **_fields):
+        raise RuntimeError("Error calling __set_name__ on an instance") from KeyboardInterrupt()
+
+    monkeypatch.setattr("lore.run.folding.fold", interrupted)
+    ran = lore("fold", put("s.jsonl", session()))
+    assert (ran.code, ran.err) == (130, "")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent another way there")
 def test_a_real_interrupt_exits_a_hundred_and_thirty():
     command = [sys.executable, "-m", "lore", "check", "-v", "-"]
@@ -180,9 +191,11 @@ def test_a_closed_pipe_loses_the_text_and_not_the_verdict():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_an_error_and_no_bug():
+@pytest.mark.parametrize("words", ["check s.jsonl", "--version", "--help", "explain"])
+def test_a_full_disk_is_an_error_and_no_bug(words):
+    """`lore --version` ended in a traceback."""
     put("s.jsonl", session())
-    ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore check s.jsonl >/dev/full"], capture_output=True)
+    ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {words} >/dev/full"], capture_output=True)
     assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, b"error: no space left on device")
 
 

@@ -77,3 +77,11 @@ def test_it_entitles_the_next_prompt_to_differ_and_ends_the_deltas(fold):
 
 def test_another_chain_is_not_compacted(fold):
     assert fold.take(compact(chain="side")).uuids == ["u1", "a1", "u2", "t1", "a2"]
+
+
+def test_a_compaction_of_which_nothing_is_found_costs_nothing_of_the_timeline(fold):
+    """Each one built the timeline anew: a log of 1.8 MB with 10,000 of them took minutes."""
+    before = fold.state.main().index
+    fold.take(compact(uuid="d", preserved_uuids=["x"])).take(append(user("u3"))).take(append(user("d", "again")))
+    assert fold.state.main().index is before
+    assert fold.uuids == ["u1", "a1", "u2", "t1", "a2", "d", "u3"]

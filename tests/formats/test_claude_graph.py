@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, counts, folded, line, read, result, text, use
+from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
+from lore.formats.claude_code import ClaudeCode
 from lore.model import events as e
 from lore.model.items import CompactDivider, OpaqueItem, RawBlock, ToolCall
 from lore.model.problems import Problem
@@ -402,3 +403,14 @@ def test_a_slice_that_begins_in_the_middle_is_read_in_the_order_of_its_lines():
     fold = folded(asked("u2", [result("c0")], "a0"), answered("a4", "r2", text("seen"), "u2"), *HISTORY[7:])
     assert fold.uuids == ["a4", "u4", "a5"]
     assert sorted(fold.codes) == ["LORE204", "LORE206"]
+
+
+@pytest.mark.parametrize("head", ["a0", "nowhere"])
+def test_many_compactions_that_name_one_long_path_cost_what_the_file_does(head):
+    """Each walked the whole path anew: a log of 6 MB took minutes."""
+    lines = [answered(f"a{n}", f"m{n}", text("x"), f"a{n - 1}" if n else None) for n in range(300)]
+    meta = {"trigger": "auto", "preservedSegment": {"headUuid": head, "anchorUuid": "x", "tailUuid": "a299"}}
+    bounds = [line("system", f"c{n}", subtype="compact_boundary", compactMetadata=meta) for n in range(300)]
+    reader = ClaudeCode()
+    reader.feed(joined(*lines, *bounds))
+    assert json.loads(reader.state)["walked"] < 20 * 600

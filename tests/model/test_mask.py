@@ -106,3 +106,11 @@ PARTS = [*SECRETS.values(), "://", "_live_", "sk-", "eyJ", "earer ", " ", "x", "
 def test_looking_for_signs_finds_what_the_pattern_finds_everywhere(parts):
     text = "".join(parts)
     assert mask(text) == _PATTERN.sub(lambda found: found.group()[:4] + "*" * (len(found.group()) - 4), text)
+
+
+@pytest.mark.parametrize("colour", ["\x1b[31m", "\x1b[m", "\x1b[1;32m", "\x1b"])
+@pytest.mark.parametrize("secret", [SECRETS["github"], SECRETS["anthropic"]])
+def test_a_credential_behind_a_terminal_colour_is_masked(secret, colour):
+    """The `m` that ends a colour, or the digits of an escape, passed for the beginning of the word."""
+    for spelled in (colour + secret, json.dumps(colour + secret), repr(colour + secret)):
+        assert secret[-10:] not in mask(spelled)

@@ -74,6 +74,8 @@ def run(
         log=log(verbose),
     )
     if follow:
+        if jobs is not None:
+            raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
         from lore.cli.check_follow import follow_one
 
         return follow_one(paths or [], budgets, options, as_json=as_json, color=color, verbose=verbose)

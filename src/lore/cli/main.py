@@ -22,12 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:  # the same bytes under any locale
             reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-    if args == ["--version"]:
-        from lore import __version__
-
-        print(f"lore {__version__}")
-        return 0
     try:
+        if args == ["--version"]:
+            from lore import __version__
+
+            print(f"lore {__version__}", flush=True)
+            return 0
         from lore.cli.quick import bytes_only
 
         answer = bytes_only(args)
@@ -45,7 +45,14 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
-        return _failed(error)
+        return INTERRUPTED if _was_interrupted(error) else _failed(error)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Tell whether an interrupt is what failed: Python wraps one that comes while a class is made."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _run(args: list[str]) -> int:

@@ -16,23 +16,28 @@ from lore.model.vector import Vector
 
 
 def compact(chain: Chain, event: CompactApplied) -> Problems:
-    """Apply a compaction. Costs O(items kept and pruned)."""
+    """Apply a compaction. Costs O(items kept and pruned), O(1) where nothing is pruned."""
     settle(chain)
     index = index_of(chain)
     wanted = dict.fromkeys(event.preserved_uuids or ())
     lost = [uuid for uuid in wanted if uuid not in index.uuids]
     nothing_found = bool(wanted) and len(lost) == len(wanted)
-    if nothing_found:
-        kept, pruned = list(chain.entries), 0
-    else:
-        kept = [entry for entry in chain.entries if entry.item.uuid in wanted]
-        pruned = len(chain.entries) - len(kept)
+    before, turn = len(chain.entries), chain.turn.turn if chain.turn else 0
     chain.groups += 1
-    divider = Entry(_divider(event, pruned), chain.turn.turn if chain.turn else 0, chain.groups)
-    chain.entries = Vector([*kept, divider] if nothing_found else [divider, *kept])
-    chain.index = Index(chain.entries)
+    if nothing_found:
+        kept = before
+        divider = Entry(_divider(event, 0), turn, chain.groups)
+        chain.entries = chain.entries.append(divider)
+        index.note(divider.item, before)
+        index.owner = chain.entries
+    else:
+        entries = [entry for entry in chain.entries if entry.item.uuid in wanted]
+        kept = len(entries)
+        divider = Entry(_divider(event, before - kept), turn, chain.groups)
+        chain.entries = Vector([divider, *entries])
+        chain.index = Index(chain.entries)
     chain.pinned, chain.deltas, chain.persisted = None, {}, ()
-    note(chain, "LORE125", f"{event.trigger} compaction pruned {pruned} items and kept {len(kept)}")
+    note(chain, "LORE125", f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
     return _problems(list(wanted), lost)
 
 

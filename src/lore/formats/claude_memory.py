@@ -11,6 +11,8 @@ from msgspec import Struct
 from lore.formats.claude_records import Compact, Segment, Usage
 from lore.model import events as e
 
+WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
+
 
 class Held(Struct, frozen=True):
     """An event that waits, with the place where it was read."""
@@ -49,7 +51,7 @@ class Memory(Struct):
 
     `parents` has every line that has a uuid; `items` those that made other than one item of their own
     uuid; `missing` the parents that no line so far has, with the places where they were named; `taken` the
-    lines that rewinds took back.
+    lines that rewinds took back; `walked` how many lines compactions were followed over.
     """
 
     number: int = 0
@@ -64,6 +66,7 @@ class Memory(Struct):
     taken: dict[str, None] = {}
     side: dict[str, str] = {}
     sides: int = 0
+    walked: int = 0
     chains: dict[str, ChainMemory] = {}
 
     def made(self, chain: ChainMemory, uuid: str) -> tuple[str, ...]:
@@ -85,18 +88,24 @@ def preserved(memory: Memory, chain: ChainMemory, meta: Compact) -> list[str] | 
     if path is None:
         return [f"{meta.preserved_segment.head_uuid} to {meta.preserved_segment.tail_uuid}"]
     responses = {chain.order.get(uuid) for uuid in path} - {None}  # parallel calls hang beside the path
-    return [uuid for uuid, response in chain.order.items() if uuid in path or response in responses]
+    kept = [uuid for uuid, response in chain.order.items() if uuid in path or response in responses]
+    memory.walked += len(kept)
+    return kept
 
 
 def _path(memory: Memory, segment: Segment) -> set[str] | None:
-    """Walk from a segment's tail to its head; None where the way ends before it."""
-    at, path = segment.tail_uuid, set[str]()
-    while at is not None and at not in path and at in memory.parents:
+    """Walk from a segment's tail to its head; None where the way ends before it.
+
+    Work stays linear in the lines: where too many were walked over already, the way ends too.
+    """
+    at, path, found = segment.tail_uuid, set[str](), False
+    room = WALKS * len(memory.parents) - memory.walked
+    while not found and at is not None and at not in path and at in memory.parents and len(path) < room:
         path.add(at)
-        if at == segment.head_uuid:
-            return path
+        found = at == segment.head_uuid
         at = memory.parents[at]
-    return None
+    memory.walked += len(path)
+    return path if found else None
 
 
 def kept_items(memory: Memory, chain: ChainMemory, kept: list[str]) -> tuple[str, ...]:
@@ -110,13 +119,13 @@ def kept_items(memory: Memory, chain: ChainMemory, kept: list[str]) -> tuple[str
 
 def branch(memory: Memory, chain: ChainMemory, prompt: str, new: str) -> list[str]:
     """Return a prompt's line and the live lines that descend from it, the new prompt left out."""
+    if prompt not in chain.order:
+        return []
     since: list[str] = []
     for uuid in reversed(chain.order):
         since.append(uuid)
         if uuid == prompt:
             break
-    else:
-        return []
     gone, stay = {prompt}, {new}
     for uuid in reversed(since[:-1]):
         if uuid not in stay:

@@ -13,7 +13,9 @@ import re
 
 _PATTERN = re.compile(
     r"""
-    (?:(?<![A-Za-z0-9]) | (?<=\\[nrtbf]))(?:              # at a word's begin, also behind a JSON escape
+    (?:(?<![A-Za-z0-9])                                    # at a word's begin, also behind an escape
+       | (?<=\\[nrtbf]) | (?<=\\u[0-9A-Fa-f]{4}) | (?<=\\x[0-9A-Fa-f]{2})
+       | (?<=\[m) | (?<=\[[0-9]m) | (?<=[0-9;][0-9]m))(?:  # and behind a terminal's colour
       sk-[A-Za-z0-9_-]{16,}                                  # OpenAI, Anthropic, OpenRouter and others
     | (?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,} | glpat-[A-Za-z0-9_-]{16,}
     | (?:AKIA|ASIA)[A-Z0-9]{16}                              # AWS

@@ -38,7 +38,7 @@ def assemble(name: Name, options: Options) -> Assembly:
     recording = options.open(name.path, problems, subagents=name.chain is not None)
     if not recording.events:
         raise LoreError(
-            f"{recording.shown} holds request bodies, not events: there is nothing to assemble",
+            f"{recording.shown} is read as request bodies, not as events: there is nothing to assemble",
             hint="name a session log (lore's own, or Claude Code's)",
         )
     recording.watchful = True

@@ -46,7 +46,7 @@ def convert(name: Name, options: Options, problems: Problems) -> Conversion:
     recording = options.open(name.path, problems, subagents=True)
     if not recording.events:
         raise LoreError(
-            f"{recording.shown} holds request bodies, not events: there is no session to convert",
+            f"{recording.shown} is read as request bodies, not as events: there is no session to convert",
             hint="compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is",
         )
     return Conversion(_Converter(recording).lines(), (name.path, *recording.companions))

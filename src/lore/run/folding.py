@@ -42,7 +42,7 @@ class LogFold:
     def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
         if not recording.events:
             raise LoreError(
-                f"{recording.shown} holds request bodies, not events: there is nothing to fold",
+                f"{recording.shown} is read as request bodies, not as events: there is nothing to fold",
                 hint="compare its turns with `lore diff-prefix`, judge them with `lore check`",
             )
         self.recording = recording
