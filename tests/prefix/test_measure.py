@@ -50,3 +50,18 @@ def test_tails_count_in_the_whole_and_not_in_the_sums():
     assert (measure.tail, measure.upto(1), measure.upto(9)) == (3, 2, 2)
     assert measure.advance(prompt(b"uuuu"), 1) == Measured(5, 6, 2)
     assert measure.advance(prompt(b"uuuu"), 2) == Measured(6, 6, 6)
+
+
+def test_a_head_that_changes_every_turn_does_not_make_the_history_new():
+    """A clock in the system prompt: the whole history was weighed again at each turn."""
+    weighed = []
+    measure = Measure(lambda segment: weighed.append(segment) or len(segment.data))
+    history = [Segment("messages", f"messages[{n}]", b"word" * n) for n in range(50)]
+    messages, before = Vector(), None
+    for turn in range(50):
+        messages = messages.append(history[turn])
+        prompt = Prompt("anthropic", "wire", head=(Segment("system", "system", b"at %d" % turn),), messages=messages)
+        found = measure.advance(prompt, 0 if before is None else overlap(before, prompt).common)
+        assert found.right == sum(len(one.data) for one in prompt)
+        before = prompt
+    assert len(weighed) == 100

@@ -6,11 +6,11 @@ O(segments that are new).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from lore.model.prompt import Prompt, Segment
-from lore.prefix.overlap import since
+from lore.model.vector import Vector
 
 
 class Measured(NamedTuple):
@@ -22,28 +22,40 @@ class Measured(NamedTuple):
 
 
 class Measure:
-    """Follow one figure through the prompts of a chain."""
+    """Follow one figure through the prompts of a chain.
+
+    Head and messages are summed apart: a head that changes every turn does not make the history new.
+    """
 
     def __init__(self, weigh: Callable[[Segment], int]) -> None:
         self._weigh = weigh
+        self._head = [0]
         self._sums = [0]
+        self._messages: Vector[Segment] = Vector()
         self._tail = 0
 
     def advance(self, prompt: Prompt, common: int) -> Measured:
         """Go on to the next prompt, whose first `common` segments are those of the last one."""
-        sums, weigh = self._sums, self._weigh
-        left = sums[-1] + self._tail
-        kept = min(common, len(sums) - 1)
-        del sums[kept + 1 :]
-        total = sums[-1]
-        for segment in since(prompt, kept, tail=False):
-            total += weigh(segment)
-            sums.append(total)
-        self._tail = sum(map(weigh, prompt.tail)) if prompt.tail else 0
-        shared = sums[min(common, len(sums) - 1)]
+        left = self._head[-1] + self._sums[-1] + self._tail
+        size = len(prompt.head)
+        same = common - size if common > size else self._messages.common(prompt.messages)
+        kept = min(common, size, len(self._head) - 1)
+        self._go_on(self._head, kept, prompt.head[kept:])
+        same = min(same, len(self._sums) - 1)
+        self._go_on(self._sums, same, prompt.messages.since(same))
+        self._messages = prompt.messages
+        self._tail = sum(map(self._weigh, prompt.tail)) if prompt.tail else 0
+        shared = self.upto(common)
         if prompt.tail and common > prompt.stable:
             shared += sum(self._weigh(segment) for segment in prompt.tail[: common - prompt.stable])
-        return Measured(left, total + self._tail, shared)
+        return Measured(left, self._head[-1] + self._sums[-1] + self._tail, shared)
+
+    def _go_on(self, sums: list[int], kept: int, new: Iterable[Segment]) -> None:
+        del sums[kept + 1 :]
+        total, weigh = sums[-1], self._weigh
+        for segment in new:
+            total += weigh(segment)
+            sums.append(total)
 
     @property
     def tail(self) -> int:
@@ -52,7 +64,10 @@ class Measure:
 
     def upto(self, position: int) -> int:
         """Return the sum over the latest prompt's first `position` segments, tail excluded."""
-        return self._sums[min(position, len(self._sums) - 1)]
+        size = len(self._head) - 1
+        if position <= size:
+            return self._head[position]
+        return self._head[-1] + self._sums[min(position - size, len(self._sums) - 1)]
 
 
 def size(segment: Segment) -> int:
