@@ -61,7 +61,7 @@ class Written(NamedTuple):
     def kept(self, entries: Vector[Entry]) -> int:
         """Count the leading items that are still those that were loaded."""
         same = map(is_, self.items, map(attrgetter("item"), entries))
-        return sum(1 for _ in takewhile(bool, same))
+        return len(list(takewhile(bool, same)))
 
     def first(self, count: int) -> list[Range]:
         """Return where the first `count` items stand."""
