@@ -20,6 +20,7 @@ def start(chain: Chain, event: TurnStarted) -> Problems:
         problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
     settle(chain)
     chain.turns += 1
+    chain.previous = chain.last
     chain.turn, chain.last, chain.since = OpenTurn(event.turn, event.at, event.context, chain.since), None, ()
     chain.before = chain.totals = msgspec.structs.replace(chain.totals, turns=chain.turns)
     return problems
@@ -28,11 +29,23 @@ def start(chain: Chain, event: TurnStarted) -> Problems:
 def end(chain: Chain, event: TurnCompleted | TurnFailed | TurnCanceled) -> Problems:
     """Close the turn; a second closing of the same turn replaces the first."""
     if chain.turn is None or event.turn != chain.turn.turn:
+        if chain.previous is not None and event.turn == chain.previous.turn:
+            return _end_late(chain, event, chain.previous)
         return (Problem("LORE213", f"turn {event.turn} ends but is not the one under way"),)
     usage, problems = _believable(event.usage)
     response = event.response_id if isinstance(event, TurnCompleted) else None
     chain.last = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict, response)
     chain.totals = _add(chain.before, usage)
+    return problems
+
+
+def _end_late(chain: Chain, event: TurnCompleted | TurnFailed | TurnCanceled, before: ClosedTurn) -> Problems:
+    """Put the bill of the turn before the latest right: its last line came after the next one began."""
+    usage, problems = _believable(event.usage)
+    if usage is not None:
+        chain.previous = msgspec.structs.replace(before, usage=usage)
+        chain.before = _add(_add(chain.before, before.usage, -1), usage)
+        chain.totals = _add(_add(chain.totals, before.usage, -1), usage)
     return problems
 
 
@@ -55,17 +68,17 @@ def _believable(usage: Billed | None) -> tuple[Billed | None, Problems]:
     return Billed(**{**named, **dict.fromkeys(odd)}), (Problem("LORE207", said),)
 
 
-def _add(totals: Totals, usage: Billed | None) -> Totals:
+def _add(totals: Totals, usage: Billed | None, sign: int = 1) -> Totals:
     if usage is None:
         return totals
     return Totals(
         totals.turns,
-        _sum(totals.fresh_tokens, usage.fresh_tokens),
-        _sum(totals.read_tokens, usage.read_tokens),
-        _sum(totals.write_tokens, usage.write_tokens),
-        _sum(totals.output_tokens, usage.output_tokens),
+        _sum(totals.fresh_tokens, usage.fresh_tokens, sign),
+        _sum(totals.read_tokens, usage.read_tokens, sign),
+        _sum(totals.write_tokens, usage.write_tokens, sign),
+        _sum(totals.output_tokens, usage.output_tokens, sign),
     )
 
 
-def _sum(had: int | None, count: int | None) -> int | None:
-    return had if count is None else (had or 0) + count
+def _sum(had: int | None, count: int | None, sign: int) -> int | None:
+    return had if count is None else (had or 0) + sign * count

@@ -303,6 +303,9 @@ class ClaudeCode:
                 self._emit(e.SessionChanged(model=message.model, chain=name))
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
+        if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
+            usage, late = billed(message.usage), chain.turn - 1  # its last line came after the next one began
+            self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
         if chain.response == response:
             chain.usage = message.usage or chain.usage
             if message.diagnostics is not None:

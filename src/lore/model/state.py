@@ -135,7 +135,8 @@ class Chain(Struct):
 
     Never changed once a session holds it: the fold works on copies (`fold.step`).
 
-    `turn` is the latest request, `last` its end once that has come; `totals` sums all turns, `before`
+    `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before,
+    whose last line may come late; `totals` sums all turns, `before`
     those before the latest.
     """
 
@@ -150,6 +151,7 @@ class Chain(Struct):
     turns: int = 0
     turn: OpenTurn | None = None
     last: ClosedTurn | None = None
+    previous: ClosedTurn | None = None
     before: Totals = Totals()
     totals: Totals = Totals()
     since: tuple[Change, ...] = ()
