@@ -53,8 +53,9 @@ def test_what_breaks_is_kept_small_and_outside_the_project_where_it_was_recorded
 def test_every_target_of_the_guided_fuzzer_takes_its_inputs(target, tmp_path, monkeypatch):
     monkeypatch.setattr(Lines, "limit", Lines.limit)  # the target may lower it
     examine = guided.examiner(target, tmp_path)
-    for data in guided.inputs(target, private=False)[:8]:
-        examine(data)
+    some = guided.inputs(target, private=False)[:8]
+    assert some
+    assert [examine(data) for data in some] == [None] * len(some)  # it raises where a law is broken
 
 
 @pytest.mark.parametrize("name", samples.INLINE)

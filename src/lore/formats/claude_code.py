@@ -194,9 +194,7 @@ class ClaudeCode:
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
-                self._silent(record, chain)
-                if record.uuid is not None:  # a later compaction that keeps this line keeps the divider
-                    self._state.items[record.uuid] = (chain.boundary.uuid,)
+                self._silent(record, chain, (chain.boundary.uuid,))  # who keeps this line keeps the divider
                 self._flush_boundary(name, chain)
                 return
             self._flush_boundary(name, chain)
@@ -220,11 +218,11 @@ class ClaudeCode:
         if others:
             self._prompt(record, name, chain, others, beside=bool(answered))
 
-    def _silent(self, record: Record, chain: ChainMemory) -> None:
-        """Remember a line that makes no item, and may lead to lines that do."""
+    def _silent(self, record: Record, chain: ChainMemory, items: tuple[str, ...] = ()) -> None:
+        """Remember a line that makes no item of its own, and may lead to lines that do."""
         if record.uuid is not None:
             chain.order[record.uuid] = None
-            self._state.items[record.uuid] = ()
+            self._state.items[record.uuid] = items
 
     def _result(self, record: Record, name: str, part: ToolResult) -> None:
         status = "failed" if part.is_error else "completed"
