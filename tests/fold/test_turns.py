@@ -84,3 +84,12 @@ def test_counts_that_no_request_can_have_are_unknown():
     fold.take(event("turn_completed", turn=1, usage={"read_tokens": -5, "write_tokens": 2**53 + 1, "fresh_tokens": 7}))
     usage = fold.state.main().last.usage
     assert (usage.read_tokens, usage.write_tokens, usage.fresh_tokens, fold.codes) == (None, None, 7, ["LORE207"])
+
+
+def test_a_late_bill_of_the_turn_before_is_in_the_sums_at_once():
+    fold = Fold(started(), event("turn_started", turn=1), event("turn_completed", turn=1, usage={"output_tokens": 1}))
+    fold.take(event("turn_started", turn=2))
+    fold.take(event("turn_completed", turn=1, usage={"output_tokens": 9}))
+    assert fold.state.main().totals.output_tokens == 9
+    fold.take(event("turn_completed", turn=2, usage={"output_tokens": 2}))
+    assert (fold.state.main().totals.output_tokens, fold.problems) == (11, [])

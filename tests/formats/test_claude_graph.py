@@ -52,6 +52,20 @@ def test_a_segment_keeps_the_parallel_calls_that_hang_beside_its_path():
     assert bytes(fold.item(2).output) == b'"one"'
 
 
+def test_a_segment_keeps_a_call_that_no_path_leads_to():
+    """Two calls of one response hang off the same line: a path of parents has only one of them."""
+    lines = [
+        asked("u1", "x"),
+        answered("a1", "r1", use("c1"), "u1"),
+        answered("a2", "r1", use("c2"), "u1"),
+        asked("u2", [result("c1")], "a1"),
+        asked("u3", [result("c2")], "a2"),
+        answered("a3", "r2", text("done"), "u3"),
+    ]
+    fold = folded(*lines, boundary("b1", segment("a2", "a3")), summary("s1", "b1"))
+    assert (fold.uuids, fold.codes) == (["b1", "a1", "a2", "a3"], [])
+
+
 @pytest.mark.parametrize("anchor", ["s1", "b1"])
 @pytest.mark.parametrize("parent", ["s1", "a5"])
 def test_later_lines_may_hang_off_the_summary_or_the_kept_end_whatever_the_anchor(anchor, parent):
