@@ -35,6 +35,7 @@ class Segment(Struct, eq=False, gc=False):
     data: bytes
     kind: Kind = "block"
     mark: bytes | None = None
+    origin: str = ""
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -56,8 +57,9 @@ class Segment(Struct, eq=False, gc=False):
 class Prompt(Struct, frozen=True):
     """One request's content. `head` is tools and system; `tail` is the volatile end lore added.
 
-    `marks` are the positions of segments with a mark, counted over head and messages; `auto_mark` says
-    that the request asks for automatic marking; `params` are the request's other fields, as JSON.
+    `marks` are the positions of segments with a mark, counted over head and messages, `mark_values` the
+    marks themselves, as JSON; `auto_mark` says that the request asks for automatic marking; `params` are
+    the request's other fields, as JSON.
     """
 
     dialect: str
@@ -67,6 +69,7 @@ class Prompt(Struct, frozen=True):
     messages: Vector[Segment] = Vector()
     tail: tuple[Segment, ...] = ()
     marks: tuple[int, ...] = ()
+    mark_values: tuple[bytes, ...] = ()
     auto_mark: bool = False
     params: dict[str, bytes] = {}
 

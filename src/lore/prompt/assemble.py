@@ -14,15 +14,16 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Raw, Struct
 
-from lore.model.items import NULL, is_absent
+from lore.model.canonical import encode
+from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Session
 from lore.model.vector import Vector
 from lore.prompt import layout
-from lore.prompt.base import Dialect
-from lore.prompt.roles import takes_system_messages
+from lore.prompt.base import Dialect, Place, Unit
+from lore.prompt.models import takes_system_messages
 from lore.prompt.tail import tail_of
 
 Policy: TypeAlias = Literal["system", "user"]
@@ -38,11 +39,11 @@ class Assembled(NamedTuple):
 
 
 class _Mark(Struct, frozen=True, gc=False):
-    """Where a group of entries begins: entries, segments, messages and omissions before it."""
+    """Where a group of entries begins: entries, segments and omissions before it, and the place behind those."""
 
     entries: int
     segments: int
-    messages: int
+    place: Place
     omitted: int
 
 
@@ -55,11 +56,10 @@ class Assembler:
         self._entries: Vector[Entry] = Vector()
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_Mark] = []
-        self._end = _Mark(0, 0, 0, 0)
+        self._end = _Mark(0, 0, Place(), 0)
         self._omitted: Vector[str] = Vector()
         self._head_key: object = None
         self._head: tuple[Segment, ...] = ()
-        self._first = 0
         self._params_of: Raw = NULL
         self._params: dict[str, bytes] = {}
 
@@ -67,11 +67,13 @@ class Assembler:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call)."""
         head = self._headed(session, chain)
         first = self.dialect.first(head)
-        if first != self._first:
+        if not self._groups:
+            self._end = _Mark(0, 0, first, 0)
+        elif self._groups[0].place != first:
             self._forget(0)
-            self._first = first
+            self._end = _Mark(0, 0, first, 0)
         self._render(chain.entries)
-        tail, problems = self._tail(session, chain, first)
+        tail, problems = self._tail(session, chain)
         if chain.params is not self._params_of:
             self._params_of, self._params = chain.params, table(bytes(chain.params)) or {}
         prompt = Prompt(
@@ -105,18 +107,20 @@ class Assembler:
         before, left_out = end.segments, end.omitted
         for size, units in layout.units(entries.since(end.entries)):
             self._groups.append(end)
-            messages = end.messages
+            place = end.place
             for unit in units:
-                rendered = render(unit, self._first + messages)
+                rendered = render(unit, place)
+                for segment in rendered.segments:
+                    segment.origin = unit.origin
                 segments += rendered.segments
                 omitted += rendered.omitted
-                messages += rendered.messages
-            end = _Mark(end.entries + size, before + len(segments), messages, left_out + len(omitted))
+                place = rendered.after
+            end = _Mark(end.entries + size, before + len(segments), place, left_out + len(omitted))
         self._end = end
         self._segments = self._segments.extend(segments)
         self._omitted = self._omitted.extend(omitted)
 
-    def _tail(self, session: Session, chain: Chain, first: int) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
+    def _tail(self, session: Session, chain: Chain) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
         context = chain.turn.context if chain.turn is not None else NULL
         if session.format != "lore" or (is_absent(context) and not session.turn_layers):
             return (), ()
@@ -124,22 +128,10 @@ class Assembler:
         text, problems = tail_of(session, context, authority=own)
         if not text:
             return (), problems
-        last = self._segments[-1] if len(self._segments) else None
-        if last is not None and not own and self._ends_with_model(chain.entries):
-            last = None
-        count = self._first + self._end.messages
-        segments = self.dialect.tail(text, count, own_message=own, last=last)
-        return segments, problems
-
-    def _ends_with_model(self, entries: Vector[Entry]) -> bool:
-        """Tell whether the last message is the model's, which no tail may extend."""
-        for size, units in layout.units(iter([entries[i] for i in range(self._last_group(), len(entries))])):
-            if size and units:
-                return units[-1].role == "assistant"
-        return False
-
-    def _last_group(self) -> int:
-        for mark in reversed(self._groups):
-            if mark.segments < self._end.segments:
-                return mark.entries
-        return 0
+        unit = Unit(
+            "system" if own else "user", (TextBlock(Raw(encode(text))),), joins=not own, origin="context of this turn"
+        )
+        rendered = self.dialect.render(unit, self._end.place)
+        for segment in rendered.segments:
+            segment.origin = unit.origin
+        return rendered.segments, problems

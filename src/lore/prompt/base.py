@@ -11,8 +11,8 @@ How to add one: write a class with the members of `Dialect` in `dialects/`, add 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -24,19 +24,71 @@ Role: TypeAlias = Literal["user", "assistant", "results", "system"]
 
 
 class Unit(Struct, frozen=True, gc=False):
-    """Something said: by the user, by the model (with the calls it makes), or by its tools (`results`)."""
+    """Something said: by the user, by the model (with the calls it makes), or by its tools (`results`).
+
+    With `joins` it extends the last message where that is not the model's, instead of opening one;
+    `origin` says where it came from.
+    """
 
     role: Role
     blocks: tuple[Block, ...] = ()
     calls: tuple[ToolCall, ...] = ()
+    joins: bool = False
+    origin: str = ""
+
+
+class Place(Struct, frozen=True, gc=False):
+    """Where the next unit goes: messages so far, the last one's role and number of blocks.
+
+    The role is the dialect's own word for it, empty where there is no message.
+    """
+
+    messages: int = 0
+    role: str = ""
+    blocks: int = 0
 
 
 class Rendered(Struct, frozen=True, gc=False):
-    """A unit as segments, the number of messages they make, and what the dialect cannot express."""
+    """A unit as segments, the place behind them, and what the dialect cannot express."""
 
     segments: tuple[Segment, ...]
-    messages: int
+    after: Place
     omitted: tuple[str, ...] = ()
+
+
+class Capability(NamedTuple):
+    """Whether a dialect expresses a feature, and what lore does (or needs) in one sentence."""
+
+    expressed: bool
+    answer: str
+
+
+def can(answer: str) -> Capability:
+    """Return the answer of a dialect that expresses a feature."""
+    return Capability(expressed=True, answer=answer)
+
+
+def cannot(answer: str) -> Capability:
+    """Return the answer of a dialect that has no place for a feature."""
+    return Capability(expressed=False, answer=answer)
+
+
+FEATURES = (
+    "system messages in mid-conversation",
+    "thinking",
+    "images",
+    "images in tool results",
+    "messages of one role in a row",
+    "blocks of another provider",
+    "cache marks",
+)
+
+
+class Mark(NamedTuple):
+    """A cache mark as a dialect writes it; `on_head` says whether tools and system may carry one."""
+
+    value: bytes
+    on_head: bool = True
 
 
 class Memo:
@@ -67,6 +119,7 @@ class Dialect(Protocol):
     """A request shape."""
 
     name: ClassVar[str]
+    capabilities: ClassVar[Mapping[str, Capability]]
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         """Tell whether a body's members are of this shape."""
@@ -80,21 +133,22 @@ class Dialect(Protocol):
         """Render tools (as given) and the system prompt (JSON strings)."""
         ...
 
-    def first(self, head: tuple[Segment, ...]) -> int:
-        """Return the number of messages that the head takes up."""
+    def first(self, head: tuple[Segment, ...]) -> Place:
+        """Return the place behind the head."""
         ...
 
-    def render(self, unit: Unit, index: int) -> Rendered:
-        """Render a unit whose first message has this index."""
+    def render(self, unit: Unit, place: Place) -> Rendered:
+        """Render a unit at a place. A unit that nothing can be said of renders as nothing."""
         ...
 
-    def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
-        """Render the volatile end: as a system message of its own, or as a block of the last message.
+    def mark(self, model: str | None, ttl: str) -> Mark | None:
+        """Return how this model's requests are marked; None where they are not."""
+        ...
 
-        `messages` counts the messages so far; `last` is the last segment before the tail.
-        """
+    def may_mark(self, segment: Segment) -> bool:
+        """Tell whether a mark may stand on a segment: never on empty text, thinking, an envelope."""
         ...
 
     def write(self, prompt: Prompt) -> bytes:
-        """Write the request body."""
+        """Write the request body, with the prompt's marks."""
         ...

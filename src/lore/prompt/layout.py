@@ -32,6 +32,7 @@ from lore.model.state import Chain, Entry, Fact, Session
 from lore.prompt.base import Role, Unit
 
 SHORTEST_ID = 5
+INJECTED = "context_injection"  # a user message that a harness put in
 
 
 def system_texts(session: Session, chain: Chain) -> tuple[bytes, ...]:
@@ -104,16 +105,17 @@ def _units_of(group: list[Item]) -> tuple[Unit, ...]:
         case AssistantMessage() | ToolCall():
             return _response(group)
         case UserMessage(text=text, blocks=blocks):
-            return _said("user", (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ())
+            said = (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ()
+            return _said("user", said, group[0].source)
         case CompactDivider(summary=summary):
-            return () if is_absent(summary) else _said("user", (TextBlock(summary),))
+            return () if is_absent(summary) else _said("user", (TextBlock(summary),), INJECTED)
         case OpaqueItem():
             return ()
 
 
-def _said(role: Role, blocks: tuple[Block, ...]) -> tuple[Unit, ...]:
+def _said(role: Role, blocks: tuple[Block, ...], origin: str) -> tuple[Unit, ...]:
     kept = tuple([one for one in blocks if type(one) is not TextBlock or bytes(one.text) != b'""'])
-    return (Unit(role, kept),) if kept else ()
+    return (Unit(role, kept, origin=origin),) if kept else ()
 
 
 def _response(group: list[Item]) -> tuple[Unit, ...]:
@@ -124,8 +126,9 @@ def _response(group: list[Item]) -> tuple[Unit, ...]:
             calls.append(item)
         elif type(item) is AssistantMessage:
             blocks.extend((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ())
-    said = _said("assistant", tuple(blocks)) if blocks else ()
+    said = _said("assistant", tuple(blocks), "assistant") if blocks else ()
     if not calls:
         return said
     made = tuple(calls)
-    return (Unit("assistant", said[0].blocks if said else (), made), Unit("results", (), made))
+    spoken = said[0].blocks if said else ()
+    return (Unit("assistant", spoken, made, origin="assistant"), Unit("results", (), made, origin="tool"))

@@ -7,6 +7,7 @@ automatic marking.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Raw
@@ -17,15 +18,15 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlo
 from lore.model.jsonslice import array, table
 from lore.model.prompt import NO_RESULT, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Memo, Rendered, Role, Unit
+from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can
 from lore.prompt.dialects.shared import (
     MARK,
     marks_of,
     message,
     opening,
-    tail,
     tools,
     unmark,
+    with_marks,
     write_body,
     write_messages,
 )
@@ -38,6 +39,15 @@ class Anthropic:
     """Dialect of the Messages API."""
 
     name: ClassVar[str] = "anthropic"
+    capabilities: ClassVar[Mapping[str, Capability]] = {
+        "system messages in mid-conversation": can("on models with a dated row; else in the user's role"),
+        "thinking": can("as recorded, with its signature"),
+        "images": can("as base64 blocks"),
+        "images in tool results": can("as blocks of the result"),
+        "messages of one role in a row": can("the API joins them"),
+        "blocks of another provider": can("written as recorded: the API may refuse them"),
+        "cache marks": can("cache_control on tools, system blocks and content blocks"),
+    }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         if "messages" not in body:
@@ -57,10 +67,11 @@ class Anthropic:
         segments: list[Segment] = []
         for index, raw in enumerate(array(members.get("messages", b"[]"))):
             segments.extend(memo.get(index, raw, lambda i=index, r=raw: message(r, f"messages[{i}]", "messages")))
+        marks = marks_of(head, segments)
         return Prompt(
             dialect=self.name, fidelity=fidelity, head=head, messages=Vector(segments),
             model=printable(text_of(members["model"])) if "model" in members else None,
-            marks=marks_of(head, segments), auto_mark=members.get(MARK, b"null") != b"null",
+            marks=marks.positions, mark_values=marks.values, auto_mark=members.get(MARK, b"null") != b"null",
             params={key: value for key, value in members.items() if key not in _OWN},
         )  # fmt: skip
 
@@ -71,25 +82,41 @@ class Anthropic:
             found.append(Segment("system", f"system[{number}]", data, kind="text"))
         return tuple(found)
 
-    def first(self, head: tuple[Segment, ...]) -> int:
-        return 0
+    def first(self, head: tuple[Segment, ...]) -> Place:
+        return Place()
 
-    def render(self, unit: Unit, index: int) -> Rendered:
+    def render(self, unit: Unit, place: Place) -> Rendered:
         blocks = [_block(block) for block in unit.blocks]
         blocks += map(_result if unit.role == "results" else _call, unit.calls)
-        return Rendered(_segments(_ROLES[unit.role], blocks, index), 1)
+        role = _ROLES[unit.role]
+        if unit.joins and place.role == role:
+            after = Place(place.messages, role, place.blocks + len(blocks))
+            return Rendered(_blocks(blocks, place.messages - 1, place.blocks), after)
+        envelope = Segment("messages", f"messages[{place.messages}]", f'"role":"{role}"'.encode(), "envelope")
+        return Rendered((envelope, *_blocks(blocks, place.messages, 0)), Place(place.messages + 1, role, len(blocks)))
 
-    def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
-        return tail(text, messages, own_message=own_message, last=last)
+    def mark(self, model: str | None, ttl: str) -> Mark:
+        return Mark(b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}")
+
+    def may_mark(self, segment: Segment) -> bool:
+        data = segment.data
+        if segment.kind == "tool":
+            return b'"defer_loading"' not in data or (table(data) or {}).get("defer_loading") != b"true"
+        if segment.kind == "envelope" or data[:1] != b"{":
+            return False
+        own = table(data) if len(data) < 64 or b"thinking" in data[:64] else None  # the kind stands in front
+        return own is None or (own.get("type") not in _THINKING and own.get("text") != b'""')
 
     def write(self, prompt: Prompt) -> bytes:
-        system = [one for one in prompt.head if one.section == "system"]
-        members = opening(prompt)
+        segments = with_marks(prompt)
+        head = segments[: len(prompt.head)]
+        system = [one for one in head if one.section == "system"]
+        members = opening(prompt, head)
         if len(system) == 1 and system[0].path == "system":
             members.append(("system", system[0].data))
         elif system:
             members.append(("system", b"[" + b",".join(one.data for one in system) + b"]"))
-        members.append(("messages", write_messages([*prompt.messages, *prompt.tail])))
+        members.append(("messages", write_messages([*segments[len(head) :], *prompt.tail])))
         return write_body(members)
 
 
@@ -103,19 +130,13 @@ def _system(raw: bytes) -> list[Segment]:
     return [] if raw == b"null" else [Segment("system", "system", raw, kind="text")]
 
 
-_ROLES: dict[Role, bytes] = {
-    "user": b'"role":"user"',
-    "results": b'"role":"user"',
-    "assistant": b'"role":"assistant"',
-    "system": b'"role":"system"',
-}
+_ROLES: dict[Role, str] = {"user": "user", "results": "user", "assistant": "assistant", "system": "system"}
+_THINKING = (b'"thinking"', b'"redacted_thinking"')
 
 
-def _segments(role: bytes, blocks: list[bytes], index: int) -> tuple[Segment, ...]:
-    path = f"messages[{index}]"
-    made = [Segment("messages", path, role, "envelope")]
-    made += [Segment("messages", f"{path}.content[{n}]", data) for n, data in enumerate(blocks)]
-    return tuple(made)
+def _blocks(blocks: list[bytes], message: int, first: int) -> tuple[Segment, ...]:
+    path = f"messages[{message}].content"
+    return tuple([Segment("messages", f"{path}[{n}]", data) for n, data in enumerate(blocks, first)])
 
 
 def _block(block: Block) -> bytes:

@@ -7,6 +7,7 @@ message of its own. There is no place for a model's reasoning: it is left out, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import ClassVar
 
@@ -18,20 +19,23 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlo
 from lore.model.jsonslice import array, table
 from lore.model.prompt import NO_RESULT, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Memo, Rendered, Unit
+from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.shared import (
+    BREAKPOINT,
     MARK,
     marks_of,
     message,
     opening,
     role_of,
-    tail,
     tools,
+    with_marks,
     write_body,
     write_messages,
 )
+from lore.prompt.models import has_exact_breakpoints
 
 _OWN = ("model", "tools", "messages")
+_MARKS = (MARK, BREAKPOINT)
 _LISTED = ("content", "tool_calls")
 _SYSTEM = ("system", "developer")
 
@@ -40,6 +44,15 @@ class OpenAIChat:
     """Dialect of the Chat Completions API."""
 
     name: ClassVar[str] = "openai-chat"
+    capabilities: ClassVar[Mapping[str, Capability]] = {
+        "system messages in mid-conversation": can("on models with a dated row; else in the user's role"),
+        "thinking": cannot("left out: the API has no place for it"),
+        "images": can("as data URLs"),
+        "images in tool results": cannot("left out: a tool message holds text"),
+        "messages of one role in a row": can("the API takes them"),
+        "blocks of another provider": cannot("their text where they have one, else left out"),
+        "cache marks": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
+    }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         return "messages" in body
@@ -53,12 +66,15 @@ class OpenAIChat:
         for index, raw in enumerate(raws):
             system = index < leading
             section = "system" if system else "messages"
-            parsed = memo.get(index, raw, lambda i=index, r=raw, s=section: message(r, f"messages[{i}]", s, _LISTED))
+            parsed = memo.get(
+                index, raw, lambda i=index, r=raw, s=section: message(r, f"messages[{i}]", s, _LISTED, _MARKS)
+            )
             (head if system else segments).extend(parsed)
+        marks = marks_of(head, segments)
         return Prompt(
             dialect=self.name, fidelity=fidelity, head=tuple(head), messages=Vector(segments),
             model=printable(text_of(members["model"])) if "model" in members else None,
-            marks=marks_of(head, segments), auto_mark=members.get(MARK, b"null") != b"null",
+            marks=marks.positions, mark_values=marks.values, auto_mark=members.get(MARK, b"null") != b"null",
             params={key: value for key, value in members.items() if key not in _OWN},
         )  # fmt: skip
 
@@ -73,30 +89,46 @@ class OpenAIChat:
             found.append(Segment("system", f"messages[0].content[{number}]", data))
         return tuple(found)
 
-    def first(self, head: tuple[Segment, ...]) -> int:
-        return sum(1 for segment in head if segment.kind == "envelope")
+    def first(self, head: tuple[Segment, ...]) -> Place:
+        return Place(1, "system") if any(one.kind == "envelope" for one in head) else Place()
 
-    def render(self, unit: Unit, index: int) -> Rendered:
+    def render(self, unit: Unit, place: Place) -> Rendered:
         if unit.role == "results":
-            return _results(unit.calls, index)
+            return _results(unit.calls, place)
         omitted: list[str] = []
         blocks = [data for block in unit.blocks if (data := _block(block, omitted)) is not None]
         if not blocks and not unit.calls:
-            return Rendered((), 0, tuple(omitted))
-        path = f"messages[{index}]"
+            return Rendered((), place, tuple(omitted))
+        if unit.joins and place.role in ("user", "tool"):
+            path = f"messages[{place.messages - 1}].content"
+            content = [Segment("messages", f"{path}[{n}]", data) for n, data in enumerate(blocks, place.blocks)]
+            return Rendered(tuple(content), Place(place.messages, place.role, place.blocks + len(blocks)))
+        path = f"messages[{place.messages}]"
         envelope = Segment("messages", path, f'"role":"{unit.role}"'.encode(), kind="envelope")
         content = [Segment("messages", f"{path}.content[{n}]", data) for n, data in enumerate(blocks)]
         calls = [Segment("messages", f"{path}.tool_calls[{n}]", _call(call)) for n, call in enumerate(unit.calls)]
-        return Rendered((envelope, *content, *calls), 1, tuple(omitted))
+        after = Place(place.messages + 1, unit.role, len(blocks))
+        return Rendered((envelope, *content, *calls), after, tuple(omitted))
 
-    def tail(self, text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
-        return tail(text, messages, own_message=own_message, last=last)
+    def mark(self, model: str | None, ttl: str) -> Mark | None:
+        return Mark(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
+
+    def may_mark(self, segment: Segment) -> bool:
+        if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
+            return False
+        return segment.origin not in ("assistant", "tool")
 
     def write(self, prompt: Prompt) -> bytes:
-        system = [one for one in prompt.head if one.section == "system"]
-        members = opening(prompt)
-        members.append(("messages", write_messages([*system, *prompt.messages, *prompt.tail], _LISTED)))
+        segments = with_marks(prompt, _mark_key)
+        head, messages = segments[: len(prompt.head)], segments[len(prompt.head) :]
+        system = [one for one in head if one.section == "system"]
+        members = opening(prompt, head)
+        members.append(("messages", write_messages([*system, *messages, *prompt.tail], _LISTED)))
         return write_body(members)
+
+
+def _mark_key(value: bytes) -> str:
+    return BREAKPOINT if b'"mode"' in value else MARK
 
 
 def _tool(raw: bytes) -> bytes:
@@ -143,16 +175,17 @@ def _call(call: ToolCall) -> bytes:
     return b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
 
 
-def _results(calls: tuple[ToolCall, ...], index: int) -> Rendered:
+def _results(calls: tuple[ToolCall, ...], place: Place) -> Rendered:
     segments: list[Segment] = []
     omitted: list[str] = []
-    for number, call in enumerate(calls):
-        path = f"messages[{index + number}]"
+    blocks: list[bytes] = []
+    for number, call in enumerate(calls, place.messages):
+        path = f"messages[{number}]"
         role = b'"role":"tool","tool_call_id":' + encode(call.call_id)
         segments.append(Segment("messages", path, role, kind="envelope"))
-        for place, data in enumerate(_output(call, omitted)):
-            segments.append(Segment("messages", f"{path}.content[{place}]", data))
-    return Rendered(tuple(segments), len(calls), tuple(omitted))
+        blocks = _output(call, omitted)
+        segments += [Segment("messages", f"{path}.content[{n}]", data) for n, data in enumerate(blocks)]
+    return Rendered(tuple(segments), Place(place.messages + len(calls), "tool", len(blocks)), tuple(omitted))
 
 
 def _output(call: ToolCall, omitted: list[str]) -> list[bytes]:

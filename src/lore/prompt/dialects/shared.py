@@ -6,7 +6,8 @@ content block. Marks are cut out of the bytes and kept beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import chain as chained
 from typing import NamedTuple
 
 from lore.model.canonical import encode
@@ -14,7 +15,7 @@ from lore.model.jsonslice import array, element_ranges, members, spans, table, w
 from lore.model.prompt import Prompt, Section, Segment
 
 MARK = "cache_control"
-_MARK = b'"cache_control"'
+BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
 
 
 class Unmarked(NamedTuple):
@@ -24,58 +25,93 @@ class Unmarked(NamedTuple):
     mark: bytes | None
 
 
-def unmark(raw: bytes) -> Unmarked:
-    """Cut a mark out of a block or tool, also out of the blocks that a tool result holds."""
-    if _MARK not in raw:
-        return Unmarked(raw, None)
-    marks = [raw[m.value : m.end] for m in members(raw) if m.key == MARK]
-    data = without_member(raw, MARK) if marks else raw
+def unmark(raw: bytes, keys: tuple[str, ...] = (MARK,)) -> Unmarked:
+    """Cut marks out of a block or tool, also out of the blocks that a tool result holds; the last one holds."""
+    mark: bytes | None = None
+    for key in keys:
+        if key.encode() in raw:
+            raw, found = _unmark(raw, key)
+            mark = mark or found
+    return Unmarked(raw, mark)
+
+
+def _unmark(raw: bytes, key: str) -> Unmarked:
+    marks = [raw[m.value : m.end] for m in members(raw) if m.key == key]
+    data = without_member(raw, key) if marks else raw
     mark = next((one for one in reversed(marks) if one != b"null"), None)
-    if _MARK in data:
+    if key.encode() in data:
         for member in members(data):
             value = data[member.value : member.end]
-            if member.key == "content" and value[:1] == b"[" and _MARK in value:
-                inside = _unmark_all(value)
+            if member.key in ("content", "output") and value[:1] == b"[" and key.encode() in value:
+                inside = _unmark_all(value, key)
                 data = data[: member.value] + inside.data + data[member.end :]
                 mark = mark or inside.mark
                 break
     return Unmarked(data, mark)
 
 
-def _unmark_all(value: bytes) -> Unmarked:
+def _unmark_all(value: bytes, key: str) -> Unmarked:
     """Cut the marks out of an array of blocks; the last one holds."""
     mark: bytes | None = None
     for start, end in reversed(element_ranges(value)):
-        bare = unmark(value[start:end])
+        bare = _unmark(value[start:end], key)
         value = value[:start] + bare.data + value[end:]
         mark = mark or bare.mark
     return Unmarked(value, mark)
 
 
-def message(raw: bytes, path: str, section: Section, listed: tuple[str, ...] = ("content",)) -> tuple[Segment, ...]:
+def with_marks(prompt: Prompt, key: Callable[[bytes], str] = lambda _: MARK) -> list[Segment]:
+    """Return the segments of head and messages, the marked ones with their marks in their bytes.
+
+    A mark on content that is no object (a message whose content is a string) goes to its message.
+    """
+    segments = [*prompt.head, *prompt.messages]
+    for position, value in zip(prompt.marks, prompt.mark_values, strict=True):
+        name = encode(key(value))
+        while position >= 0 and not _takes_members(segments[position]):
+            position -= 1
+        if position < 0:
+            continue
+        one = segments[position]
+        member = name + b":" + value
+        if one.kind == "envelope":
+            data = one.data + b"," + member if one.data else member
+        else:
+            data = one.data[:-1] + (b"," if len(one.data) > 2 else b"") + member + b"}"
+        segments[position] = Segment(one.section, one.path, data, one.kind)
+    return segments
+
+
+def _takes_members(segment: Segment) -> bool:
+    return segment.kind == "envelope" or segment.data[:1] == b"{"
+
+
+def message(
+    raw: bytes, path: str, section: Section, listed: tuple[str, ...] = ("content",), keys: tuple[str, ...] = (MARK,)
+) -> tuple[Segment, ...]:
     """Slice a message: the envelope, then each element of the `listed` members, in that order."""
     found = spans(raw)
     if not found:
         return (Segment(section, path, raw, kind="opaque"),)
     inside = {m.key: raw[m.value : m.end] for m in found if m.key in listed}
-    outer = [raw[m.start : m.end] for m in found if m.key not in inside and m.key != MARK]
+    outer = [raw[m.start : m.end] for m in found if m.key not in inside and m.key not in keys]
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
     for key in listed:
-        segments.extend(_content(inside.get(key, b"null"), f"{path}.{key}", section))
-    mark = next((raw[m.value : m.end] for m in found if m.key == MARK), None)
+        segments.extend(_content(inside.get(key, b"null"), f"{path}.{key}", section, keys))
+    mark = next((raw[m.value : m.end] for m in found if m.key in keys), None)
     if mark is not None and mark != b"null":
         segments[-1].mark = mark
     return tuple(segments)
 
 
-def _content(value: bytes, path: str, section: Section) -> Iterable[Segment]:
+def _content(value: bytes, path: str, section: Section, keys: tuple[str, ...]) -> Iterable[Segment]:
     if value == b"null":
         return
     if value[:1] != b"[":
         yield Segment(section, path, value)
         return
     for number, block in enumerate(array(value)):
-        data, mark = unmark(block)
+        data, mark = unmark(block, keys)
         yield Segment(section, f"{path}[{number}]", data, mark=mark)
 
 
@@ -96,33 +132,26 @@ def role_of(raw: bytes) -> str:
     return role.strip(b'"').decode("utf-8", "replace")
 
 
-def marks_of(head: Iterable[Segment], messages: Iterable[Segment]) -> tuple[int, ...]:
-    """Return the positions of marked segments, counted over head and messages."""
-    found = [place for place, segment in enumerate(head) if segment.mark is not None]
-    start = sum(1 for _ in head)
-    found.extend(place for place, segment in enumerate(messages, start) if segment.mark is not None)
-    return tuple(found)
+class Marks(NamedTuple):
+    """Positions of marked segments, counted over head and messages, and their marks."""
+
+    positions: tuple[int, ...]
+    values: tuple[bytes, ...]
 
 
-def tail(text: str, messages: int, *, own_message: bool, last: Segment | None) -> tuple[Segment, ...]:
-    """Render the volatile end: a message of its own, or one more block of the last message."""
-    data = b'{"type":"text","text":' + encode(text) + b"}"
-    if own_message or last is None or messages == 0:
-        role = b'"role":"system"' if own_message else b'"role":"user"'
-        path = f"messages[{messages}]"
-        envelope = Segment("messages", path, role, kind="envelope")
-        return (envelope, Segment("messages", f"{path}.content[0]", data))
-    place = int(last.path.rpartition("[")[2].rstrip("]")) + 1 if last.kind != "envelope" else 0
-    return (Segment("messages", f"messages[{messages - 1}].content[{place}]", data),)
+def marks_of(head: Iterable[Segment], messages: Iterable[Segment]) -> Marks:
+    """Return the marks that segments were read with."""
+    found = [(place, one.mark) for place, one in enumerate(chained(head, messages)) if one.mark is not None]
+    return Marks(tuple([place for place, _ in found]), tuple([mark for _, mark in found]))
 
 
-def opening(prompt: Prompt) -> list[tuple[str, bytes]]:
-    """Return the members that a body begins with: the model, the parameters, the tools."""
+def opening(prompt: Prompt, head: Iterable[Segment]) -> list[tuple[str, bytes]]:
+    """Return the members that a body begins with: the model, the parameters, the tools (of the head to be written)."""
     members_: list[tuple[str, bytes]] = []
     if prompt.model is not None:
         members_.append(("model", encode(prompt.model)))
     members_.extend(prompt.params.items())
-    listed = [one for one in prompt.head if one.section == "tools"]
+    listed = [one for one in head if one.section == "tools"]
     if listed and listed[0].kind == "opaque":
         members_.append(("tools", listed[0].data))
     elif listed:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lore.prompt.roles import ROWS, takes_system_messages
+from lore.prompt.models import ROWS, takes_system_messages
 
 
 @pytest.mark.parametrize(
