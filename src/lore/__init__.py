@@ -1,6 +1,21 @@
 """lore: an offline judge of prompt caches and an assembler of cache-stable prompts.
 
-The package is imported lazily, room by room: `import lore` costs nothing but this file.
+The package is imported lazily, room by room: `import lore` costs nothing but this file. `lore.Session` and
+`lore.event` are the library (`lore.session`).
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lore.session import Session as Session
+    from lore.session import event as event
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Session", "event"):
+        raise AttributeError(f"module 'lore' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("lore.session"), name)

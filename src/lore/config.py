@@ -16,20 +16,14 @@ from msgspec import Struct
 
 from lore.check.budgets import Budgets
 from lore.errors import LoreError, Where
-from lore.prompt.assemble import Policy
-
-
-class Assemble(Struct, frozen=True, forbid_unknown_fields=True):
-    """`[assemble]`: where volatile context goes."""
-
-    tail: Policy = "system"
+from lore.prompt.settings import Rules
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings; `[check]` holds the budgets."""
+    """All settings; `[check]` holds the budgets, `[assemble]` how prompts are made."""
 
     check: Budgets = Budgets()
-    assemble: Assemble = Assemble()
+    assemble: Rules = Rules()
 
 
 def load(explicit: str | None, folder: Path) -> Settings:
@@ -66,13 +60,14 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
         raise LoreError(f"{path}: {error}", where=Where(str(path))) from None
-    fault = settings.check.fault()
-    if fault:
-        raise LoreError(f"{path}: check.{fault}", where=Where(str(path)))
+    for name, section in (("check", settings.check), ("assemble", settings.assemble)):
+        fault = section.fault()
+        if fault:
+            raise LoreError(f"{path}: {name}.{fault}", where=Where(str(path)))
     return settings
 
 
-_SECTIONS: dict[str, type[Struct]] = {"check": Budgets, "assemble": Assemble}
+_SECTIONS: dict[str, type[Struct]] = {"check": Budgets, "assemble": Rules}
 
 
 def _check_keys(table: dict[str, Any], kind: type[Struct], path: Path, prefix: str) -> None:

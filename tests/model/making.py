@@ -123,6 +123,11 @@ def assembled(state: Session, dialect: str = "anthropic", policy: str = "system"
     return made.assemble(state, state.chain(chain)).prompt
 
 
+def bare(prompt: Prompt) -> Prompt:
+    """The prompt without its cache marks."""
+    return msgspec.structs.replace(prompt, marks=(), mark_values=())
+
+
 def parsed(body: Any, dialect: str = "anthropic", memo: Memo | None = None) -> Prompt:
     """A prompt from a request body (bytes, or a value to be encoded)."""
     raw = body if isinstance(body, bytes) else dumps(body)

@@ -11,7 +11,7 @@ from lore.fold.step import step
 from lore.model.state import Session
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
-from model.making import Fold, append, assembled, call, event, said, started, user
+from model.making import Fold, append, assembled, bare, call, event, said, started, user
 
 CONTEXT = {"current_time": "noon"}
 TAKES = {"anthropic": "claude-opus-5", "openai-chat": "gpt-4o"}
@@ -83,7 +83,7 @@ def test_segments_of_the_history_are_shared_between_turns():
 def _body(dialect, policy, *events, model=None):
     models = TAKES if model is None else PLAIN
     fold = Fold(started(system="S", model=models[dialect]), *events)
-    return json.loads(DIALECTS[dialect].write(assembled(fold.state, dialect, policy)))
+    return json.loads(DIALECTS[dialect].write(bare(assembled(fold.state, dialect, policy))))
 
 
 OUTSIDE = [append(user("u", "ask")), event("turn_started", turn=1, context=CONTEXT)]

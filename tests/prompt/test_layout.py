@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from lore.model.state import Fact
-from lore.prompt.layout import knowledge_text, shown_id, system_texts, units
+from lore.prompt.layout import ANNOUNCED, system_texts, units
 from model.making import Fold, append, assembled, call, event, said, started, user
 
 
@@ -20,7 +19,7 @@ def test_the_persisted_prompt_comes_first_and_static_context_after_it():
     layer = event("layer", name="l", when="once_at_start", text=" rules \n")
     assert texts(layer, system="Be brief.", attachments=["a.png", "b.txt"]) == [
         "Be brief.",
-        "rules\n\n[session]\nid: s-1\n\n[attachments]\n  - a.png\n  - b.txt",
+        "rules\n\n[session]\nid: s-1\n" + ANNOUNCED.format("6a840baf") + "\n\n[attachments]\n  - a.png\n  - b.txt",
     ]
 
 
@@ -39,33 +38,6 @@ def test_the_bytes_of_the_persisted_prompt_are_kept():
 def test_pinned_knowledge_is_a_block_of_its_own():
     known = [event("knowledge", op="add", id="k-123456", category="b", title="T", content="C")]
     assert texts(*known, event("turn_started", turn=1))[-1] == "## Long-term Knowledge\n### b\n* **[k-123] T**: C"
-
-
-def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
-    facts = [Fact("k1", "b", "t2", "x"), Fact("k2", "", "", "alone"), Fact("k3", "b", "t1", "")]
-    text = knowledge_text(tuple(facts))
-    assert text == knowledge_text(tuple(reversed(facts)))
-    assert text.splitlines() == [
-        "## Long-term Knowledge", "### General", "* **[k2]**: alone", "### b", "* **[k3] t1**", "* **[k1] t2**: x",
-    ]  # fmt: skip
-
-
-def test_no_knowledge_is_no_text():
-    assert knowledge_text(()) == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "names", "shown"),
-    [
-        ("abcdefgh", (), "abcde"),
-        ("abcdefgh", ("abcdefgz",), "abcdefgh"),
-        ("abcdefgh", ("abcdezzz",), "abcdef"),
-        ("abc", ("abd",), "abc"),
-        ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
-    ],
-)
-def test_ids_are_shown_as_their_shortest_unique_prefix(name, names, shown):
-    assert shown_id(name, names) == shown
 
 
 def test_what_is_pinned_reads_the_same_when_more_is_learned_later():

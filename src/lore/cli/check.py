@@ -69,7 +69,7 @@ def run(
     budgets = given.over(loaded.check)
     options = Options(
         format=format,
-        policy=loaded.assemble.tail,
+        rules=loaded.assemble,
         completion=completion(system, tools, strict=False),
         log=log(verbose),
     )

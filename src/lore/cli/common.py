@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.config import Settings
-    from lore.prompt.assemble import Policy
+    from lore.prompt.settings import Policy
     from lore.run.completing import Completion
     from lore.run.problems import Problems
 
@@ -26,7 +26,9 @@ Format: TypeAlias = Annotated[
     str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, bodies.")
 ]
 Dialect: TypeAlias = Annotated[str | None, typer.Option("--dialect", help="Request shape: anthropic, openai-chat.")]
-Tail: TypeAlias = Annotated[str | None, typer.Option("--tail", help="Where volatile context goes: system, user.")]
+Tail: TypeAlias = Annotated[
+    str | None, typer.Option("--tail", help="Where volatile context goes: system, user, persist.")
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Colour: TypeAlias = Annotated[
     bool | None, typer.Option("--color/--no-color", help="Colour; default: NO_COLOR, FORCE_COLOR, a terminal.")
@@ -89,7 +91,7 @@ def settings(explicit: str | None) -> Settings:
 def tail_policy(given: str | None, configured: Policy) -> Policy:
     """Return the tail policy; raises LoreError for an unknown one."""
     from lore.errors import LoreError
-    from lore.prompt.assemble import POLICIES
+    from lore.prompt.settings import POLICIES
 
     if given is None:
         return configured

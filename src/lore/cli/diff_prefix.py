@@ -60,11 +60,12 @@ def run(
 
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
-    policy = tail_policy(tail, settings(config).assemble.tail)
+    rules = settings(config).assemble
     options = Options(
         format=format,
         dialect=dialect,
-        policy=policy,
+        rules=rules,
+        policy=tail_policy(tail, rules.tail),
         counter=Counter() if tokens else None,
         completion=completion(system, tools),
         log=log(verbose),

@@ -2,11 +2,14 @@
 
 Rules: what is kept keeps its order; the divider stands directly before the first kept item, or at the
 end when nothing is kept; a list of which nothing is found prunes nothing (more history beats a broken
-one) and says so; knowledge is pinned anew and durable deltas end.
+one) and says so; knowledge is pinned anew, durable deltas end, persisted context stays with its item.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
+from lore.fold.places import end, move
 from lore.fold.timeline import Problems, index_of, note, settle
 from lore.model.events import CompactApplied
 from lore.model.items import CompactDivider
@@ -31,14 +34,25 @@ def compact(chain: Chain, event: CompactApplied) -> Problems:
         index.note(divider.item, before)
         index.owner = chain.entries
     else:
-        entries = [entry for entry in chain.entries if entry.item.uuid in wanted]
+        held = [place for place, entry in enumerate(chain.entries) if entry.item.uuid in wanted]
+        entries = [chain.entries[place] for place in held]
         kept = len(entries)
+        _follow(chain, held, before)
         divider = Entry(_divider(event, before - kept), turn, chain.groups)
         chain.entries = Vector([divider, *entries])
         chain.index = Index(chain.entries)
-    chain.pinned, chain.deltas, chain.persisted = None, {}, ()
+    end(chain)
     note(chain, "LORE125", f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
     return _problems(list(wanted), lost)
+
+
+def _follow(chain: Chain, held: list[int], before: int) -> None:
+    """Let persisted context stay with the items that it stands before, or go with them; what waits, waits."""
+    new = {place: number for number, place in enumerate(held, 1)}
+    new[before] = len(held) + 1
+    move(chain, new.get)
+    chain.sent = 1 + bisect_left(held, chain.sent) if chain.sent else 0
+    chain.sent_before = 0
 
 
 def _problems(wanted: list[str], lost: list[str]) -> Problems:

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.fold import compaction, timeline, turns
+from lore.fold import compaction, inserts, knowledge, timeline, turns
 from lore.fold.timeline import Problems, note
+from lore.fold.tools import late_last
 from lore.model import events as e
 from lore.model.items import is_absent
-from lore.model.jsonslice import table
 from lore.model.problems import Problem
-from lore.model.state import Chain, Fact, Session
+from lore.model.state import Chain, Session
 
 _replace = msgspec.structs.replace
 
@@ -56,7 +56,10 @@ class Folding:
 
     def apply(self, event: e.Event) -> Problems:
         """Apply one event."""
-        on_chain = _ON_CHAIN.get(type(event))
+        kind = type(event)
+        if kind is e.SessionChanged:
+            event = self._in_order(event)  # pyright: ignore[reportArgumentType]
+        on_chain = _ON_CHAIN.get(kind)
         if on_chain is not None:
             return on_chain(self._own.get(event.chain) or self._mine(event.chain), event)
         if isinstance(event, e.TurnStarted):
@@ -67,16 +70,39 @@ class Folding:
             self._chains = self.session.chains
         return problems
 
+    def _in_order(self, event: e.SessionChanged) -> e.SessionChanged:
+        """Keep the places of tools that lore has sent; what other tools recorded was sent as it is."""
+        if event.tools is None or self.session.format != "lore":
+            return event
+        return _replace(event, tools=late_last(self._mine_now(event.chain).tools or (), event.tools))
+
+    def derive(self, event: e.Event) -> Problems:
+        """Apply an event that lore derived and the log does not hold; the chain remembers it as unsaved."""
+        before = self._mine_now(event.chain).unsaved
+        problems = self.apply(event)
+        inserts.derived(self._own[event.chain], event, before)
+        return problems
+
+    def save(self, name: str) -> tuple[e.Event, ...]:
+        """Return a chain's unsaved events in order, as they hold now, and take them as saved."""
+        chain = self._mine_now(name)
+        events, chain.unsaved = inserts.unsaved(chain), ()
+        return events
+
+    def _mine_now(self, name: str) -> Chain:
+        return self._own.get(name) or self._mine(name)
+
     def _mine(self, name: str) -> Chain:
         """Return a chain that no state holds, to be changed."""
         chain = self._own[name] = copy(self._chains.get(name) or self.session.new_chain(name))
         return chain
 
     def _start(self, event: e.TurnStarted) -> Problems:
-        chain = self._own.get(event.chain) or self._mine(event.chain)
+        chain = self._mine_now(event.chain)
         problems = turns.start(chain, event)
         if chain.pinned is None:
             chain.pinned = tuple(self.session.knowledge.values())
+            chain.pinned_layers = self.session.late_layers
         return problems
 
     def chain(self, name: str) -> Chain:
@@ -117,6 +143,7 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
     opened = _replace(
         state,
         id=event.session_id,
+        at=event.at,
         format=event.origin or state.format,
         model=event.model,
         dialect=event.dialect,
@@ -170,56 +197,12 @@ def _layer(state: Session, event: e.Layer) -> Step:
     return Step(_replace(state, **{field: layers}))
 
 
-def _knowledge(state: Session, event: e.Knowledge) -> Step:
-    known = state.knowledge.get(event.id)
-    if event.op == "remove":
-        if known is None:
-            return Step(state, (Problem("LORE204", f"knowledge {event.id!r} is removed but not known"),))
-        rest = {name: fact for name, fact in state.knowledge.items() if name != event.id}
-        return Step(_replace(state, knowledge=rest))
-    if event.op not in ("add", "create", "update"):
-        return Step(state, (Problem("LORE207", f"knowledge has unknown op {event.op!r}"),))
-    problems: tuple[Problem, ...] = ()
-    if known is None and event.op == "update":
-        problems = (Problem("LORE204", f"knowledge {event.id!r} is updated but not known; added"),)
-    base = known or Fact(event.id)
-    fact = Fact(
-        event.id,
-        base.category if event.category is None else event.category,
-        base.title if event.title is None else event.title,
-        base.content if event.content is None else event.content,
-    )
-    return Step(_replace(state, knowledge={**state.knowledge, event.id: fact}), problems)
-
-
-def _prompt_delta(chain: Chain, event: e.PromptDelta) -> Problems:
-    if not _is_selector(event.selector):
-        return (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),)
-    known = chain.deltas.get(event.seq)
-    kept = event if known is None else _replace(known, selector=event.selector)  # never the content
-    chain.deltas = {**chain.deltas, event.seq: kept}
-    return ()
-
-
-def _is_selector(raw: Raw) -> bool:
-    selector = table(bytes(raw)) or {}
-    place = selector.get("insert_at", selector.get("insertAt", b""))
-    return selector.get("target") == b'"messages"' and place.isdigit()
-
-
-def _context_persisted(chain: Chain, event: e.ContextPersisted) -> Problems:
-    chain.persisted = (*chain.persisted, event)
-    return ()
-
-
-def _cache_reset(chain: Chain, event: e.CacheReset) -> Problems:
-    chain.pinned, chain.deltas = None, {}
-    note(chain, "LORE144", event.reason)
-    return ()
-
-
 def _unchanged(_: Chain, __: e.CompactStarted) -> Problems:
     return ()
+
+
+def _knowledge(state: Session, event: e.Knowledge) -> Step:
+    return Step(*knowledge.change(state, event))
 
 
 def _opaque(state: Session, _: e.OpaqueEvent) -> Step:
@@ -238,9 +221,9 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.TurnFailed: turns.end,
     e.TurnCanceled: turns.end,
     e.SessionChanged: _session_changed,
-    e.PromptDelta: _prompt_delta,
-    e.ContextPersisted: _context_persisted,
-    e.CacheReset: _cache_reset,
+    e.PromptDelta: inserts.delta,
+    e.ContextPersisted: inserts.context,
+    e.CacheReset: inserts.reset,
 }
 
 _ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {

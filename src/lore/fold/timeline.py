@@ -8,11 +8,13 @@ response that is not sent yet joins its response, whatever came in between.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from lore.fold.places import move
 from lore.model.events import Append, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import AssistantMessage, Item, ToolCall, is_absent
 from lore.model.problems import Problem
@@ -92,6 +94,7 @@ def _insert(chain: Chain, index: Index, place: int, entry: Entry) -> None:
     before = chain.entries
     chain.entries = before.cut(place).append(entry).extend(before.since(place))
     index.renumber(before, chain.entries, place)
+    move(chain, lambda at: at + (at >= place))
 
 
 def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
@@ -196,6 +199,10 @@ def remove(chain: Chain, event: Remove) -> Problems:
         kept = [entry for place, entry in enumerate(before.since(first), first) if place not in places]
         chain.entries = before.cut(first).extend(kept)
         index.renumber(before, chain.entries, first)
+        gone = sorted(places)
+        move(chain, lambda at: at - bisect_left(gone, at))
+        chain.sent -= bisect_left(gone, chain.sent)
+        chain.sent_before -= bisect_left(gone, chain.sent_before)
         turn = chain.turn.turn if chain.turn is not None else 0
         if any(before[place].turn != turn for place in places):  # what came since the last request was never sent
             note(chain, "LORE143", f"{len(places)} items taken back")

@@ -6,8 +6,9 @@ import msgspec
 
 from lore.fold.timeline import Problems, settle
 from lore.model.events import Billed, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals
+from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals, Waiting
 
 _ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}
 MOST_TOKENS = 2**53  # what every JSON reader holds exactly
@@ -20,6 +21,10 @@ def start(chain: Chain, event: TurnStarted) -> Problems:
         problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
     settle(chain)
     chain.turns += 1
+    chain.sent_before, chain.sent = chain.sent, len(chain.entries)
+    written = chain.persisted[-1].number if chain.persisted else None
+    if not is_absent(event.context) and written != event.turn:
+        chain.waiting = Waiting(event.turn, event.context)
     chain.previous = chain.last
     chain.turn, chain.last, chain.since = OpenTurn(event.turn, event.at, event.context, chain.since), None, ()
     chain.before = chain.totals = msgspec.structs.replace(chain.totals, turns=chain.turns)

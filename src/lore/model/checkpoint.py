@@ -23,7 +23,7 @@ from lore.model.items import Item
 from lore.model.state import Chain, Entry, Index, Session, settled
 from lore.model.vector import Vector
 
-VERSION = 2
+VERSION = 3
 HINT = "delete it; lore then folds the log anew"
 
 

@@ -54,6 +54,9 @@ CODES: dict[str, Code] = {
         "waste",
         "Start turns after calls have results, or bring late results as new messages.",
     ),
+    "LORE148": Code(
+        "marks-far-apart", "unattributable", "Keep the mark of the turn before, or send fewer blocks at a time."
+    ),
     "LORE201": Code("unreadable-line", "waste", "Record the session again, or repair the line."),
     "LORE202": Code("torn-last-line", "unattributable", "Nothing to do if the session is still being written."),
     "LORE203": Code("unknown-record", "expected", "Nothing to do: the record is kept, and counted."),
@@ -77,6 +80,7 @@ CODES: dict[str, Code] = {
         "not-assembled", "unattributable", "Read the findings of this session knowing that these parts are left out."
     ),
     "LORE217": Code("line-too-long", "waste", "Find out what wrote the line, and record the session without it."),
+    "LORE218": Code("duplicate-tool-names", "waste", "Give every tool a name of its own: providers refuse such lists."),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."
     ),

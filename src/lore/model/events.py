@@ -196,9 +196,10 @@ class ContextPersisted(Envelope, frozen=True, kw_only=True, tag="context_persist
 
 
 class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
-    """The prefix was given up on purpose."""
+    """The prefix was given up on purpose; `turn` names the turn that lore itself gave it up for."""
 
     reason: str
+    turn: int | None = None
 
 
 class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.events import MAIN, Billed, ContextPersisted, Layer, PromptDelta, Verdict
+from lore.model.events import MAIN, Billed, Event, Layer, Verdict
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.vector import Vector
 
@@ -59,6 +59,37 @@ class Fact(Struct, frozen=True):
     category: str = ""
     title: str = ""
     content: str = ""
+
+
+class Insert(Struct, frozen=True, gc=False):
+    """Text that lore put before the entry at `place`: a durable delta, or persisted context.
+
+    `number` is a delta's seq, or the turn of a context; `age` counts the turns before it came; `content`
+    and a delta's `selector` are kept to the byte.
+    """
+
+    place: int
+    age: int
+    number: int
+    content: Raw
+    selector: Raw = NULL
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether this is a durable delta."""
+        return not is_absent(self.selector)
+
+    @property
+    def order(self) -> tuple[int, int, bool, int]:
+        """Where it stands among others: by place, what was sent first, deltas by seq, then context."""
+        return (self.place, self.age, not self.is_delta, self.number)
+
+
+class Waiting(Struct, frozen=True, gc=False):
+    """The context of a turn that could not be written into history yet."""
+
+    turn: int
+    context: Raw
 
 
 class Totals(Struct, frozen=True, gc=False):
@@ -136,8 +167,11 @@ class Chain(Struct):
     Never changed once a session holds it: the fold works on copies (`fold.step`).
 
     `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before,
-    whose last line may come late; `totals` sums all turns, `before`
-    those before the latest.
+    whose last line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts
+    the entries that the latest request was made of, `sent_before` those of the one before. `pinned` and
+    `pinned_layers` stand in the system prompt since the first request, or since the last reset (`reset`:
+    the turn of one that names its turn); `deltas` (by seq, `seqs` is the next one) and `persisted` stand
+    between the entries; `unsaved` are the events that lore derived and the log does not hold.
     """
 
     id: str = MAIN
@@ -155,9 +189,16 @@ class Chain(Struct):
     before: Totals = Totals()
     totals: Totals = Totals()
     since: tuple[Change, ...] = ()
+    sent: int = 0
+    sent_before: int = 0
     pinned: tuple[Fact, ...] | None = None
-    deltas: dict[int, PromptDelta] = {}
-    persisted: tuple[ContextPersisted, ...] = ()
+    pinned_layers: tuple[Layer, ...] = ()
+    reset: int | None = None
+    deltas: dict[int, Insert] = {}
+    seqs: int = 0
+    persisted: tuple[Insert, ...] = ()
+    waiting: Waiting | None = None
+    unsaved: tuple[Event, ...] = ()
     stream: Stream | None = None
     index: Index | None = None
 
@@ -194,9 +235,14 @@ def _joined(text: Raw, deltas: list[Raw]) -> Raw:
 
 
 class Session(Struct, frozen=True):
-    """The state of a whole session."""
+    """The state of a whole session.
+
+    `aliases` maps ids of known entries to the ids that they are known under, `removed` holds the ids that
+    were taken back; `at` is when the session began, as it was recorded.
+    """
 
     id: str = ""
+    at: str | None = None
     format: str = "lore"
     model: str | None = None
     dialect: str | None = None
@@ -209,6 +255,8 @@ class Session(Struct, frozen=True):
     late_layers: tuple[Layer, ...] = ()
     turn_layers: tuple[Layer, ...] = ()
     knowledge: dict[str, Fact] = {}
+    aliases: dict[str, str] = {}
+    removed: dict[str, None] = {}
     chains: dict[str, Chain] = {}
     opaque: int = 0
 

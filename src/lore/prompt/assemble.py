@@ -3,31 +3,35 @@
 In: a session, one of its chains. Out: a prompt whose segments up to its tail are a prefix of the next
 turn's, unless an event said otherwise. Rules: what did not change since the last call is not rendered
 again but shared, so assembling all turns of a session costs O(its bytes); the result is the same as
-that of a fresh assembler.
+that of a fresh assembler. Deltas and persisted context stand before the entry of their place, or before
+the next one where text may stand: never last, never behind a result but before a real user message.
 
 Not safe between threads: one assembler follows one chain.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from collections import Counter
+from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import Raw, Struct
 
-from lore.model.canonical import encode
+from lore.model.canonical import encode, printable, text_of
 from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
-from lore.model.state import Chain, Entry, Session
+from lore.model.state import Chain, Entry, Insert, Session
 from lore.model.vector import Vector
-from lore.prompt import layout
-from lore.prompt.base import Dialect, Place, Unit
+from lore.prompt import layout, marks
+from lore.prompt.base import Dialect, Place, Rendered, Unit
 from lore.prompt.models import takes_system_messages
+from lore.prompt.placing import is_real
+from lore.prompt.settings import Policy, Rules
 from lore.prompt.tail import tail_of
 
-Policy: TypeAlias = Literal["system", "user"]
-POLICIES: tuple[Policy, ...] = ("system", "user")
+VOLATILE = "context of this turn"
 
 
 class Assembled(NamedTuple):
@@ -39,25 +43,36 @@ class Assembled(NamedTuple):
 
 
 class _Mark(Struct, frozen=True, gc=False):
-    """Where a group of entries begins: entries, segments and omissions before it, and the place behind those."""
+    """Where a group of entries begins: entries, inserts, segments and omissions before it; the place behind them.
 
-    entries: int
-    segments: int
-    place: Place
-    omitted: int
+    `results`: what stands last are a tool's results; `markable` is the last segment that may carry a cache
+    mark, -1 for none.
+    """
+
+    entries: int = 0
+    inserts: int = 0
+    segments: int = 0
+    omitted: int = 0
+    place: Place = Place()
+    results: bool = False
+    markable: int = -1
 
 
 class Assembler:
     """Assemble one chain's turns, in any order; cheapest in the order they came."""
 
-    def __init__(self, dialect: Dialect, policy: Policy = "system") -> None:
+    def __init__(self, dialect: Dialect, policy: Policy | None = None, rules: Rules | None = None) -> None:
         self.dialect = dialect
-        self.policy: Policy = policy
+        self.rules = rules or Rules()
+        self.policy: Policy = policy or self.rules.tail
         self._entries: Vector[Entry] = Vector()
+        self._inserts: list[Insert] = []
+        self._placed: tuple[dict[int, Insert], tuple[Insert, ...]] = ({}, ())
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_Mark] = []
-        self._end = _Mark(0, 0, Place(), 0)
+        self._end = _Mark()
         self._omitted: Vector[str] = Vector()
+        self._recorded: list[marks.Marked] = []
         self._head_key: object = None
         self._head: tuple[Segment, ...] = ()
         self._params_of: Raw = NULL
@@ -65,36 +80,72 @@ class Assembler:
 
     def assemble(self, session: Session, chain: Chain) -> Assembled:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call)."""
-        head = self._headed(session, chain)
-        first = self.dialect.first(head)
-        if not self._groups:
-            self._end = _Mark(0, 0, first, 0)
-        elif self._groups[0].place != first:
+        odd = self._headed(session, chain)
+        first = self.dialect.first(self._head)
+        begun = self._groups[0] if self._groups else self._end
+        if begun.place != first:
             self._forget(0)
-            self._end = _Mark(0, 0, first, 0)
+            self._end = _Mark(place=first)
+        self._follow(chain)
         self._render(chain.entries)
         tail, problems = self._tail(session, chain)
         if chain.params is not self._params_of:
             self._params_of, self._params = chain.params, table(bytes(chain.params)) or {}
+        marked = self._marked(session, chain)
         prompt = Prompt(
-            dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=head,
+            dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
             messages=self._segments, tail=tail, params=self._params,
+            marks=marked.positions, mark_values=marked.values,
         )  # fmt: skip
-        return Assembled(prompt, problems, self._omitted)
+        return Assembled(prompt, (*odd, *problems, *marked.problems), self._omitted)
 
-    def _headed(self, session: Session, chain: Chain) -> tuple[Segment, ...]:
-        key = (chain.system, chain.tools, chain.pinned, session.start_layers, session.id, session.attachments)
-        if self._head_key is None or key != self._head_key:
-            self._head = self.dialect.head(chain.tools or (), layout.system_texts(session, chain))
-            self._head_key = key
-        return self._head
+    def _headed(self, session: Session, chain: Chain) -> tuple[Problem, ...]:
+        """Render tools and system prompt where they changed; say what is wrong with them then."""
+        key = (
+            chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
+            session.attachments, session.format,
+        )  # fmt: skip
+        if self._head_key is not None and key == self._head_key:
+            return ()
+        self._head = self.dialect.head(chain.tools or (), layout.system_texts(session, chain))
+        known = self._head_key
+        self._head_key = key
+        if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
+            return ()
+        return _doubled(chain.tools or ())
 
     def _forget(self, entries: int) -> None:
         """Drop the groups that hold or follow the entry at this index."""
         while self._groups and self._end.entries > entries:
             self._end = self._groups.pop()
+        self._cut()
+
+    def _cut(self) -> None:
         self._segments = self._segments.cut(self._end.segments)
         self._omitted = self._omitted.cut(self._end.omitted)
+        while self._recorded and self._recorded[-1].position >= self._end.segments:
+            self._recorded.pop()
+
+    def _follow(self, chain: Chain) -> None:
+        """Take the chain's inserts; drop the groups behind the first one that is new or moved."""
+        deltas, persisted = self._placed
+        if deltas is chain.deltas and persisted is chain.persisted:
+            return
+        self._placed = (chain.deltas, chain.persisted)
+        new = _added(deltas, persisted, chain)
+        same = len(self._inserts)
+        if new is not None and (not self._inserts or not new or new[0].order >= self._inserts[-1].order):
+            self._inserts.extend(new)
+        else:
+            before = self._inserts
+            self._inserts = sorted((*chain.deltas.values(), *chain.persisted), key=attrgetter("order"))
+            pairs = enumerate(zip(before, self._inserts, strict=False))
+            shorter = min(same, len(self._inserts))
+            same = next((number for number, (one, other) in pairs if one is not other), shorter)
+        place = self._inserts[same].place if same < len(self._inserts) else self._end.entries
+        while self._groups and (self._end.inserts > same or self._end.entries > place):
+            self._end = self._groups.pop()
+        self._cut()
 
     def _render(self, entries: Vector[Entry]) -> None:
         same = self._entries.common(entries)
@@ -103,22 +154,45 @@ class Assembler:
         self._entries = entries
         segments: list[Segment] = []
         omitted: list[str] = []
-        end, render = self._end, self.dialect.render
-        before, left_out = end.segments, end.omitted
-        for size, units in layout.units(entries.since(end.entries)):
-            self._groups.append(end)
-            place = end.place
-            for unit in units:
-                rendered = render(unit, place)
-                for segment in rendered.segments:
-                    segment.origin = unit.origin
-                segments += rendered.segments
-                omitted += rendered.omitted
-                place = rendered.after
-            end = _Mark(end.entries + size, before + len(segments), place, left_out + len(omitted))
-        self._end = end
+        at = self._end.entries
+        for size, units in layout.units(entries.since(at)):
+            self._groups.append(self._end)
+            self._end = self._group(units, at, size, is_real(entries[at].item), segments, omitted)
+            at += size
         self._segments = self._segments.extend(segments)
         self._omitted = self._omitted.extend(omitted)
+
+    def _group(
+        self, units: tuple[Unit, ...], at: int, size: int, real: bool, segments: list[Segment], omitted: list[str]
+    ) -> _Mark:
+        """Render a group of entries, and before it the inserts whose place has come."""
+        end, due = self._end, self._end.inserts
+        if units and (real or not end.results):
+            while due < len(self._inserts) and self._inserts[due].place <= at:
+                due += 1
+            added = [unit for insert in self._inserts[end.inserts : due] for unit in layout.inserted(insert)]
+            units = (*added, *units)
+        place, results, markable, count, left_out = end.place, end.results, end.markable, end.segments, end.omitted
+        for unit in units:
+            rendered = self._rendered(unit, place)
+            for segment in rendered.segments:
+                if self.dialect.may_mark(segment):
+                    markable = count
+                if segment.mark is not None:
+                    self._recorded.append(marks.Marked(count, segment.mark))
+                count += 1
+            segments += rendered.segments
+            omitted += rendered.omitted
+            left_out += len(rendered.omitted)
+            place = rendered.after
+            results = unit.role == "results" if rendered.segments else results
+        return _Mark(end.entries + size, due, count, left_out, place, results, markable)
+
+    def _rendered(self, unit: Unit, place: Place) -> Rendered:
+        rendered = self.dialect.render(unit, place)
+        for segment in rendered.segments:
+            segment.origin = unit.origin
+        return rendered
 
     def _tail(self, session: Session, chain: Chain) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
         context = chain.turn.context if chain.turn is not None else NULL
@@ -126,12 +200,54 @@ class Assembler:
             return (), ()
         own = self.policy == "system" and takes_system_messages(chain.model, self.dialect.name)
         text, problems = tail_of(session, context, authority=own)
-        if not text:
+        if not text or self.policy == "persist":
             return (), problems
-        unit = Unit(
-            "system" if own else "user", (TextBlock(Raw(encode(text))),), joins=not own, origin="context of this turn"
-        )
-        rendered = self.dialect.render(unit, self._end.place)
-        for segment in rendered.segments:
-            segment.origin = unit.origin
-        return rendered.segments, problems
+        said = (TextBlock(Raw(encode(text))),)
+        unit = Unit("system" if own else "user", said, joins=not own, origin=VOLATILE)
+        return self._rendered(unit, self._end.place).segments, problems
+
+    def _marked(self, session: Session, chain: Chain) -> marks.Placed:
+        """Place the cache marks; sessions of other tools keep those that they recorded."""
+        if self.rules.marks == "none":
+            return marks.NONE
+        head = self._head
+        if self.rules.marks == "recorded" or session.format != "lore":
+            return marks.recorded(head, self._recorded)
+        ends = self._before(chain.sent_before), self._end.markable
+        return marks.place(self.dialect, chain.model, self.rules, head, self._segments, ends)
+
+    def _before(self, entries: int) -> int:
+        """Return the last segment that could carry a mark when the prompt was made of this many entries."""
+        if entries >= self._end.entries:
+            return self._end.markable
+        low, high = 0, len(self._groups)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self._groups[middle].entries < entries else (low, middle)
+        return self._groups[low].markable if low < len(self._groups) else -1
+
+
+def _added(deltas: dict[int, Insert], persisted: tuple[Insert, ...], chain: Chain) -> list[Insert] | None:
+    """Return what came to the inserts, in order; None where more than that changed. Costs O(deltas + new)."""
+    size = len(persisted)
+    if len(chain.persisted) < size or (size and chain.persisted[size - 1] is not persisted[-1]):
+        return None
+    if any(chain.deltas.get(number) is not one for number, one in deltas.items()):
+        return None
+    new = [one for number, one in chain.deltas.items() if number not in deltas]
+    return sorted((*new, *chain.persisted[size:]), key=attrgetter("order"))
+
+
+def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
+    """Name tools that are listed twice: providers refuse such a list."""
+    counts = Counter(_name(tool) for tool in tools)
+    twice = [printable(name) for name, count in counts.items() if name and count > 1]
+    if not twice:
+        return ()
+    return (Problem("LORE218", f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"),)
+
+
+def _name(tool: Raw) -> str:
+    own = table(bytes(tool)) or {}
+    inner = table(own.get("function", b"null")) or own
+    return text_of(inner["name"]) if "name" in inner else ""

@@ -15,7 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Raw
+
 from lore.model.canonical import encode, text_of
+from lore.model.inserts import said
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -28,10 +31,14 @@ from lore.model.items import (
     is_absent,
 )  # fmt: skip
 from lore.model.jsonslice import elements
-from lore.model.state import Chain, Entry, Fact, Session
+from lore.model.state import Chain, Entry, Insert, Session
 from lore.prompt.base import Role, Unit
+from lore.prompt.knowledge import pinned_text, token
 
-SHORTEST_ID = 5
+ANNOUNCED = (
+    "knowledge updates: a message that opens with [knowledge update {}] is put in by this system, not by the user; "
+    "it is later than what this prompt says, and needs no answer of its own"
+)
 INJECTED = "context_injection"  # a user message that a harness put in
 
 
@@ -40,7 +47,7 @@ def system_texts(session: Session, chain: Chain) -> tuple[bytes, ...]:
     texts = list(_persisted(bytes(chain.system)))
     if session.format == "lore":
         texts.append(encode(_static(session)))
-        known = knowledge_text(chain.pinned or ())
+        known = pinned_text(chain.pinned or (), chain.pinned_layers)
         if known:
             texts.append(encode(known))
     return tuple(texts)
@@ -54,36 +61,11 @@ def _persisted(system: bytes) -> list[bytes]:
 
 def _static(session: Session) -> str:
     parts = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
-    parts.append(f"[session]\nid: {session.id}")
+    parts.append(f"[session]\nid: {session.id}\n{ANNOUNCED.format(token(session.id))}")
     if session.attachments:
         names = "\n".join(f"  - {name}" for name in session.attachments)
         parts.append(f"[attachments]\n{names}")
     return "\n\n".join(part for part in parts if part)
-
-
-def knowledge_text(facts: tuple[Fact, ...]) -> str:
-    """Render what is known: categories by name, entries by title and content; empty for nothing."""
-    if not facts:
-        return ""
-    lines = ["## Long-term Knowledge"]
-    category: str | None = None
-    names = tuple(fact.id for fact in facts)  # of these alone: what is known later must not lengthen an id
-    for fact in sorted(facts, key=lambda one: (one.category, one.title, one.content, one.id)):
-        if fact.category != category:
-            category = fact.category
-            lines.append(f"### {category or 'General'}")
-        title = f"**[{shown_id(fact.id, names)}]{' ' + fact.title if fact.title else ''}**"
-        lines.append(f"* {title}: {fact.content}" if fact.content else f"* {title}")
-    return "\n".join(lines)
-
-
-def shown_id(name: str, names: tuple[str, ...]) -> str:
-    """Return the shortest prefix of at least 5 characters that no other id begins with."""
-    others = [other for other in names if other != name]
-    for size in range(SHORTEST_ID, len(name)):
-        if not any(other.startswith(name[:size]) for other in others):
-            return name[:size]
-    return name
 
 
 def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:
@@ -132,3 +114,9 @@ def _response(group: list[Item]) -> tuple[Unit, ...]:
     made = tuple(calls)
     spoken = said[0].blocks if said else ()
     return (Unit("assistant", spoken, made, origin="assistant"), Unit("results", (), made, origin="tool"))
+
+
+def inserted(insert: Insert) -> tuple[Unit, ...]:
+    """Return what an insert says, as units of their own."""
+    origin = f"{INJECTED}: {'delta' if insert.is_delta else 'context of turn'} {insert.number}"
+    return tuple([Unit(role, (TextBlock(Raw(text)),), origin=origin) for role, text in said(insert.content) or ()])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from lore import corpus
-from lore.prompt.assemble import Policy
+from lore.prompt.settings import Policy, Rules
 from lore.run.completing import Completion
 from lore.run.problems import Problems
 from lore.run.recording import Recording
@@ -21,16 +23,22 @@ def silent(_: str) -> None:
 class Options:
     """Format and dialect override recognition; `counter` is None where no tokens are asked for.
 
-    `completion` is what the caller adds to prompts that are not recorded whole; `log` is told what was read
-    and decided.
+    `rules` say how prompts are assembled, `policy` where their tail goes; `completion` is what the caller adds
+    to prompts that are not recorded whole; `log` is told what was read and decided.
     """
 
     format: str | None = None
     dialect: str | None = None
-    policy: Policy = "system"
+    policy: Policy | None = None
+    rules: Rules = Rules()
     counter: TokenCounter | None = None
     completion: Completion | None = None
     log: Callable[[str], None] = silent
+
+    @property
+    def ruled(self) -> Rules:
+        """How prompts are assembled; a policy that was asked for holds before the settings."""
+        return self.rules if self.policy is None else msgspec.structs.replace(self.rules, tail=self.policy)
 
     def open(
         self, path: str, problems: Problems | None = None, *, subagents: bool = False,
@@ -41,7 +49,7 @@ class Options:
         With `subagents`, the files that hold the session's other chains are read with it.
         """
         recording = Recording(
-            path, format=self.format, dialect=self.dialect, policy=self.policy, problems=problems, opened=opened,
+            path, format=self.format, dialect=self.dialect, rules=self.ruled, problems=problems, opened=opened,
             companions=corpus.companions(path) if subagents else (), completion=self.completion,
         )  # fmt: skip
         self.log(f"{recording.shown}: read as {recording.reader.name}")

@@ -31,9 +31,11 @@ from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Made, Turn
 from lore.prefix.chains import Chains
-from lore.prompt.assemble import Assembler, Policy
+from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
+from lore.prompt.planning import Planner
+from lore.prompt.settings import Rules
 from lore.run import plugins
 from lore.run.companions import Family
 from lore.run.completing import Completion, Unsaid, completed, rated
@@ -58,7 +60,7 @@ class Recording:
     """
 
     def __init__(
-        self, path: str, *, format: str | None = None, dialect: str | None = None, policy: Policy = "system",
+        self, path: str, *, format: str | None = None, dialect: str | None = None, rules: Rules | None = None,
         problems: Problems | None = None, opened: corpus.Opened | None = None,
         companions: Sequence[str] = (), completion: Completion | None = None,
     ) -> None:  # fmt: skip
@@ -73,7 +75,8 @@ class Recording:
         self._forced = format is not None
         self._data = opened.data
         self._dialect = _dialect_named(dialect) if dialect else None
-        self._policy: Policy = policy
+        self.rules = rules or Rules()
+        self._planners: dict[str, Planner] = {}
         self.problems = problems or Problems()
         self._folding = Folding(Session(format=self.reader.name))
         self.boundaries: list[tuple[str, str | None]] = []
@@ -187,7 +190,7 @@ class Recording:
                 before = waiting.pop(event.chain, None)
                 if before is not None:
                     yield self._billed(before)
-                problems = fold(event)
+                problems = self._start(event)  # pyright: ignore[reportArgumentType]
                 if problems:
                     odd(problems, read)
                 waiting[event.chain] = self._asked(event.chain, read)
@@ -201,20 +204,18 @@ class Recording:
                 self.apply(read, event)
         for turn in waiting.values():
             yield self._billed(turn)
-        self._say_what_is_left_out()
 
-    def _say_what_is_left_out(self) -> None:
-        """Durable deltas, persisted context and late layers are folded; prompts do not hold them yet."""
-        main = self.state.main()
-        left_out = {
-            "durable deltas": len(main.deltas),
-            "persisted context": len(main.persisted),
-            "late layers": len(self.state.late_layers),
-        }
-        named = [f"{number} {name}" for name, number in left_out.items() if number]
-        if named:
-            said = f"{', '.join(named)} in this session: folded, not yet part of assembled prompts"
-            self.problems.add(Problem("LORE216", said), self.shown)
+    def _start(self, event: TurnStarted) -> Sequence[Problem]:
+        """Fold a turn's start, and before it what lore derives and the log does not hold."""
+        session = self._folding.session
+        if session.format != "lore":
+            return self._folding.apply(event)
+        planner = self._planners.get(event.chain)
+        if planner is None:
+            planner = self._planners[event.chain] = Planner(self.rules)
+        planned = planner.plan(session, self._folding.chain(event.chain), event)
+        problems = [problem for one in planned for problem in self._folding.derive(one)]
+        return (*problems, *self._folding.apply(event))
 
     def _billed(self, turn: Turn) -> Turn:
         """Return a turn that is whole, with its bill."""
@@ -243,7 +244,7 @@ class Recording:
         dialect = self.dialect_for(session)
         assembler = self._assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
-            assembler = self._assemblers[name] = Assembler(dialect, self._policy)
+            assembler = self._assemblers[name] = Assembler(dialect, rules=self.rules)
         opened = chain.turn
         assert opened is not None
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)

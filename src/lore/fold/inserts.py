@@ -1,0 +1,126 @@
+"""Durable deltas and persisted context in the fold: where they stand, and when they end.
+
+Rules: nothing is put before an entry that was sent already, so a place in what was sent is taken as the
+first place behind it; what was sent keeps place and content; what comes again (a derived event that was
+saved later) changes nothing; a reset ends all deltas. Places follow the entries that they stand before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import attrgetter
+
+import msgspec
+
+from lore.fold import places
+from lore.fold.timeline import Problems, note
+from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
+from lore.model.inserts import moved, place_in, said
+from lore.model.items import is_absent
+from lore.model.problems import Problem
+from lore.model.state import Chain, Insert
+
+MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked at in every turn
+
+_replace = msgspec.structs.replace
+
+
+def delta(chain: Chain, event: PromptDelta) -> Problems:
+    """Put a durable delta in its place; a known one may be given another selector, never another content."""
+    wanted = place_in(event.selector)
+    if wanted is None:
+        return (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),)
+    known = chain.deltas.get(event.seq)
+    if known is not None:
+        return _again(chain, event, known, wanted)
+    if said(event.content) is None:
+        return (Problem("LORE214", f"prompt_delta {event.seq}: unreadable content, skipped"),)
+    if len(chain.deltas) >= MOST:
+        return (Problem("LORE214", f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped"),)
+    place, problems = _placed(chain, wanted, f"prompt_delta {event.seq}")
+    made = Insert(place, chain.turns, event.seq, event.content, event.selector)
+    chain.deltas = {**chain.deltas, event.seq: made}
+    chain.seqs = max(chain.seqs, event.seq + 1)
+    return problems
+
+
+def _again(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Problems:
+    was_sent = known.place < chain.sent
+    place = known.place if was_sent else _placed(chain, wanted, "")[0]
+    chain.deltas = {**chain.deltas, event.seq: _replace(known, place=place, selector=event.selector)}
+    chain.unsaved = tuple([one for one in chain.unsaved if not (isinstance(one, PromptDelta) and one.seq == event.seq)])
+    if not is_absent(event.content) and event.content != known.content:
+        return (Problem("LORE214", f"prompt_delta {event.seq} comes again with other content; the first holds"),)
+    if was_sent and wanted != known.place:
+        return (Problem("LORE214", f"prompt_delta {event.seq} was sent at {known.place}, not {wanted}; it stays"),)
+    return ()
+
+
+def _placed(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]:
+    size = len(chain.entries)
+    if wanted > size:
+        return size, (Problem("LORE214", f"{what}: insert_at {wanted} is outside a history of {size}; put at its end"),)
+    if wanted < chain.sent:
+        behind = f"{what}: insert_at {wanted} is before what was sent already; put behind it"
+        return chain.sent, (Problem("LORE214", behind),)
+    return wanted, ()
+
+
+def context(chain: Chain, event: ContextPersisted) -> Problems:
+    """Write a turn's context into history: once, and turn after turn."""
+    at = bisect_left(chain.persisted, event.turn, key=attrgetter("number"))
+    if at < len(chain.persisted):
+        if chain.persisted[at].number == event.turn:
+            chain.unsaved = tuple([one for one in chain.unsaved if not _is_context(one, event.turn)])
+            return ()
+        last = chain.persisted[-1].number
+        return (Problem("LORE214", f"context_persisted of turn {event.turn} comes after that of {last}, skipped"),)
+    if said(event.content) is None or event.insert_at < 0:
+        return (Problem("LORE214", f"context_persisted of turn {event.turn}: unreadable, skipped"),)
+    place, problems = _placed(chain, event.insert_at, f"context_persisted of turn {event.turn}")
+    chain.persisted = (*chain.persisted, Insert(place, chain.turns, event.turn, event.content))
+    if chain.waiting is not None and chain.waiting.turn <= event.turn:
+        chain.waiting = None
+    return problems
+
+
+def _is_context(event: Event, turn: int) -> bool:
+    return isinstance(event, ContextPersisted) and event.turn == turn
+
+
+def reset(chain: Chain, event: CacheReset) -> Problems:
+    """Give the prefix up: what is known is pinned anew with the next turn. One that names its turn works once."""
+    if event.turn is not None:
+        if chain.reset is not None and event.turn <= chain.reset:
+            chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, CacheReset)])
+            return ()
+        chain.reset = event.turn
+    places.end(chain)
+    note(chain, "LORE144", event.reason)
+    return ()
+
+
+def derived(chain: Chain, event: Event, before: tuple[Event, ...]) -> None:
+    """Remember an event that was derived and applied; `before` was unsaved until then.
+
+    A delta that only moves keeps the event that brought it, content and all.
+    """
+    brought = event
+    if isinstance(event, PromptDelta):
+        same = (one for one in before if isinstance(one, PromptDelta) and one.seq == event.seq)
+        brought = next(same, event)
+    chain.unsaved = (*chain.unsaved, brought)
+
+
+def unsaved(chain: Chain) -> tuple[Event, ...]:
+    """Return the unsaved events with their places as they are now."""
+    held_at = {one.number: one.place for one in chain.persisted}
+    found: list[Event] = []
+    for event in chain.unsaved:
+        if isinstance(event, PromptDelta) and event.seq in chain.deltas:
+            held = chain.deltas[event.seq]
+            event = _replace(event, selector=moved(held.selector, held.place))
+        elif isinstance(event, ContextPersisted):
+            event = _replace(event, insert_at=held_at.get(event.turn, event.insert_at))
+        found.append(event)
+    return tuple(found)

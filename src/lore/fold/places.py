@@ -1,0 +1,32 @@
+"""The places of inserts: they follow the entries that they stand before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lore.model.events import ContextPersisted, PromptDelta
+from lore.model.state import Chain, Insert
+
+
+def end(chain: Chain) -> None:
+    """End all deltas, and what is pinned."""
+    chain.pinned, chain.deltas = None, {}
+    chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, PromptDelta)])
+
+
+def move(chain: Chain, place_of: Callable[[int], int | None]) -> None:
+    """Give every insert its new place, after entries came, went or moved; one without a place goes."""
+    if not chain.deltas and not chain.persisted:
+        return
+    chain.deltas = {one.number: kept for one in chain.deltas.values() if (kept := _at(one, place_of(one.place)))}
+    chain.persisted = tuple([kept for one in chain.persisted if (kept := _at(one, place_of(one.place)))])
+    held = {one.number for one in chain.persisted}
+    chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, ContextPersisted) or one.turn in held])
+
+
+def _at(insert: Insert, place: int | None) -> Insert | None:
+    if place is None or place == insert.place:
+        return None if place is None else insert
+    return msgspec.structs.replace(insert, place=place)

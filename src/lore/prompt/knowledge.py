@@ -1,0 +1,162 @@
+"""What a session knows, as text: pinned in the system prompt, and as durable deltas behind it.
+
+Rules: the same entries give the same bytes, whatever their ranking: categories by name, entries by title
+and content. Each entry is one line that its content cannot leave (further lines are indented). A delta
+opens with the session's token, which the static block announces, so that a model can tell it from text
+that only pretends to be one. Limits: the entries of a delta keep to the budget; what does not fit is
+listed shortened (3 entries of 500 characters) or by id; what was taken back is always listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from lore.model.canonical import text_of
+from lore.model.events import Layer
+from lore.model.state import Fact
+from lore.prompt.budget import cut, estimate
+
+SHORTEST_ID = 5
+LISTED, LISTED_CHARS, NAMED = 3, 500, 12
+FIRST_CHARS = 900
+HEADING = "## Long-term Knowledge"
+
+
+class News(NamedTuple):
+    """What a delta tells: entries that are new or changed, ids that were taken back, layers."""
+
+    changed: tuple[Fact, ...] = ()
+    removed: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()
+
+
+def token(session_id: str) -> str:
+    """Return the 8 hex digits by which a session's deltas are known."""
+    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def shown_ids(names: Iterable[str]) -> dict[str, str]:
+    """Map ids to their shortest prefixes of at least 5 characters that no other one begins with."""
+    ordered = sorted(set(names))
+    shared = [_shared(one, other) for one, other in zip(ordered, ordered[1:], strict=False)]
+    sizes = map(max, [0, *shared], [*shared, 0])
+    return {name: name[: max(SHORTEST_ID, size + 1)] for name, size in zip(ordered, sizes, strict=True)}
+
+
+def _shared(one: str, other: str) -> int:
+    return next((at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its), len(one))
+
+
+def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = ()) -> str:
+    """Render what is known when a chain is pinned; layers that came late stand first. Empty for nothing."""
+    known = _in_order(facts)
+    parts = [_layer_text(layer) for layer in layers]
+    if known:
+        ids = shown_ids(fact.id for fact in known)  # of these alone: what comes later must not lengthen an id
+        parts.append("\n".join([HEADING, *_lines(known, ids)]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def delta_text(session_id: str, news: News, names: Iterable[str], budget: int) -> str:
+    """Render a durable delta; `names` are all ids that the session has shown."""
+    ids = shown_ids(names)
+    kept, rest = _packed(_in_order(news.changed), ids, budget)
+    parts = [f"[knowledge update {token(session_id)}]", *map(_layer_text, news.layers)]
+    if kept:
+        parts.append("\n".join([HEADING, *_lines(kept, ids)]))
+    if rest:
+        parts.append(_truncated(sorted(rest, key=lambda fact: fact.id), ids))
+    if news.removed:
+        gone = [f"* [{ids[name]}]" for name in sorted(news.removed)]
+        said = "These entries are no longer known; what was said of them before does not hold any more:"
+        parts.append("\n".join(["## Superseded Long-term Knowledge", said, *gone]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _in_order(facts: Iterable[Fact]) -> list[Fact]:
+    return sorted(facts, key=lambda one: (one.category, one.title, one.content, one.id))
+
+
+def _layer_text(layer: Layer) -> str:
+    return text_of(bytes(layer.text)).strip()
+
+
+def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
+    lines: list[str] = []
+    category: str | None = None
+    for fact in facts:
+        if fact.category != category:
+            category = fact.category
+            lines.append(_category(fact))
+        lines.append(_line(fact, ids))
+    return lines
+
+
+def _category(fact: Fact) -> str:
+    return f"### {_inside(fact.category) or 'General'}"
+
+
+def _line(fact: Fact, ids: Mapping[str, str]) -> str:
+    title = f"**[{_inside(ids[fact.id])}]{' ' + _inside(fact.title) if fact.title else ''}**"
+    return f"* {title}: {_inside(fact.content)}" if fact.content else f"* {title}"
+
+
+def _inside(text: str) -> str:
+    """Indent further lines, so that none can pose as a heading or an entry."""
+    return "\n  ".join(text.splitlines())
+
+
+class _Packed(NamedTuple):
+    kept: list[Fact]
+    rest: list[Fact]
+
+
+def _packed(facts: list[Fact], ids: Mapping[str, str], budget: int) -> _Packed:
+    """Fill the budget: an entry that does not fit is passed over; where none fits, the first one is cut."""
+    room = budget - estimate(HEADING) - 1
+    headed: set[str] = set()
+    packed = _Packed([], [])
+    for fact in facts:
+        heading = 0 if fact.category in headed else estimate(_category(fact)) + 1
+        cost = heading + estimate(_line(fact, ids)) + 1
+        if cost > room:
+            packed.rest.append(fact)
+            continue
+        room -= cost
+        headed.add(fact.category)
+        packed.kept.append(fact)
+    if facts and not packed.kept:
+        first = _fitting(facts[0], ids, room)
+        if first is not None:
+            return _Packed([first], facts[1:])
+    return packed
+
+
+def _fitting(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
+    """Cut an entry's content until it fits; None where not even its title does."""
+    limit = min(FIRST_CHARS, len(fact.content) - 1)
+    while limit > 0:
+        shorter = Fact(fact.id, fact.category, fact.title, cut(fact.content, limit) + "…")
+        if len(shorter.content) == 1:
+            return None
+        if estimate(_category(fact)) + estimate(_line(shorter, ids)) + 2 <= room:
+            return shorter
+        limit = limit * 3 // 4
+    return None
+
+
+def _truncated(rest: list[Fact], ids: Mapping[str, str]) -> str:
+    lines = ["## Additional Changed Knowledge (truncated)"]
+    for fact in rest[:LISTED]:
+        content = cut(fact.content, LISTED_CHARS)
+        shorter = Fact(fact.id, "", cut(fact.title, LISTED_CHARS), content)
+        lines.append(_line(shorter, ids) + "..." * (content != fact.content))
+    more = rest[LISTED:]
+    if more:
+        named = " ".join(f"[{ids[fact.id]}]" for fact in more[:NAMED]) + " …" * (len(more) > NAMED)
+        entries = "entry" if len(more) == 1 else "entries"
+        said = "what was said of them before does not hold any more"
+        lines.append(f"* {len(more)} more changed {entries} omitted: {named}; {said}.")
+    return "\n".join(lines)

@@ -1,0 +1,156 @@
+"""The library: a session that an agent keeps, and the prompt of each of its turns.
+
+    session = Session.restore(events)              the events of its log, in order; none for a new one
+    session.apply(event)                           what happened since: a message, a result, knowledge
+    prompt, events = session.begin_turn(context)   the next request, and what to append to the log first
+    body = session.write(prompt)
+
+Rules: pure, no clock and no disk: times are arguments, persisting is the caller's. The events that
+`begin_turn` returns (deltas, persisted context, resets, the turn itself) are applied already; a session
+that is restored from a log which holds them, or which lost them, assembles the same bytes. Values that
+come out are never changed later. Not safe between threads, and bound to no event loop: one session, one
+user at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from lore.errors import LoreError
+from lore.fold.step import Folding
+from lore.formats.lore_log import LoreLog
+from lore.model import checkpoint
+from lore.model.canonical import encode
+from lore.model.events import MAIN, Event, OpaqueEvent, TurnStarted
+from lore.model.items import NULL
+from lore.model.problems import Problem
+from lore.model.prompt import Prompt
+from lore.model.state import Session as State
+from lore.prompt.assemble import Assembled, Assembler
+from lore.prompt.base import Dialect
+from lore.prompt.dialects import DIALECTS
+from lore.prompt.planning import Planner
+from lore.prompt.settings import Rules
+from lore.prompt.tail import tail_of
+
+
+class Begun(NamedTuple):
+    """The prompt of a turn, and the events to append to the log before it is sent, in order."""
+
+    prompt: Prompt
+    events: tuple[Event, ...]
+
+
+class Session:
+    """A session in memory. `rules` say how prompts are assembled; `dialect` overrides the session's own."""
+
+    def __init__(self, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> None:
+        self.rules = rules or Rules()
+        fault = self.rules.fault()
+        if fault:
+            raise LoreError(fault)
+        self._dialect = _named(dialect) if isinstance(dialect, str) else dialect
+        self._folding = Folding(State())
+        self._planners: dict[str, Planner] = {}
+        self._assemblers: dict[str, Assembler] = {}
+
+    @classmethod
+    def restore(
+        cls, events: Iterable[Event], *, dialect: Dialect | str | None = None, rules: Rules | None = None
+    ) -> Session:
+        """Return the session that these events make. Costs O(events)."""
+        session = cls(dialect=dialect, rules=rules)
+        for one in events:
+            session.apply(one)
+        return session
+
+    @classmethod
+    def load(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:
+        """Return the session that `dump` gave; raises LoreError for anything else."""
+        session = cls(dialect=dialect, rules=rules)
+        session._folding = Folding(checkpoint.load(data))
+        return session
+
+    def dump(self) -> bytes:
+        """Return the session as bytes: a cache of its log, which may be deleted at any time. Costs O(items)."""
+        return checkpoint.dump(self.state)
+
+    @property
+    def state(self) -> State:
+        """The folded state: timeline, knowledge, chains."""
+        return self._folding.state()
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect in which prompts are made."""
+        return self._dialect or DIALECTS.get(self._folding.session.dialect or "", DIALECTS["anthropic"])
+
+    def apply(self, event: Event) -> tuple[Problem, ...]:
+        """Apply one event of the log; returns what was wrong with it. An event that cannot be is a no-op."""
+        if not isinstance(event, TurnStarted):
+            return self._folding.apply(event)
+        planned = self._plan(event)
+        odd = [problem for one in planned for problem in self._folding.derive(one)]
+        return (*odd, *self._folding.apply(event))
+
+    def begin_turn(
+        self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
+    ) -> Begun:
+        """Begin the next turn of a chain: make its prompt, and the events that the log must hold for it.
+
+        `context` is this turn's volatile context (`memory_recall`, `current_time`, …). Raises LoreError for
+        a context that cannot be, and then changes nothing. Costs O(what is new since the turn before).
+        """
+        opened = self._folding.chain(chain).turn
+        number = 1 if opened is None else opened.turn + 1
+        said = Raw(encode(dict(context))) if context else NULL
+        problems = tail_of(self._folding.session, said, authority=False).problems
+        if problems:
+            raise LoreError(problems[0].message, hint="a context is text by name: memory_recall, current_time, …")
+        event = TurnStarted(turn=number, context=said, chain=chain, at=at)
+        planned = self._plan(event)
+        late = self._folding.save(chain)
+        for one in (*planned, event):
+            self._folding.apply(one)
+        return Begun(self.assembled(chain).prompt, (*late, *planned, event))
+
+    def assembled(self, chain: str = MAIN) -> Assembled:
+        """Return the prompt of a chain's latest turn, what is wrong with it, and what it could not express."""
+        dialect = self.dialect
+        assembler = self._assemblers.get(chain)
+        if assembler is None or assembler.dialect is not dialect:
+            assembler = self._assemblers[chain] = Assembler(dialect, rules=self.rules)
+        return assembler.assemble(self._folding.session, self._folding.chain(chain))
+
+    def write(self, prompt: Prompt) -> bytes:
+        """Return a prompt's request body. Costs O(its bytes)."""
+        return self.dialect.write(prompt)
+
+    def _plan(self, event: TurnStarted) -> list[Event]:
+        planner = self._planners.get(event.chain)
+        if planner is None:
+            planner = self._planners[event.chain] = Planner(self.rules)
+        return planner.plan(self._folding.session, self._folding.chain(event.chain), event)
+
+
+def event(kind: str, **fields: Any) -> Event:
+    """Return an event of a log, checked as a log's line is; raises LoreError where no reader would take it."""
+    line = encode({"kind": kind, **fields})
+    read = [one.value for one in LoreLog().feed(line + b"\n")]
+    made = read[-1] if read else None
+    if isinstance(made, OpaqueEvent) and kind != "opaque":
+        said = next((one.message for one in read if isinstance(one, Problem) and one.code != "LORE212"), kind)
+        raise LoreError(said.removesuffix("; kept as opaque"), hint="the kinds and their fields: lore.model.events")
+    assert isinstance(made, msgspec.Struct)
+    return made  # pyright: ignore[reportReturnType]
+
+
+def _named(name: str) -> Dialect:
+    dialect = DIALECTS.get(name)
+    if dialect is None:
+        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(DIALECTS))
+    return dialect

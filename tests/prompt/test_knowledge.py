@@ -1,0 +1,35 @@
+"""What is known, as text: pinned, and as deltas."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.model.state import Fact
+from lore.prompt.knowledge import pinned_text, shown_ids
+
+
+def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
+    facts = [Fact("k1", "b", "t2", "x"), Fact("k2", "", "", "alone"), Fact("k3", "b", "t1", "")]
+    text = pinned_text(tuple(facts))
+    assert text == pinned_text(tuple(reversed(facts)))
+    assert text.splitlines() == [
+        "## Long-term Knowledge", "### General", "* **[k2]**: alone", "### b", "* **[k3] t1**", "* **[k1] t2**: x",
+    ]  # fmt: skip
+
+
+def test_no_knowledge_is_no_text():
+    assert pinned_text(()) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "shown"),
+    [
+        ("abcdefgh", (), "abcde"),
+        ("abcdefgh", ("abcdefgz",), "abcdefgh"),
+        ("abcdefgh", ("abcdezzz",), "abcdef"),
+        ("abc", ("abd",), "abc"),
+        ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
+    ],
+)
+def test_ids_are_shown_as_their_shortest_unique_prefix(name, names, shown):
+    assert shown_ids([name, *names])[name] == shown
