@@ -138,7 +138,12 @@ class Session:
 
 
 def event(kind: str, **fields: Any) -> Event:
-    """Return an event of a log, checked as a log's line is; raises LoreError where no reader would take it."""
+    """Return an event of a log, checked as a log's line is; raises LoreError where no reader would take it.
+
+    `tools` may be given without an order, as a mapping by name: they are then ordered by name.
+    """
+    if isinstance(fields.get("tools"), Mapping):
+        fields["tools"] = _by_name(fields["tools"])
     line = encode({"kind": kind, **fields})
     read = [one.value for one in LoreLog().feed(line + b"\n")]
     made = read[-1] if read else None
@@ -147,6 +152,10 @@ def event(kind: str, **fields: Any) -> Event:
         raise LoreError(said.removesuffix("; kept as opaque"), hint="the kinds and their fields: lore.model.events")
     assert isinstance(made, msgspec.Struct)
     return made  # pyright: ignore[reportReturnType]
+
+
+def _by_name(tools: Mapping[str, Any]) -> list[Any]:
+    return [tools[name] for name in sorted(tools)]
 
 
 def _named(name: str) -> Dialect:

@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume, memory. Exit code 1 where a bar is missed. `--quick`
-runs everything at toy sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, process, resume, memory, assemble, all. Exit code 1 where a bar is
+missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import clock, files, generate, memory, naive, recordings, resuming
+from bench import assembling, clock, files, generate, memory, naive, recordings, resuming
 from lore.check.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
@@ -165,6 +165,30 @@ def peak_memory(folder: Path, sizes: Sizes) -> Row:
     return Row(measure, bar, said, max(grown, apart) <= 150e6)
 
 
+def assemble(_: Path, sizes: Sizes) -> Row:
+    """Ten times the turns through the library cost about ten times the time."""
+    few = max(20, sizes.turns // 10)
+    found = assembling.growth(few, sizes.judged)
+    return Row(
+        f"`begin_turn` for all of {10 * few:,} turns against {few:,} (tails `system` and `persist`)",
+        "at most 22 times",
+        f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s",
+        found.median <= 22,
+    )
+
+
+def all_turns(folder: Path, sizes: Sizes) -> Row:
+    """Every turn as a delta against folding the log."""
+    log = _log(folder, sizes.turns)
+    found = assembling.all_turns(log, lore(), sizes.judged)
+    return Row(
+        f"`lore assemble --all` of {sizes.turns:,} turns ({_megabytes(log)}) against `lore fold`",
+        "at most 3 times",
+        f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s",
+        found.median <= 3,
+    )
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -184,6 +208,8 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "process": process,
     "resume": resume,
     "memory": peak_memory,
+    "assemble": assemble,
+    "all": all_turns,
 }
 
 

@@ -33,9 +33,10 @@ from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 from lore.model.state import Session
-from lore.prompt.assemble import POLICIES, Assembler
+from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
+from lore.prompt.settings import POLICIES
 from lore.report.console import console
 from lore.report.diff import write as write_diff
 from lore.report.json_report import render

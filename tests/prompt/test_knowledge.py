@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore.model.state import Fact
-from lore.prompt.knowledge import pinned_text, shown_ids
+from lore.prompt.knowledge import News, delta_text, pinned_text, shown_ids
+from model.making import event
 
 
 def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
@@ -33,3 +34,9 @@ def test_no_knowledge_is_no_text():
 )
 def test_ids_are_shown_as_their_shortest_unique_prefix(name, names, shown):
     assert shown_ids([name, *names])[name] == shown
+
+
+def test_a_delta_of_a_layer_alone_names_no_entry():
+    """A late layer in a session that knew nothing once ended in an error: no id was there to shorten."""
+    layer = event("layer", name="l", when="once_at_start", text=" be kind ")
+    assert delta_text("s-1", News(layers=(layer,)), (), 400) == "[knowledge update 6a840baf]\n\nbe kind"

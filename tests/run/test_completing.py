@@ -218,7 +218,7 @@ def test_a_session_that_records_its_own_refuses(records):
 def test_a_lore_log_that_records_neither_can_be_completed():
     put("s.jsonl", log(header(system=None), record("append", item=user("u")), record("turn_started", turn=1)))
     made = assemble(Name("s.jsonl"), given())
-    assert json.loads(made.body)["tools"] == TOOLS
+    assert [json.loads(one.data) for one in made.prompt.head if one.section == "tools"] == TOOLS
     assert made.prompt.fidelity == "reconstructed"
 
 

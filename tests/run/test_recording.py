@@ -67,16 +67,21 @@ def test_a_dialect_that_lore_does_not_write_is_a_problem(tmp_path):
     assert made.problems.total == 1
 
 
-def test_durable_deltas_and_late_layers_are_said_to_be_left_out(tmp_path):
+def test_durable_deltas_persisted_context_and_late_layers_stand_in_prompts(tmp_path):
     data = LOG + log(
-        record("layer", name="l", when="once_at_start", text="late"),
-        record("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 1}, content="c"),
-        record("context_persisted", turn=2, insert_at=1, content="c"),
+        record("layer", name="l", when="once_at_start", text="a late layer"),
+        record("append", item=user("u9", "the last question")),
+        record("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 99}, content="a delta"),
+        record("context_persisted", turn=8, insert_at=2, content="a context"),
+        record("turn_started", turn=9),
     )
     made = recording(tmp_path, data)
-    list(made.turns())
-    if made.problems.kept:  # until they are written into prompts
-        assert [problem.code for problem in made.problems.kept] == ["LORE216"]
+    prompt = list(made.turns())[-1].prompt
+    said = b"".join(one.data for one in prompt)
+    places = [said.index(text) for text in (b"a context", b"a late layer", b"the last question")]
+    assert places == sorted(places)
+    assert said.index(b"a delta") < places[-1]
+    assert {problem.code for problem in made.problems.kept} == {"LORE214"}  # insert_at 99 is outside
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,13 @@ CODES: dict[str, Code] = {
     "LORE211": Code("dialect-not-written", "unattributable", "Choose a dialect that lore writes with --dialect."),
     "LORE212": Code("bad-header", "unattributable", "Begin a log with one session_started record, version 1."),
     "LORE213": Code("turn-out-of-order", "unattributable", "Number turns upwards and close the one that is open."),
-    "LORE214": Code("unreadable-delta", "unattributable", "Write selectors as {target: messages, insert_at: n}."),
-    "LORE215": Code("unreadable-file", "unattributable", "Make the file readable, or leave it out."),
-    "LORE216": Code(
-        "not-assembled", "unattributable", "Read the findings of this session knowing that these parts are left out."
+    "LORE214": Code(
+        "unreadable-delta",
+        "unattributable",
+        "Write deltas before the turn that sends them, as {target: messages, insert_at: n}.",
     ),
+    "LORE215": Code("unreadable-file", "unattributable", "Make the file readable, or leave it out."),
+    "LORE216": Code("not-assembled", "unattributable", "Run the command again: this version assembles all parts."),
     "LORE217": Code("line-too-long", "waste", "Find out what wrote the line, and record the session without it."),
     "LORE218": Code("duplicate-tool-names", "waste", "Give every tool a name of its own: providers refuse such lists."),
     "LORE301": Code(

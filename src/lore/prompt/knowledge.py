@@ -42,7 +42,7 @@ def shown_ids(names: Iterable[str]) -> dict[str, str]:
     ordered = sorted(set(names))
     shared = [_shared(one, other) for one, other in zip(ordered, ordered[1:], strict=False)]
     sizes = map(max, [0, *shared], [*shared, 0])
-    return {name: name[: max(SHORTEST_ID, size + 1)] for name, size in zip(ordered, sizes, strict=True)}
+    return {name: name[: max(SHORTEST_ID, size + 1)] for name, size in zip(ordered, sizes, strict=False)}
 
 
 def _shared(one: str, other: str) -> int:

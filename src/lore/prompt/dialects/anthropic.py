@@ -76,7 +76,8 @@ class Anthropic:
         )  # fmt: skip
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        found = [Segment("tools", f"tools[{number}]", bytes(tool), kind="tool") for number, tool in enumerate(tools)]
+        bare = [unmark(bytes(tool)) for tool in tools]
+        found = [Segment("tools", f"tools[{n}]", one.data, kind="tool", mark=one.mark) for n, one in enumerate(bare)]
         for number, text in enumerate(system):
             data = b'{"type":"text","text":' + text + b"}"
             found.append(Segment("system", f"system[{number}]", data, kind="text"))
@@ -136,7 +137,8 @@ _THINKING = (b'"thinking"', b'"redacted_thinking"')
 
 def _blocks(blocks: list[bytes], message: int, first: int) -> tuple[Segment, ...]:
     path = f"messages[{message}].content"
-    return tuple([Segment("messages", f"{path}[{n}]", data) for n, data in enumerate(blocks, first)])
+    bare = [unmark(data) for data in blocks]  # what was recorded with a mark is content without it
+    return tuple([Segment("messages", f"{path}[{n}]", one.data, mark=one.mark) for n, one in enumerate(bare, first)])
 
 
 def _block(block: Block) -> bytes:

@@ -1,0 +1,67 @@
+"""What assembling costs: all turns of a session through the library, and `lore assemble --all`.
+
+The session is made of the events of `generate.py`, with knowledge that changes every seventh turn and a
+user who speaks in every third only, so that deltas are made, wait, and are reset at their cap.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from bench import clock, generate
+from lore.formats.lore_log import LoreLog
+from lore.model.canonical import decode
+from lore.model.events import Append, CacheReset, Event, PromptDelta, TurnStarted
+from lore.model.items import UserMessage
+from lore.prompt.settings import Policy, Rules
+from lore.session import Session, event
+
+
+@cache
+def events(turns: int) -> tuple[Event, ...]:
+    """Return the events of a session: messages, results and knowledge; its turns are to be begun."""
+    reader, made = LoreLog(), list[Event]()
+    for number, line in enumerate(generate.lines(turns)):
+        for read in reader.feed(line):
+            one: Event = read.value  # type: ignore[assignment]
+            spoken = isinstance(one, Append) and isinstance(one.item, UserMessage)
+            if not spoken or int(one.item.uuid[1:]) % 3 == 1:  # type: ignore[union-attr]
+                made.append(one)
+        if number % 49 == 0:
+            made.append(event("knowledge", op="add", id=f"entry-{number % 20}", title="t", content=f"fact {number}"))
+    return tuple(made)
+
+
+def assemble(turns: int, policy: Policy) -> None:
+    """Begin every turn of a session; raises RuntimeError where it is not the session that is meant."""
+    session = Session(rules=Rules(tail=policy))
+    begun = deltas = resets = 0
+    for one in events(turns):
+        if not isinstance(one, TurnStarted):
+            session.apply(one)
+            continue
+        prompt, planned = session.begin_turn(decode(bytes(one.context)))
+        begun += 1
+        deltas += sum(isinstance(event, PromptDelta) for event in planned)
+        resets += sum(isinstance(event, CacheReset) for event in planned)
+    if begun != turns or not deltas or (turns > 400 and not resets) or len(prompt.messages) < turns:
+        raise RuntimeError(f"not the session that is meant: {begun} turns, {deltas} deltas, {resets} resets")
+
+
+def growth(few: int, rounds: int) -> clock.Ratio:
+    """Ten times the turns, in process, in CPU time."""
+    events(few)
+    events(10 * few)
+    return clock.alternate(
+        lambda: [assemble(10 * few, policy) for policy in ("system", "persist")],
+        lambda: [assemble(few, policy) for policy in ("system", "persist")],
+        rounds,
+        clock.CPU,
+    )
+
+
+def all_turns(log: Path, run: tuple[str, ...], rounds: int) -> clock.Ratio:
+    """`lore assemble --all` against `lore fold` on the same log, whole processes, in wall time."""
+    assembled, folded = (*run, "assemble", str(log), "--all"), (*run, "fold", str(log))
+    return clock.alternate(lambda: clock.process(*assembled), lambda: clock.process(*folded), rounds, clock.WALL)
