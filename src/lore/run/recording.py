@@ -158,8 +158,9 @@ class Recording:
         return self._folding.state()
 
     def apply(self, read: Read, event: Event) -> None:
-        """Fold one event into the state."""
-        self._odd(self._folding.apply(event), read)
+        """Fold one event into the state, before a turn's start also what lore derives."""
+        start = isinstance(event, TurnStarted)
+        self._odd(self._start(event) if start else self._folding.apply(event), read)
         if isinstance(event, CompactApplied):
             self.boundaries.append((event.uuid, event.at))
         elif isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
