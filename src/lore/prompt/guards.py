@@ -17,8 +17,9 @@ from string import Formatter
 from typing import Any, TypeAlias, cast
 
 from jinja2 import Undefined
-from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_TESTS
+from jinja2.filters import FILTERS as KNOWN_FILTERS
 from jinja2.runtime import Context
+from jinja2.tests import TESTS as KNOWN_TESTS
 from jinja2.utils import Cycler, pass_context
 
 from lore.prompt.meter import MAX_BITS, Meter, RefusedError
@@ -30,13 +31,20 @@ MAX_INDENT = 16
 Function: TypeAlias = Callable[..., Any]
 Guard: TypeAlias = Callable[[Meter, Any, tuple[Any, ...], Mapping[str, Any]], None]
 
-_LEFT_OUT = frozenset(["random", "pprint", "urlize", "striptags", "xmlattr", "wordwrap", "filesizeformat"])
-_SHALLOW = frozenset(  # filters that look at a value's items and not into them
-    "length count first last default d list items map select selectattr reject rejectattr attr reverse batch slice".split()
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LEFT_OUT = _words("random pprint urlize striptags xmlattr wordwrap filesizeformat")
+# Filters that look at a value's items and not into them; tests that look at a value's type alone.
+_SHALLOW = _words(
+    """length count first last default d list items map select selectattr reject rejectattr attr reverse batch
+    slice"""
 )
-_LIGHT = frozenset(  # tests that look at a value's type alone
+_LIGHT = _words(
     """defined undefined none boolean false true integer float string mapping number sequence iterable callable
-    sameas escaped filter test""".split()
+    sameas escaped filter test"""
 )
 
 
@@ -50,12 +58,12 @@ def settled(meter: Meter, value: Any) -> Any:
     if isinstance(value, str):
         meter.make(len(value))
     elif hasattr(value, "__next__") and not isinstance(value, Cycler):
-        value = _drained(meter, value)
+        return _drained(meter, value)
     elif isinstance(value, list | tuple | dict):
         meter.make(8 * len(cast("list[Any]", value)))
     elif isinstance(value, int):
         meter.number(value)
-    return value
+    return cast("Any", value)
 
 
 def _drained(meter: Meter, items: Iterable[Any]) -> list[Any]:
@@ -66,13 +74,17 @@ def _drained(meter: Meter, items: Iterable[Any]) -> list[Any]:
     return found
 
 
+# what a filter of Jinja is passed besides its value
+_EXTRA: dict[str, Callable[[Context], tuple[Any, ...]]] = {
+    "": lambda _: (),
+    "context": lambda context: (context,),
+    "eval_context": lambda context: (context.eval_ctx,),
+    "environment": lambda context: (context.environment,),
+}
+
+
 def _metered(name: str, function: Function, *, shallow: bool) -> Function:
-    passed = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
-    extra: Callable[[Context], tuple[Any, ...]] = {
-        "context": lambda context: (context,),
-        "eval_context": lambda context: (context.eval_ctx,),
-        "environment": lambda context: (context.environment,),
-    }.get(passed, lambda _: ())
+    extra = _EXTRA[getattr(getattr(function, "jinja_pass_arg", None), "name", "")]
     guard = _GUARDS.get(name)
 
     @pass_context  # also keeps the compiler from computing it
@@ -213,7 +225,7 @@ STEP, WEIGH, CONCAT, SLICE = "(step)", "(weigh)", "(concat)", "(slice)"
 FILTERS: dict[str, Function] = {
     **{
         name: _metered(name, function, shallow=name in _SHALLOW)
-        for name, function in DEFAULT_FILTERS.items()
+        for name, function in KNOWN_FILTERS.items()
         if name not in _LEFT_OUT
     },
     "tojson": _tojson,
@@ -223,7 +235,7 @@ FILTERS: dict[str, Function] = {
     SLICE: _slice,
 }
 TESTS: dict[str, Function] = {
-    name: _metered("", function, shallow=name in _LIGHT) for name, function in DEFAULT_TESTS.items()
+    name: _metered("", function, shallow=name in _LIGHT) for name, function in KNOWN_TESTS.items()
 }
 
 
@@ -264,18 +276,16 @@ def _length(value: Any) -> int:
 # methods
 
 _METHODS: dict[type, frozenset[str]] = {
-    str: frozenset(
-        """capitalize casefold center count endswith find index isalnum isalpha isascii isdecimal isdigit
+    str: _words("""capitalize casefold center count endswith find index isalnum isalpha isascii isdecimal isdigit
         isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip partition
         removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith
-        strip swapcase title upper zfill""".split()
-    ),
-    dict: frozenset("copy get items keys values".split()),
-    list: frozenset("copy count index".split()),
-    tuple: frozenset("count index".split()),
+        strip swapcase title upper zfill"""),
+    dict: _words("copy get items keys values"),
+    list: _words("copy count index"),
+    tuple: _words("count index"),
 }
-_WIDE = frozenset("center ljust rjust zfill".split())
-_SLOW = frozenset("rfind rindex rpartition rsplit strip lstrip rstrip".split())  # each with each, at worst
+_WIDE = _words("center ljust rjust zfill")
+_SLOW = _words("rfind rindex rpartition rsplit strip lstrip rstrip")  # each with each, at worst
 
 
 def method(meter: Meter, owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -293,7 +303,7 @@ def method(meter: Meter, owner: Any, name: str, args: tuple[Any, ...], kwargs: M
     if name == "replace":
         _replaces(meter, owner, args, kwargs)
     elif name == "join" and args:
-        _joins(meter, args[0], (owner,), {})
+        _joins(meter, args[0], (str(owner),), {})
 
 
 class FormatMethod:

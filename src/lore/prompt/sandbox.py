@@ -77,14 +77,12 @@ class Sandbox:
                 where=Where(self._file, error.lineno),
             ) from None
         except _FAILURES as error:
-            raise LoreError(
-                f"the chat template does not compile: {_reason(error)}", where=Where(self._file)
-            ) from None
+            raise LoreError(f"the chat template does not compile: {_reason(error)}", where=Where(self._file)) from None
 
-    def render(self, variables: Mapping[str, Any], budget: Budget = Budget()) -> str:
+    def render(self, variables: Mapping[str, Any], budget: Budget | None = None) -> str:
         """Render; raises LoreError where the template fails or costs more than the budget."""
         template = self._template
-        context = template.new_context({**variables, guards.METER: Meter(*budget)})
+        context = template.new_context({**variables, guards.METER: Meter(*(budget or Budget()))})
         try:
             return "".join(template.root_render_func(context))
         except _FAILURES as error:
@@ -115,7 +113,7 @@ def cleaned(text: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, RecursionError):
+    if isinstance(error, RecursionError | SyntaxError):  # Python's own limits on blocks and brackets
         return "it nests too deeply"
     if isinstance(error, MemoryError):
         return "it is too large"
@@ -182,9 +180,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         owner = getattr(obj, "__self__", None)
         if isinstance(obj, BuiltinMethodType) and owner is not None:
             guards.method(meter, owner, obj.__name__, args, kwargs)
-        elif isinstance(obj, MethodType) and isinstance(owner, Cycler | LoopContext):
-            meter.weigh(args)
-        elif any(obj is one for one in self._functions):
+        elif any(obj is one for one in self._functions) or (
+            isinstance(obj, MethodType) and isinstance(owner, Cycler | LoopContext)
+        ):
             meter.weigh(args)
         elif not isinstance(obj, Macro | LoopContext | BlockReference | Joiner | Undefined):
             raise RefusedError(f"it calls a {type(obj).__name__}, which is nothing to call")
