@@ -141,15 +141,17 @@ def _sums(meter: Meter, value: Any, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 def percent(meter: Meter, text: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Charge `%`: each directive can show every argument, at its width."""
-    found = _DIRECTIVE.findall(_text(text))
     weight = sum(meter.weigh(one) for one in (*args, *kwargs.values()))
-    for numbers in found:
+    for key, *numbers in _DIRECTIVE.findall(_text(text)):
+        if key == "(":
+            raise RefusedError("it formats by a key with brackets or % in it")
         if any(number == "*" or int(number or "0") > MAX_WIDTH for number in numbers):
             raise RefusedError(f"it formats to a width of more than {MAX_WIDTH}")
         meter.make(weight + MAX_WIDTH if any(numbers) else weight)
 
 
-_DIRECTIVE = re.compile(r"%(?:\([^)]*\))?[#0\- +]*([0-9]{1,9}|\*)?(?:\.([0-9]{1,9}|\*))?")
+# a key may hold no bracket and no %, so that no text makes the search quadratic
+_DIRECTIVE = re.compile(r"%%|%(\([^()%]*\)|\()?[#0\- +]*([0-9]{1,9}|\*)?(?:\.([0-9]{1,9}|\*))?")
 _GUARDS: dict[str, Guard] = {
     "join": _joins, "replace": _replaces, "indent": _indents, "round": _rounds, "sum": _sums, "format": percent,
 }  # fmt: skip
@@ -303,7 +305,7 @@ def method(meter: Meter, owner: Any, name: str, args: tuple[Any, ...], kwargs: M
     if name == "replace":
         _replaces(meter, owner, args, kwargs)
     elif name == "join" and args:
-        _joins(meter, args[0], (str(owner),), {})
+        _joins(meter, args[0], (cast("str", owner),), {})
 
 
 class FormatMethod:
@@ -336,6 +338,10 @@ class _Formatter(Formatter):
             else:
                 value = self._get_item(value, int(key) if key.isdecimal() else key)
         return value, first
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        self._meter.weigh(value)
+        return super().convert_field(value, conversion)
 
     def format_field(self, value: Any, format_spec: str) -> str:
         self._meter.make(self._meter.weigh(value))

@@ -31,7 +31,7 @@ from lore.prompt import guards
 from lore.prompt.guards import FormatMethod, meter_of
 from lore.prompt.meter import Meter, RefusedError
 
-MAX_SOURCE = 262_144
+MAX_SOURCE = 131_072
 _SHOWN = 200
 _FILE = "<chat template>"
 _FAILURES = (
@@ -44,7 +44,7 @@ _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206
 class Budget(NamedTuple):
     """What a rendering may cost: units of work, characters made."""
 
-    work: int = 2_000_000
+    work: int = 1_000_000
     made: int = 16_000_000
 
 
