@@ -39,7 +39,7 @@ LOOPS = {
     "comparisons": "{% set x = range(99999)|list %}{% for a in x %}{% if x == x[:] %}{% endif %}{% endfor %}",
     "membership": "{% set x = range(99999)|list %}{% for a in x %}{% if 'a' in x %}{% endif %}{% endfor %}",
     "slices": "{% set x = range(99999)|list %}{% for a in x %}{% set y = x[1:] %}{% endfor %}",
-    "a wide body": "{% for a in range(99999) %}" + "{{ a.b }}" * 9999 + "{% endfor %}",
+    "a wide body": "{% for a in range(99999) %}" + "{{ a.b }}" * 5000 + "{% endfor %}",
     "macros that call themselves twice": "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}"
     "{{ f(60) }}",
     "a recursive loop that forks": "{% for x in [1, 2] recursive %}{% if loop.depth < 60 %}{{ loop([1, 2]) }}"
@@ -71,15 +71,17 @@ ATTRIBUTES = [
 ]  # fmt: skip
 SIZES = [
     "'a' * 10**10", "10**10 * 'a'", "[[1] * 999] * 9999999", "'%1000000000d' % 1", "'%.1000000000f' % 1",
-    "'%*d' % (1000000000, 1)", "'%(a)1000000000d' % {'a': 1}", "'%1000000000d'|format(1)", "'%(a%)9999999d' % {'a%': 1}",
-    "'{:1000000000}'.format(1)", "'{:{}}'.format(1, 10**9)", "'{:.{n}f}'.format(1, n=10**9)", "'a'|center(1000000000)",
-    "'a'.center(10**9)", "'a'.ljust(10**9)", "'7'.zfill(10**9)", "'a'.expandtabs(10**9)", "(9**99)**999", "9**(9**9)",
-    "(2**4000) * (2**4000)", "1|round(-1000000000)", "1|round(1000000, 'floor')", "[1]|batch(1000000000, 'x')",
-    "[1]|slice(1000000000)", "range(10**10)", "'aa'.replace('a', 'b' * 9999).replace('b', 'c' * 9999)",
-    "'aa'|replace('a', 'b' * 9999)|replace('b', 'c' * 9999)", "('b' * 9999).join('a' * 9999)", "('a' * 9999)|join('b' * 9999)",
-    "('\\n' * 9999)|indent(99999, true, true)", "messages|tojson(indent=10**9)", "[1]|tojson(separators=('a' * 99, ''))",
-    "('f' * 99999)|int(base=16) * 2", "(1).__class__", "'%s' * 9999999 % 1", "[[1], [2]]|sum(start=[])", "'a'.translate({97: 'b' * 99})",
-    "('%s' * 9999) % (('a' * 9999,) * 9999)", "('{0}' * 9999).format('a' * 9999)", "'a'.encode()", "(1).to_bytes(10**9)",
+    "'%*d' % (1000000000, 1)", "'%(a)1000000000d' % {'a': 1}", "'%1000000000d'|format(1)",
+    "'%(a%)9999999d' % {'a%': 1}", "'{:1000000000}'.format(1)", "'{:{}}'.format(1, 10**9)",
+    "'{:.{n}f}'.format(1, n=10**9)", "'a'|center(1000000000)", "'a'.center(10**9)", "'a'.ljust(10**9)",
+    "'7'.zfill(10**9)", "'a'.expandtabs(10**9)", "(9**99)**999", "9**(9**9)", "(2**4000) * (2**4000)",
+    "1|round(-1000000000)", "1|round(1000000, 'floor')", "[1]|batch(1000000000, 'x')", "[1]|slice(1000000000)",
+    "range(10**10)", "'aa'.replace('a', 'b' * 9999).replace('b', 'c' * 9999)",
+    "'aa'|replace('a', 'b' * 9999)|replace('b', 'c' * 9999)", "('b' * 9999).join('a' * 9999)",
+    "('a' * 9999)|join('b' * 9999)", "('\\n' * 9999)|indent(99999, true, true)", "messages|tojson(indent=10**9)",
+    "[1]|tojson(separators=('a' * 99, ''))", "('f' * 99999)|int(base=16) * 2", "(1).__class__", "'%s' * 9999999 % 1",
+    "[[1], [2]]|sum(start=[])", "'a'.translate({97: 'b' * 99})", "('%s' * 9999) % (('a' * 9999,) * 9999)",
+    "('{0}' * 9999).format('a' * 9999)", "'a'.encode()", "(1).to_bytes(10**9)",
 ]  # fmt: skip
 GRAPHS = {
     "text that doubles": grown("'aaaaaaaaaa'", "ns.s ~ ns.s", "ns.s"),
@@ -100,8 +102,8 @@ GRAPHS = {
     "a small graph looked up": grown("(1,)", "(ns.s, ns.s)", "{}[ns.s]"),
     "a small graph asked for": grown("(1,)", "(ns.s, ns.s)", "{}.get(ns.s)"),
     "a small graph tested": grown("[1]", "[ns.s, ns.s]", "[ns.s]|select('eq', [ns.s[:]])|list"),
-    "text in a loop": "{% for i in range(99999) %}" + "x" * 99999 + "{% endfor %}",
-    "text in a macro in a loop": "{% macro f() %}" + "x" * 99999 + "{% endmacro %}{% for i in range(99999) %}"
+    "text in a loop": "{% for i in range(99999) %}" + "x" * 50000 + "{% endfor %}",
+    "text in a macro in a loop": "{% macro f() %}" + "x" * 50000 + "{% endmacro %}{% for i in range(99999) %}"
     "{% set x %}{{ f() }}{% endset %}{% endfor %}",
     "a variable in a loop": "{% for i in range(99999) %}{{ messages[0].content }}{% endfor %}",
 }
@@ -112,6 +114,9 @@ SHAPES = {
     "many lists": "{{ " + "[" * 400 + "]" * 400 + " }}",
     "a long sum": "{{ " + "1+" * 9999 + "1 }}",
     "a number of many digits": "{{ " + "9" * 9999 + " }}",
+    "scoped blocks": "".join(
+        "{%set a" + str(n) + "=1%}{%block b" + str(n) + " scoped%}{%endblock%}" for n in range(1000)
+    ),
     "too long": " " * (MAX_SOURCE + 1),
     "no end": "{% raw %}" * 999,
     "a bad character": "{{ \x00 }}",

@@ -15,6 +15,8 @@ from lore.prompt.sandbox import Budget, RaisedError, Sandbox
 from lore.prompt.strftime import moment, strftime
 
 MESSAGES = [{"role": "user", "content": " hi "}, {"role": "assistant", "content": "yo", "n": [1, None, True, 0.5]}]
+SKIP = """{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% if i > 2 %}{% break %}{% endif %}
+{%- endfor %}"""
 
 
 def rendered(source, **variables):
@@ -30,8 +32,7 @@ def refuse(message):
     [
         ("{% for m in messages %}{{ m.role }}:{{ m['content']|trim }};{% endfor %}", "user:hi;assistant:yo;"),
         ("{% for m in messages if m.role != 'user' %}{{ loop.index }}{{ m.content[1:] }}{% endfor %}", "1o"),
-        ("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% if i > 2 %}{% break %}{% endif %}"
-         "{% endfor %}", "023"),
+        (SKIP, "023"),
         ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "2"),
         ("{% macro f(x, y='b') %}[{{ x }}{{ y }}]{% endmacro %}{{ f(1) }}{{ f('a', y=2) }}", "[1b][a2]"),
         ("{% macro f() %}<{{ caller() }}>{% endmacro %}{% call f() %}in{% endcall %}", "<in>"),
@@ -49,11 +50,12 @@ def refuse(message):
         ("{{ 'a</t>b'.split('</t>')[-1].strip() }}{{ 'ab'.startswith('a') }}{{ 'x'.replace('x', 'yy') }}", "bTrueyy"),
         ("{{ '%s-%03d %%(%(k)s' % {'k': 1} if false else '%s-%03d' % ('a', 7) }}", "a-007"),
         ("{{ '{0:>3}|{a[x]}|{a[x]!r}'.format(1, a={'x': 'z'}) }}{{ '{k}'.format_map({'k': 5}) }}", "  1|z|'z'5"),
-        ("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}{% for k, v in {'b': 2}|items %}{{ k }}"
-         "{% endfor %}", "a1b"),
+        ("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "a1"),
+        ("{% for k, v in {'b': 2}|items %}{{ k }}{% endfor %}", "b"),
         ("{% for x in [[1, [2]], 3] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}", "123"),
         ("{% filter upper %}a{{ 'b' }}{% endfilter %}{% set x %}c{{ 1 }}{% endset %}{{ x }}", "ABc1"),
-        ("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{% set j = joiner(',') %}{{ j() }}{{ j() }}", "ab,"),
+        ("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}", "ab"),
+        ("{% set j = joiner(',') %}{{ j() }}{{ j() }}", ","),
         ("a\n{%- if true %}\n  b\n    {% endif %}\nc", "a  b\nc"),
         ("{{ 'b' in 'abc' }}{{ 'x' in {'x': 1} }}{{ 1 < 2 <= 2 }}{{ [1] == [1] }}{{ missing is defined }}",
          "TrueTrueTrueTrueFalse"),
@@ -150,7 +152,10 @@ def test_the_text_is_the_same_under_any_hash_seed_locale_and_time_zone():
     assert texts.pop().startswith(b"Saturday 01 August 2026 23:30 Sat Aug  1 23:30:00 2026 PM")
 
 
-@given(st.datetimes(min_value=datetime(1900, 1, 1), timezones=st.just(UTC)), st.sampled_from("YymdHIMSfjwAaBbpFT%"))
+FIRST = datetime(1900, 1, 1, tzinfo=UTC).replace(tzinfo=None)  # hypothesis wants it so
+
+
+@given(st.datetimes(min_value=FIRST, timezones=st.just(UTC)), st.sampled_from("YymdHIMSfjwAaBbpFT%"))
 def test_a_time_is_formatted_as_python_does_in_english(now, directive):
     assert strftime(now, f"x%{directive}y") == now.strftime(f"x%{directive}y")
 
@@ -161,15 +166,16 @@ def test_what_is_no_time_is_refused(text):
         moment(text)
 
 
-WORDS = st.sampled_from(
-    """{{ }} {% %} {%- -%} {# #} for x in messages range(9) endfor if endif set = ns namespace(s='a') ns.s ~ + * ** % / // -
-    'a' '%s' '%9d' 9 0 -1 1e9 [ ] ( ) { } : , . | tojson join trim format center(9) indent replace('a','b') sort map
-    attr __class__ upper macro f() endmacro call endcall filter endfilter recursive loop loop(x) loop.index is defined
-    not and or else elif == < tojson(indent=2) raise_exception('no') break continue generation endgeneration block b
-    endblock self.b() include 'f' import as with endwith {%set\\nx=1%} m.role m['content'] [0] [1:] [::-1] .split('a')
-    .items() .format(1) .format lipsum cycler(1,2) dict(a=1) true none round sum batch(2) slice(2) list first
-    """.split()
-)
+PIECES = """
+{{ }} {% %} {%- -%} {# #} for x in messages range(9) endfor if endif set = ns namespace(s='a') ns.s ~ + * ** %
+/ // - 'a' '%s' '%9d' 9 0 -1 1e9 [ ] ( ) { } : , . | tojson join trim format center(9) indent replace('a','b')
+sort map attr __class__ upper macro f() endmacro call endcall filter endfilter recursive loop loop(x)
+loop.index is defined not and or else elif == < tojson(indent=2) raise_exception('no') break continue
+generation endgeneration block b endblock self.b() include 'f' import as with endwith {%set\\nx=1%} m.role
+m['content'] [0] [1:] [::-1] .split('a') .items() .format(1) .format lipsum cycler(1,2) dict(a=1) true none
+round sum batch(2) slice(2) list first
+"""
+WORDS = st.sampled_from(PIECES.split())
 
 
 @settings(max_examples=300, deadline=None)
@@ -186,10 +192,13 @@ def test_any_expression_renders_or_is_refused(parts):
 
 
 def _renders_or_is_refused(source):
+    assert _outcome(source)
+
+
+def _outcome(source):
+    """What is shown, or the one line that says why nothing is."""
     try:
         text = Sandbox(source, {"raise_exception": refuse}).render({"messages": MESSAGES}, Budget(50_000, 100_000))
     except LoreError as error:
-        assert error.message
-        assert "\n" not in error.message
-    else:
-        assert " at 0x" not in text
+        return error.message and "\n" not in error.message
+    return " at 0x" not in text

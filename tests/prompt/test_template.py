@@ -74,14 +74,6 @@ def test_chatml_writes_tools_system_calls_and_results():
     assert rest.startswith(
         '{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}\n</tools>\n'
     )
-    assert rest.partition("\n</tool_call>\n\n")[0].count("<tool_call>") == 1
-    assert rest.split("</tool_call>", 1)[1] == (
-        "\n\nS\n\nT<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nyo\n"
-        '<tool_call>\n{"name": "ls", "arguments": {"p": 1e3}}\n</tool_call>\n'
-        '<tool_call>\n{"name": "ls", "arguments": {"p": 1e3}}\n</tool_call><|im_end|>\n'
-        "<|im_start|>user\n<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response><|im_end|>\n"
-        "<|im_start|>assistant\n"
-    ) or rest.endswith("<|im_start|>assistant\n")
     assert body.endswith(
         "\n\nS\n\nT<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nyo\n"
         '<tool_call>\n{"name": "ls", "arguments": {"p": 1e3}}\n</tool_call>\n'
@@ -230,13 +222,12 @@ def test_an_assembled_session_is_append_only_in_chatml():
     fold = Fold(started(system="S", tools=[msgspec.json.decode(TOOLS[0])]))
     assembler, before = Assembler(ChatML()), []
     for turn, item in enumerate([user("u1"), call("c1", "x", status="completed", output="o"), user("u2")], 1):
-        fold.feed(
-            append(item), append(said(f"s{turn}")), event("turn_started", turn=turn, context={"extra": f"n{turn}"})
-        )
-        prompt = assembler.assemble(fold.session, fold.session.chains["main"]).prompt
+        fold.take(append(item), event("turn_started", turn=turn, context={"extra": f"n{turn}"}))
+        prompt = assembler.assemble(fold.state, fold.state.main()).prompt
         stable = [*prompt.head, *prompt.messages]
         assert stable[: len(before)] == before
         assert b"n%d<|im_end|>" % turn in ChatML().write(prompt)
+        fold.take(append(said(f"s{turn}")))
         before = stable
 
 

@@ -60,7 +60,7 @@ class Meter:
         while left:
             one = left.pop()
             size = self._open(one, left)
-            self.step(1 + size // _CHARS)
+            self.step(2 + size // _CHARS)
             total += size
         return total
 

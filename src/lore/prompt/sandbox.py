@@ -31,7 +31,7 @@ from lore.prompt import guards
 from lore.prompt.guards import FormatMethod, meter_of
 from lore.prompt.meter import Meter, RefusedError
 
-MAX_SOURCE = 131_072
+MAX_SOURCE = 65_536  # three times the longest in use; the compiler takes quadratic time
 _SHOWN = 200
 _FILE = "<chat template>"
 _FAILURES = (
@@ -223,6 +223,8 @@ class _Counting(NodeTransformer):
         return _counted(node, _step(node))
 
     def visit_Block(self, node: nodes.Block) -> nodes.Node:  # noqa: N802
+        if node.scoped:  # the compiler would copy every variable to every such block
+            raise TemplateSyntaxError("scoped blocks are for templates that extend others", node.lineno)
         self.generic_visit(node)
         return _counted(node, _step(node))
 
