@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lore.errors import LoreError
 from lore.prompt.sandbox import Budget, RaisedError, Sandbox
@@ -23,53 +24,90 @@ def rendered(source, **variables):
     return Sandbox(source, {"raise_exception": refuse}).render({"messages": MESSAGES, **variables})
 
 
+def plain(source):
+    """What Jinja's own sandbox renders, set up as engines do."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    return environment.from_string(source).render(messages=MESSAGES)
+
+
 def refuse(message):
     raise RaisedError(message)
 
 
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        ("{% for m in messages %}{{ m.role }}:{{ m['content']|trim }};{% endfor %}", "user:hi;assistant:yo;"),
-        ("{% for m in messages if m.role != 'user' %}{{ loop.index }}{{ m.content[1:] }}{% endfor %}", "1o"),
-        (SKIP, "023"),
-        ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "2"),
-        ("{% macro f(x, y='b') %}[{{ x }}{{ y }}]{% endmacro %}{{ f(1) }}{{ f('a', y=2) }}", "[1b][a2]"),
-        ("{% macro f() %}<{{ caller() }}>{% endmacro %}{% call f() %}in{% endcall %}", "<in>"),
-        ("{% generation %}{{ messages|length }}{% endgeneration %}!", "2!"),
-        ("{{ {'a': 'é<\"', 'b': [1, none]}|tojson }}", '{"a": "é<\\"", "b": [1, null]}'),
-        ("{{ {'a': [1]}|tojson(indent=2) }}", '{\n  "a": [\n    1\n  ]\n}'),
-        ("{{ {'b': 1, 'a': 'é'}|tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}",
-         '{"a":"\\u00e9","b":1}'),
-        ("{{ messages[1].n|tojson }}", "[1, null, true, 0.5]"),
-        ("{{ '<b>' ~ 1 ~ none }}", "<b>1None"),
-        ("{{ messages|map(attribute='role')|map('upper')|join('+') }}", "USER+ASSISTANT"),
-        ("{{ messages|selectattr('role', 'equalto', 'user')|list|length }}", "1"),
-        ("{{ (messages|rejectattr('n', 'defined')|first).role }}", "user"),
-        ("{{ messages[::-1][0].role }}{{ messages[-1]['role'][:2] }}", "assistantas"),
-        ("{{ 'a</t>b'.split('</t>')[-1].strip() }}{{ 'ab'.startswith('a') }}{{ 'x'.replace('x', 'yy') }}", "bTrueyy"),
-        ("{{ '%s-%03d %%(%(k)s' % {'k': 1} if false else '%s-%03d' % ('a', 7) }}", "a-007"),
-        ("{{ '{0:>3}|{a[x]}|{a[x]!r}'.format(1, a={'x': 'z'}) }}{{ '{k}'.format_map({'k': 5}) }}", "  1|z|'z'5"),
-        ("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "a1"),
-        ("{% for k, v in {'b': 2}|items %}{{ k }}{% endfor %}", "b"),
-        ("{% for x in [[1, [2]], 3] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}", "123"),
-        ("{% filter upper %}a{{ 'b' }}{% endfilter %}{% set x %}c{{ 1 }}{% endset %}{{ x }}", "ABc1"),
-        ("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}", "ab"),
-        ("{% set j = joiner(',') %}{{ j() }}{{ j() }}", ","),
-        ("a\n{%- if true %}\n  b\n    {% endif %}\nc", "a  b\nc"),
-        ("{{ 'b' in 'abc' }}{{ 'x' in {'x': 1} }}{{ 1 < 2 <= 2 }}{{ [1] == [1] }}{{ missing is defined }}",
-         "TrueTrueTrueTrueFalse"),
-        ("{{ 7 // 2 }}{{ 7 % 4 }}{{ 2 ** 5 }}{{ 'ab' * 2 }}{{ [1] + [2] }}{{ 'a' + 'b' }}", "3332abab[1, 2]ab"),
-        ("{{ 'a\nb'|indent(2, first=true) }}{{ 2.567|round(1) }}{{ [1, 2]|sum }}{{ 'abc'|replace('b', '') }}",
-         "  a\n  b2.63ac"),
-        ("{{ [3, 1, 3]|unique|sort|list }}{{ {'b': 1, 'a': 2}|dictsort }}{{ [1, 2, 3]|batch(2)|list }}",
-         "[1, 3][('a', 2), ('b', 1)][[1, 2], [3]]"),
-        ("{{ missing }}{{ missing or 'd' }}{{ none|default('x', true) }}", "dx"),
-        ("{% block b %}in{% endblock %}{{ self.b() }}", "inin"),
-    ],
-)  # fmt: skip
+RENDERED = [
+    ("{% for m in messages %}{{ m.role }}:{{ m['content']|trim }};{% endfor %}", "user:hi;assistant:yo;"),
+    ("{% for m in messages if m.role != 'user' %}{{ loop.index }}{{ m.content[1:] }}{% endfor %}", "1o"),
+    (SKIP, "023"),
+    ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "2"),
+    ("{% macro f(x, y='b') %}[{{ x }}{{ y }}]{% endmacro %}{{ f(1) }}{{ f('a', y=2) }}", "[1b][a2]"),
+    ("{% macro f() %}<{{ caller() }}>{% endmacro %}{% call f() %}in{% endcall %}", "<in>"),
+    ("{% generation %}{{ messages|length }}{% endgeneration %}!", "2!"),
+    ("{{ {'a': 'é<\"', 'b': [1, none]}|tojson }}", '{"a": "é<\\"", "b": [1, null]}'),
+    ("{{ {'a': [1]}|tojson(indent=2) }}", '{\n  "a": [\n    1\n  ]\n}'),
+    (
+        "{{ {'b': 1, 'a': 'é'}|tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}",
+        '{"a":"\\u00e9","b":1}',
+    ),
+    ("{{ messages[1].n|tojson }}", "[1, null, true, 0.5]"),
+    ("{{ '<b>' ~ 1 ~ none }}", "<b>1None"),
+    ("{{ messages|map(attribute='role')|map('upper')|join('+') }}", "USER+ASSISTANT"),
+    ("{{ messages|selectattr('role', 'equalto', 'user')|list|length }}", "1"),
+    ("{{ (messages|rejectattr('n', 'defined')|first).role }}", "user"),
+    ("{{ messages[::-1][0].role }}{{ messages[-1]['role'][:2] }}", "assistantas"),
+    ("{{ 'a</t>b'.split('</t>')[-1].strip() }}{{ 'ab'.startswith('a') }}{{ 'x'.replace('x', 'yy') }}", "bTrueyy"),
+    ("{{ '%s-%03d %%(%(k)s' % {'k': 1} if false else '%s-%03d' % ('a', 7) }}", "a-007"),
+    ("{{ '{0:>3}|{a[x]}|{a[x]!r}'.format(1, a={'x': 'z'}) }}{{ '{k}'.format_map({'k': 5}) }}", "  1|z|'z'5"),
+    ("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "a1"),
+    ("{% for k, v in {'b': 2}|items %}{{ k }}{% endfor %}", "b"),
+    ("{% for x in [[1, [2]], 3] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}", "123"),
+    ("{% filter upper %}a{{ 'b' }}{% endfilter %}{% set x %}c{{ 1 }}{% endset %}{{ x }}", "ABc1"),
+    ("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}", "ab"),
+    ("{% set j = joiner(',') %}{{ j() }}{{ j() }}", ","),
+    ("a\n{%- if true %}\n  b\n    {% endif %}\nc", "a  b\nc"),
+    (
+        "{{ 'b' in 'abc' }}{{ 'x' in {'x': 1} }}{{ 1 < 2 <= 2 }}{{ [1] == [1] }}{{ missing is defined }}",
+        "TrueTrueTrueTrueFalse",
+    ),
+    ("{{ 7 // 2 }}{{ 7 % 4 }}{{ 2 ** 5 }}{{ 'ab' * 2 }}{{ [1] + [2] }}{{ 'a' + 'b' }}", "3332abab[1, 2]ab"),
+    (
+        "{{ 'a\nb'|indent(2, first=true) }}{{ 2.567|round(1) }}{{ [1, 2]|sum }}{{ 'abc'|replace('b', '') }}",
+        "  a\n  b2.63ac",
+    ),
+    (
+        "{{ [3, 1, 3]|unique|sort|list }}{{ {'b': 1, 'a': 2}|dictsort }}{{ [1, 2, 3]|batch(2)|list }}",
+        "[1, 3][('a', 2), ('b', 1)][[1, 2], [3]]",
+    ),
+    ("{{ missing }}{{ missing or 'd' }}{{ none|default('x', true) }}", "dx"),
+    ("{% block b %}in{% endblock %}{{ self.b() }}", "inin"),
+    (
+        "{% for m in messages %}{{ loop.previtem.role }}>{{ loop.nextitem.role if not loop.last }};{% endfor %}",
+        ">assistant;user>;",
+    ),
+    (
+        "{% for k in {'a': 1, 'b': 2} if k not in ['a'] %}{{ '<' ~ k ~ '>' ~ (k|string) ~ '</' ~ k ~ '>' }}{% endfor %}",
+        "<b>b</b>",
+    ),
+    ("{% for m in messages %}{% if m.role %}{% set m = m.role %}{% endif %}{{ m }}{% endfor %}", "userassistant"),
+    ("{{ 'x<' + ('y<'|safe) }}{{ ('y<'|safe) ~ '<' }}{{ '<' ~ ['<']|join }}", "x&lt;y&lt;y<<<<"),
+    ("{% if messages[0]['role'] in ['system', 'user'] %}{{ messages[1:]|length }}{% endif %}", "1"),
+    (
+        "{% set a = 1 if x is defined and x else 2 %}{{ a }}{{ ',' if not a }}{{ '\\n'|length }}{{ -a }}{{ not a }}",
+        "21-2False",
+    ),
+    ("{% for g in messages|groupby('role') %}{{ g.grouper }}{{ g.list|length }}{% endfor %}", "assistant1user1"),
+]
+
+
+@pytest.mark.parametrize(("source", "text"), RENDERED)
 def test_it_renders_what_chat_templates_do(source, text):
     assert rendered(source) == text
+
+
+@pytest.mark.parametrize("source", [one for one, _ in RENDERED if "tojson" not in one and "generation" not in one])
+def test_counting_changes_no_text(source):
+    assert rendered(source) == plain(source)
 
 
 @pytest.mark.parametrize(

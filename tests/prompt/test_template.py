@@ -206,10 +206,16 @@ def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_chatml(turns, tails):
         before = stable
 
 
-@settings(max_examples=50)
+OPENED = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}{{ '<|assistant|>' if add_generation_prompt }}"
+)
+
+
+@settings(max_examples=50, deadline=None)
+@pytest.mark.parametrize("source", [LIKE_CHATML, OPENED])
 @given(TURNS, st.lists(TAILS | st.just(()), min_size=12, max_size=12))
-def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_a_template_that_appends(turns, tails):
-    dialect = JinjaTemplate(LIKE_CHATML)
+def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_a_template_that_appends(source, turns, tails):
+    dialect = JinjaTemplate(source)
     before = None
     for units, tail in zip(steps_of(turns), tails, strict=False):
         prompt = dialect.finish(prompt_of(dialect, units, system=(b'"S"',), tail=tail)[0])
@@ -279,7 +285,7 @@ def test_finishing_parts_the_stable_text_from_the_tail_and_the_opening():
     units = (Unit("user", (text("a\nb"),)),)
     dialect = JinjaTemplate(LIKE_CHATML, bos_token="<s>")
     prompt = dialect.finish(prompt_of(dialect, units, tail=(Unit("system", (text("now"),)),))[0])
-    assert [one.data for one in prompt.messages] == [b"<|im_start|>", b"user\n", b"a\n", b"b<|im_end|>", b"\n"]
+    assert [one.data for one in prompt.messages] == [b"<|im_start|>", b"user\n", b"a\n", b"b", b"<|im_end|>", b"\n"]
     assert b"".join(one.data for one in prompt.tail) == b"<|im_start|>system\nnow<|im_end|>\n<|im_start|>assistant\n"
     assert prompt.fidelity == "rendered"
     assert dialect.finish(prompt) is prompt
@@ -329,7 +335,7 @@ def test_a_long_conversation_fits_a_template_of_the_usual_kind():
     source = (
         "{% macro show(schema) %}{% for name, value in schema.items() %}{{ name }}: {{ value|tojson }}\n{% endfor %}"
         "{% endmacro %}{% for t in tools %}{{ show(t.function) }}{% endfor %}{% set ns = namespace(last=0) %}"
-        "{% for m in messages[::-1] %}{% if m.role == 'user' and not ns.last %}{% set ns.last = loop.index %}{% endif %}"
+        "{% for m in messages[::-1] if m.role == 'user' %}{% if not ns.last %}{% set ns.last = loop.index %}{% endif %}"
         "{% endfor %}" + LIKE_CHATML.replace("{{ m.content }}", "{% set c = m.content|trim %}{% if '</think>' in c %}"
         "{% set c = c.split('</think>')[-1].lstrip('\\n') %}{% endif %}{{ c|replace('x', 'y') }}")
     )  # fmt: skip

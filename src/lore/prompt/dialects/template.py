@@ -4,7 +4,7 @@ A template needs all messages at once, so this dialect works in two steps: `head
 that hold tools and messages as JSON, and `finish` renders a prompt of them to a prompt of text. The variables
 are those of Hugging Face transformers and vLLM: `messages` (content a string, `tool_calls` with arguments as an
 object, `reasoning_content` for thinking, tool messages with `tool_call_id` and `name`), `tools` (or none),
-`add_generation_prompt`, `bos_token`, `eos_token`, `raise_exception`, `strftime_now` at a given time.
+`documents` (none), `add_generation_prompt`, `bos_token`, `eos_token`, `raise_exception`, `strftime_now` at a given time.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from lore.prompt.sandbox import Budget, RaisedError, Sandbox, cleaned
 from lore.prompt.strftime import moment, strftime
 
 _ROLES: dict[Role, str] = {"user": "user", "assistant": "assistant", "results": "tool", "system": "system"}
-# Where text is cut into segments: behind what ends a message in the usual templates, and at line ends.
-# Each cut depends on what stands before it alone, so a longer text is cut at the same places.
-_PIECE = re.compile(r".*?(?:\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>)", re.DOTALL)
+# Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
+# text is cut at the same places, so that what was stable stays the same segments.
+_PIECE = re.compile(
+    r"\n|.+?(?:\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
+)
 
 
 class JinjaTemplate:
@@ -129,8 +131,8 @@ class JinjaTemplate:
         return b"".join([segment.data for segment in self.finish(prompt)])
 
     def _text(self, messages: list[dict[str, Any]], tools: list[Any], budget: Budget, *, opened: bool) -> str:
-        variables = {"messages": messages, "tools": tools or None, "add_generation_prompt": opened, **self._tokens}
-        return whole(self._sandbox.render(variables, budget))
+        given = {"messages": messages, "tools": tools or None, "documents": None, "add_generation_prompt": opened}
+        return whole(self._sandbox.render({**given, **self._tokens}, budget))
 
 
 def _raise(message: object = "") -> NoReturn:
@@ -200,8 +202,8 @@ def _cut(stable: str, text: str) -> tuple[list[Segment], str]:
     Where the whole text leaves the stable one in the middle of a piece, that piece is no longer stable.
     """
     same = _common(stable, text)
-    ends = [found.end() for found in _PIECE.finditer(stable, 0, same)]
-    if same == len(stable) and (not ends or ends[-1] < same) and same:
+    ends = [found.end() for found in _PIECE.finditer(stable) if found.end() <= same]
+    if same == len(stable) > (ends[-1] if ends else 0):
         ends.append(same)
     pieces = [
         Segment("messages", f"text[{number}]", stable[start:end].encode(), "text")
