@@ -151,6 +151,12 @@ def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown
 # both
 
 
+def test_nothing_stands_between_calls_and_their_results():
+    units = (Unit("results", (text("note"),), (made(output=Raw(b'"o"')),)),)
+    assert "</tool_response>\nnote<|im_end|>" in written(ChatML(), units)
+    assert [message["role"] for message in seen(units)["messages"]] == ["tool", "user"]
+
+
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
 def test_a_text_dialect_answers_every_feature_and_has_no_marks(dialect):
     assert set(FEATURES) <= set(dialect.capabilities)

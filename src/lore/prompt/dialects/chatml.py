@@ -80,7 +80,7 @@ class ChatML:
         omitted = ["thinking"] * len(thoughts(unit.blocks))
         parts = texts(unit.blocks, omitted)
         if unit.role == "results":
-            parts += [f"<tool_response>\n{result(call, omitted)}\n</tool_response>" for call in unit.calls]
+            parts[:0] = [f"<tool_response>\n{result(call, omitted)}\n</tool_response>" for call in unit.calls]
         else:
             parts += map(_call, unit.calls)
         return Rendered(*_placed(parts, unit, place), tuple(omitted)) if parts else Rendered((), place, tuple(omitted))

@@ -22,13 +22,12 @@ from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can, cannot
+from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.chatml import parsed
 from lore.prompt.dialects.text import function, result, texts, thoughts, whole
 from lore.prompt.sandbox import Budget, RaisedError, Sandbox, cleaned
 from lore.prompt.strftime import moment, strftime
 
-_ROLES: dict[Role, str] = {"user": "user", "assistant": "assistant", "results": "tool", "system": "system"}
 # Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
 # text is cut at the same places, so that what was stable stays the same segments.
 _PIECE = re.compile(
@@ -89,11 +88,9 @@ class JinjaTemplate:
         if unit.joins and said and place.role in ("user", "tool"):
             block = Segment("messages", f"messages[{place.messages - 1}].content", encode("\n".join(said)))
             return Rendered((block,), place, tuple(omitted))
-        messages: list[dict[str, object]] = []
-        if said or (unit.calls and unit.role != "results") or thought:
+        messages = [_result(call, omitted) for call in unit.calls] if unit.role == "results" else []
+        if said or thought or (unit.calls and not messages):
             messages.append(_message(unit, said, thought))
-        if unit.role == "results":
-            messages += [_result(call, omitted) for call in unit.calls]
         if not messages:
             return Rendered((), place, tuple(omitted))
         segments = tuple(
@@ -102,7 +99,7 @@ class JinjaTemplate:
                 for number, message in enumerate(messages, place.messages)
             ]
         )
-        return Rendered(segments, Place(place.messages + len(messages), _ROLES[unit.role], 1), tuple(omitted))
+        return Rendered(segments, Place(place.messages + len(messages), str(messages[-1]["role"]), 1), tuple(omitted))
 
     def mark(self, model: str | None, ttl: str) -> Mark | None:
         return None
