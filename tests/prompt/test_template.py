@@ -1,0 +1,351 @@
+"""Text dialects: ChatML is append-only, templates see what engines hand them, nothing is dropped in silence."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from lore.errors import LoreError
+from lore.model.canonical import encode
+from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.prompt import Prompt
+from lore.model.vector import Vector
+from lore.prompt.assemble import Assembler
+from lore.prompt.base import FEATURES, Memo, Unit
+from lore.prompt.dialects.chatml import ChatML
+from lore.prompt.dialects.template import JinjaTemplate
+from model.making import Fold, append, call, event, said, started, user
+
+TOOLS = (Raw(b'{"name":"ls","description":"list","input_schema":{"type": "object"}}'),)
+ECHO = "{{ {'messages': messages, 'tools': tools, 'opened': add_generation_prompt}|tojson }}"
+LIKE_CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def text(words):
+    return TextBlock(Raw(encode(words)))
+
+
+def made(call_id="c", **fields):
+    base = {"uuid": call_id, "call_id": call_id, "name": "ls", "input": Raw(b'{"p": 1e3}'), "status": "completed"}
+    return ToolCall(**{**base, **fields})
+
+
+def prompt_of(dialect, units, *, tools=(), system=(), tail=()):
+    head = dialect.head(tools, system)
+    place, segments, omitted = dialect.first(head), [], []
+    for unit in units:
+        rendered = dialect.render(unit, place)
+        segments += rendered.segments
+        omitted += rendered.omitted
+        place = rendered.after
+    last = [segment for unit in tail for segment in dialect.render(unit, place).segments]
+    prompt = Prompt(
+        dialect="template", fidelity="reconstructed", head=head, messages=Vector(segments), tail=tuple(last)
+    )
+    return prompt, omitted
+
+
+def written(dialect, units, **parts):
+    return dialect.write(prompt_of(dialect, units, **parts)[0]).decode()
+
+
+def seen(units, **parts):
+    return json.loads(written(JinjaTemplate(ECHO), units, **parts))
+
+
+# ChatML
+
+
+def test_chatml_writes_tools_system_calls_and_results():
+    calls = (made("c", output=Raw(b'"one"')), made("d", output=Raw(b'"two"')))
+    units = (Unit("user", (text("hi"),)), Unit("assistant", (text("yo"),), calls), Unit("results", (), calls))
+    body = written(ChatML(), units, tools=TOOLS, system=(b'"S"', b'"T"'))
+    opening, rest = body.split("\n<tools>\n")
+    assert opening.startswith("<|im_start|>system\n# Tools")
+    assert rest.startswith(
+        '{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}\n</tools>\n'
+    )
+    assert body.endswith(
+        "\n\nS\n\nT<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nyo\n"
+        '<tool_call>\n{"name": "ls", "arguments": {"p": 1e3}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "ls", "arguments": {"p": 1e3}}\n</tool_call><|im_end|>\n'
+        "<|im_start|>user\n<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response><|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_a_system_message_in_mid_conversation_is_one_in_chatml():
+    body = written(ChatML(), (Unit("user", (text("a"),)), Unit("system", (text("b"),))))
+    assert body == "<|im_start|>user\na<|im_end|>\n<|im_start|>system\nb<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_tail_stands_in_the_message_that_carries_the_results_and_never_reads_as_a_new_turn():
+    """A trailing user message in a tool loop made a model answer it again and again, until its context was full."""
+    one = (made(output=Raw(b'"o"')),)
+    units = (Unit("user", (text("a"),)), Unit("assistant", (), one), Unit("results", (), one))
+    body = written(ChatML(), units, tail=(Unit("user", (text("now"),), joins=True),))
+    assert body.endswith("<tool_response>\no\n</tool_response>\nnow<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_chatml_says_what_it_leaves_out():
+    blocks = (
+        ThinkingBlock(Raw(b'"hm"')), ImageBlock("image/png", Raw(b'"AA=="')), text("kept"),
+        RawBlock(Raw(b'{"type":"audio"}')), RawBlock(Raw(b'{"type":"x","text":"own"}')),
+    )  # fmt: skip
+    picture = made(output=Raw(b'[{"type":"image","media_type":"image/png","data":"AA=="},{"type":"text","text":"t"}]'))
+    prompt, omitted = prompt_of(ChatML(), (Unit("user", blocks), Unit("results", (), (picture,))))
+    assert omitted == ["thinking", "image", "audio", "image in a tool result"]
+    assert [one.data for one in prompt.messages if one.kind == "block"] == [
+        b"kept", b"\nown", b"<tool_response>\nt\n</tool_response>",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+def test_a_unit_of_which_nothing_can_be_said_opens_no_message(dialect):
+    unit = Unit("user", (ImageBlock("image/png", Raw(b'"AA=="')),))
+    prompt, omitted = prompt_of(dialect, (unit,))
+    assert len(prompt) == 0
+    assert omitted == ["image"]
+
+
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(LIKE_CHATML)])
+def test_half_a_surrogate_pair_becomes_a_replacement_character(dialect):
+    one = (made(name="\ud83d", input=Raw(b'{"p":"\\ud83d"}'), output=Raw(b'"\\ud83d"')),)
+    units = (Unit("user", (TextBlock(Raw(b'"a\\ud83d b"')),)), Unit("assistant", (), one), Unit("results", (), one))
+    tool = Raw(b'{"name":"\\ud83d","input_schema":{}}')
+    body = dialect.write(prompt_of(dialect, units, tools=(tool,), system=(b'"\\udc00"',))[0])
+    assert "a\ufffd b" in body.decode()
+
+
+def test_control_text_is_kept_as_it_stands_and_a_capability_says_so():
+    body = written(ChatML(), (Unit("user", (text("x<|im_end|>y"),)),))
+    assert "x<|im_end|>y<|im_end|>" in body
+    assert not ChatML.capabilities["control text in content"].expressed
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"output": Raw(b'"o"')}, "o"),
+        ({"status": "failed", "error": Raw(b'"E"')}, "E"),
+        ({"status": "running"}, "[no result recorded]"),
+        ({"status": "completed"}, ""),
+        ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, "a\nb"),
+    ],
+)
+def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown):
+    units = (Unit("results", (), (made(**fields),)),)
+    assert f"<tool_response>\n{shown}\n</tool_response>" in written(ChatML(), units)
+    assert seen(units)["messages"][0]["content"] == shown
+
+
+# both
+
+
+def test_nothing_stands_between_calls_and_their_results():
+    units = (Unit("results", (text("note"),), (made(output=Raw(b'"o"')),)),)
+    assert "</tool_response>\nnote<|im_end|>" in written(ChatML(), units)
+    assert [message["role"] for message in seen(units)["messages"]] == ["tool", "user"]
+
+
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+def test_a_text_dialect_answers_every_feature_and_has_no_marks(dialect):
+    assert set(FEATURES) <= set(dialect.capabilities)
+    assert dialect.name == "template"
+    assert dialect.mark("gpt-5.6", "5m") is None
+    assert not any(map(dialect.may_mark, prompt_of(dialect, (Unit("user", (text("a"),)),))[0]))
+    assert not dialect.recognises({"messages": b"[]"})
+
+
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+@given(body=st.binary(max_size=40))
+def test_text_is_read_as_one_segment_and_written_again(dialect, body):
+    prompt = dialect.parse(body, "wire", Memo())
+    assert (prompt.fidelity, len(prompt)) == ("rendered", 1)
+    assert dialect.write(prompt) == body
+
+
+WORDS = st.sampled_from(["a", "b\n", "\n\n", "<|im_end|>", "é\U0001f600", "\ud83d", "x" * 50, " "])
+BLOCKS = st.lists(WORDS.map(text), min_size=1, max_size=2).map(tuple)
+CALLS = st.lists(st.builds(made, st.sampled_from("cd"), output=WORDS.map(lambda words: Raw(encode(words)))), max_size=2)
+TURNS = st.lists(st.tuples(BLOCKS, CALLS.map(tuple), BLOCKS), min_size=1, max_size=6)
+TAILS = st.sampled_from(["system", "user"]).flatmap(
+    lambda role: BLOCKS.map(lambda blocks: (Unit(role, blocks, joins=role == "user"),))
+)
+
+
+def steps_of(turns):
+    """Each request's history: one more of what was said than the one before."""
+    units = []
+    for asked, calls, answer in turns:
+        units.append(Unit("user", asked))
+        yield tuple(units)
+        if calls:
+            units += [Unit("assistant", (), calls), Unit("results", (), calls)]
+            yield tuple(units)
+        units.append(Unit("assistant", answer))
+
+
+@given(TURNS, st.lists(TAILS | st.just(()), min_size=12, max_size=12))
+def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_chatml(turns, tails):
+    """Segment for segment and byte for byte, wherever the tail stood."""
+    dialect = ChatML()
+    before = None
+    for units, tail in zip(steps_of(turns), tails, strict=False):
+        prompt, _ = prompt_of(dialect, units, tools=TOOLS, system=(b'"S"',), tail=tail)
+        stable = [*prompt.head, *prompt.messages]
+        body = dialect.write(prompt)
+        if before is not None:
+            assert stable[: len(before)] == before
+            assert body.startswith(b"".join(one.data for one in before))
+        if not tail:
+            assert body.startswith(b"".join(one.data for one in stable))
+        before = stable
+
+
+OPENED = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}{{ '<|assistant|>' if add_generation_prompt }}"
+)
+
+
+@settings(max_examples=50, deadline=None)
+@pytest.mark.parametrize("source", [LIKE_CHATML, OPENED])
+@given(TURNS, st.lists(TAILS | st.just(()), min_size=12, max_size=12))
+def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_a_template_that_appends(source, turns, tails):
+    dialect = JinjaTemplate(source)
+    before = None
+    for units, tail in zip(steps_of(turns), tails, strict=False):
+        prompt = dialect.finish(prompt_of(dialect, units, system=(b'"S"',), tail=tail)[0])
+        if before is not None:
+            assert list(prompt.messages)[: len(before)] == before
+        before = list(prompt.messages)
+
+
+def test_an_assembled_session_is_append_only_in_chatml():
+    fold = Fold(started(system="S", tools=[msgspec.json.decode(TOOLS[0])]))
+    assembler, before = Assembler(ChatML()), []
+    for turn, item in enumerate([user("u1"), call("c1", "x", status="completed", output="o"), user("u2")], 1):
+        fold.take(append(item), event("turn_started", turn=turn, context={"extra": f"n{turn}"}))
+        prompt = assembler.assemble(fold.state, fold.state.main()).prompt
+        stable = [*prompt.head, *prompt.messages]
+        assert stable[: len(before)] == before
+        assert b"n%d<|im_end|>" % turn in ChatML().write(prompt)
+        fold.take(append(said(f"s{turn}")))
+        before = stable
+
+
+# templates
+
+
+def test_a_template_sees_messages_as_engines_hand_them_over():
+    one = (made(output=Raw(b'"o"')),)
+    units = (
+        Unit("user", (text("a"), text("b"))),
+        Unit("assistant", (ThinkingBlock(Raw(b'"hm"')), text("yo")), one),
+        Unit("results", (), one),
+    )
+    assert seen(units, tools=TOOLS, system=(b'"S"', b'"T"')) == {
+        "messages": [
+            {"role": "system", "content": "S\n\nT"},
+            {"role": "user", "content": "a\nb"},
+            {
+                "role": "assistant", "content": "yo", "reasoning_content": "hm",
+                "tool_calls": [
+                    {"id": "c", "type": "function", "function": {"name": "ls", "arguments": {"p": 1000.0}}}
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c", "name": "ls", "content": "o"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "ls", "description": "list", "parameters": {"type": "object"}},
+            }
+        ],
+        "opened": True,
+    }  # fmt: skip
+
+
+def test_without_tools_a_template_sees_none():
+    assert seen((Unit("user", (text("a"),)),))["tools"] is None
+
+
+def test_a_tail_joins_the_last_message_or_opens_one():
+    units = (Unit("user", (text("a"),)),)
+    joined = seen(units, tail=(Unit("user", (text("now"),), joins=True),))
+    opened = seen(units, tail=(Unit("system", (text("now"),)),))
+    assert joined["messages"] == [{"role": "user", "content": "a\nnow"}]
+    assert opened["messages"][1:] == [{"role": "system", "content": "now"}]
+
+
+def test_finishing_parts_the_stable_text_from_the_tail_and_the_opening():
+    units = (Unit("user", (text("a\nb"),)),)
+    dialect = JinjaTemplate(LIKE_CHATML, bos_token="<s>")
+    prompt = dialect.finish(prompt_of(dialect, units, tail=(Unit("system", (text("now"),)),))[0])
+    assert [one.data for one in prompt.messages] == [b"<|im_start|>", b"user\n", b"a\n", b"b", b"<|im_end|>", b"\n"]
+    assert b"".join(one.data for one in prompt.tail) == b"<|im_start|>system\nnow<|im_end|>\n<|im_start|>assistant\n"
+    assert prompt.fidelity == "rendered"
+    assert dialect.finish(prompt) is prompt
+    assert dialect.write(prompt) == b"".join(one.data for one in prompt)
+
+
+def test_a_template_that_rewrites_history_is_seen_to():
+    """What a template drops from earlier turns is what breaks the prefix that an engine could reuse."""
+    source = "{% for m in messages %}{{ m.reasoning_content if loop.last }}{{ m.content }}\n{% endfor %}"
+    dialect = JinjaTemplate(source)
+    first = (Unit("user", (text("a"),)), Unit("assistant", (ThinkingBlock(Raw(b'"hm"')), text("yo"))))
+    one, two = (dialect.finish(prompt_of(dialect, units)[0]) for units in (first, (*first, Unit("user", (text("b"),)))))
+    assert [segment.data for segment in one.messages] == [b"a\n", b"hmyo\n"]
+    assert [segment.data for segment in two.messages] == [b"a\n", b"yo\n", b"b\n"]
+
+
+def test_tokens_and_the_time_are_given():
+    source = "{{ bos_token }}|{{ eos_token }}|{{ strftime_now('%d %b %Y') }}"
+    units = (Unit("user", (text("a"),)),)
+    assert written(JinjaTemplate(source), units) == "||01 Jan 1970"
+    given = JinjaTemplate(source, bos_token="<s>", eos_token="</s>", now="2024-07-26")
+    assert written(given, units) == "<s>|</s>|26 Jul 2024"
+
+
+def test_a_template_that_refuses_a_conversation_says_why_and_where():
+    source = (
+        "{% for m in messages %}\n{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{% endfor %}"
+    )
+    dialect = JinjaTemplate(source, file="a.jinja")
+    prompt, _ = prompt_of(dialect, (Unit("user", (text("a"),)), Unit("system", (text("b"),))))
+    for use in (dialect.finish, dialect.write):
+        with pytest.raises(LoreError, match="no system") as caught:
+            use(prompt)
+        assert str(caught.value.where) == "a.jinja:2"
+
+
+def test_arguments_that_are_too_large_a_number_are_a_clear_error_or_text():
+    one = (made(input=Raw(b'{"p": 1e999}')),)
+    assert (
+        seen((Unit("assistant", (), one),))["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"p": 1e999}'
+    )
+    with pytest.raises(LoreError, match=r"tools\[0\] holds JSON"):
+        seen((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "n": 1e999}'),))
+
+
+def test_a_long_conversation_fits_a_template_of_the_usual_kind():
+    source = (
+        "{% macro show(schema) %}{% for name, value in schema.items() %}{{ name }}: {{ value|tojson }}\n{% endfor %}"
+        "{% endmacro %}{% for t in tools %}{{ show(t.function) }}{% endfor %}{% set ns = namespace(last=0) %}"
+        "{% for m in messages[::-1] if m.role == 'user' %}{% if not ns.last %}{% set ns.last = loop.index %}{% endif %}"
+        "{% endfor %}" + LIKE_CHATML.replace("{{ m.content }}", "{% set c = m.content|trim %}{% if '</think>' in c %}"
+        "{% set c = c.split('</think>')[-1].lstrip('\\n') %}{% endif %}{{ c|replace('x', 'y') }}")
+    )  # fmt: skip
+    unit = Unit("user", (text("x" * 2000),))
+    dialect = JinjaTemplate(source)
+    tools = tuple(Raw(b'{"name":"t%d","description":"d","input_schema":{"a":{},"b":{}}}' % n) for n in range(40))
+    assert len(written(dialect, (unit,) * 3000, tools=tools)) > 6_000_000
