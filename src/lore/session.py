@@ -32,7 +32,7 @@ from lore.model.prompt import Prompt
 from lore.model.state import Session as State
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import Dialect
-from lore.prompt.dialects import DIALECTS
+from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
 from lore.prompt.tail import tail_of
@@ -87,7 +87,7 @@ class Session:
     @property
     def dialect(self) -> Dialect:
         """The dialect in which prompts are made."""
-        return self._dialect or DIALECTS.get(self._folding.session.dialect or "", DIALECTS["anthropic"])
+        return self._dialect or dialect_named(self._folding.session.dialect or "") or DIALECTS["anthropic"]
 
     def apply(self, event: Event) -> tuple[Problem, ...]:
         """Apply one event of the log; returns what was wrong with it. An event that cannot be is a no-op."""
@@ -159,7 +159,7 @@ def _by_name(tools: Mapping[str, Any]) -> list[Any]:
 
 
 def _named(name: str) -> Dialect:
-    dialect = DIALECTS.get(name)
+    dialect = dialect_named(name)
     if dialect is None:
-        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(DIALECTS))
+        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))
     return dialect

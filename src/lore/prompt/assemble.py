@@ -25,7 +25,7 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Insert, Session
 from lore.model.vector import Vector
 from lore.prompt import layout, marks
-from lore.prompt.base import Dialect, Place, Rendered, Unit
+from lore.prompt.base import Dialect, Finishing, Place, Rendered, Unit
 from lore.prompt.models import takes_system_messages
 from lore.prompt.placing import is_real
 from lore.prompt.settings import Policy, Rules
@@ -63,6 +63,7 @@ class Assembler:
 
     def __init__(self, dialect: Dialect, policy: Policy | None = None, rules: Rules | None = None) -> None:
         self.dialect = dialect
+        self._finishing = dialect if isinstance(dialect, Finishing) else None
         self.rules = rules or Rules()
         self.policy: Policy = policy or self.rules.tail
         self._entries: Vector[Entry] = Vector()
@@ -97,6 +98,8 @@ class Assembler:
             messages=self._segments, tail=tail, params=self._params,
             marks=marked.positions, mark_values=marked.values,
         )  # fmt: skip
+        if self._finishing is not None:
+            prompt = self._finishing.finish(prompt)
         return Assembled(prompt, (*odd, *problems, *marked.problems), self._omitted)
 
     def _headed(self, session: Session, chain: Chain) -> tuple[Problem, ...]:

@@ -12,7 +12,7 @@ How to add one: write a class with the members of `Dialect` in `dialects/`, add 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Raw, Struct
 
@@ -151,4 +151,13 @@ class Dialect(Protocol):
 
     def write(self, prompt: Prompt) -> bytes:
         """Write the request body, with the prompt's marks."""
+        ...
+
+
+@runtime_checkable
+class Finishing(Protocol):
+    """A dialect whose prompts cannot be made unit by unit: each whole prompt goes through `finish`."""
+
+    def finish(self, prompt: Prompt) -> Prompt:
+        """Return the prompt as it is sent. Costs O(prompt) a turn; raises LoreError where it cannot be made."""
         ...

@@ -121,7 +121,9 @@ def _type_of(item: OpaqueItem) -> str:
 
 def rated(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
     """Return the prompt with its fidelity: `structural` where nothing of it is missing or left out."""
-    return msgspec.structs.replace(prompt, fidelity="structural") if whole and not left_out else prompt
+    if not whole or left_out or prompt.fidelity != "reconstructed":
+        return prompt
+    return msgspec.structs.replace(prompt, fidelity="structural")
 
 
 # files

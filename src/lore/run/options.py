@@ -11,7 +11,7 @@ from lore import corpus
 from lore.prompt.settings import Policy, Rules
 from lore.run.completing import Completion
 from lore.run.problems import Problems
-from lore.run.recording import Recording
+from lore.run.recording import Recording, Template
 from lore.tokens.base import TokenCounter
 
 
@@ -24,7 +24,8 @@ class Options:
     """Format and dialect override recognition; `counter` is None where no tokens are asked for.
 
     `rules` say how prompts are assembled, `policy` where their tail goes; `completion` is what the caller adds
-    to prompts that are not recorded whole; `log` is told what was read and decided.
+    to prompts that are not recorded whole, `template` a chat template to render them with; `log` is
+    told what was read and decided.
     """
 
     format: str | None = None
@@ -33,6 +34,7 @@ class Options:
     rules: Rules = Rules()
     counter: TokenCounter | None = None
     completion: Completion | None = None
+    template: Template | None = None
     log: Callable[[str], None] = silent
 
     @property
@@ -51,6 +53,7 @@ class Options:
         recording = Recording(
             path, format=self.format, dialect=self.dialect, rules=self.ruled, problems=problems, opened=opened,
             companions=corpus.companions(path) if subagents else (), completion=self.completion,
+            template=self.template,
         )  # fmt: skip
         self.log(f"{recording.shown}: read as {recording.reader.name}")
         for companion in recording.companions:

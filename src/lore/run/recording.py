@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
+from typing import NamedTuple
 
 from lore import corpus
 from lore.errors import LoreError
@@ -33,7 +34,7 @@ from lore.model.turn import Basis, Made, Turn
 from lore.prefix.chains import Chains
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect, Memo
-from lore.prompt.dialects import DIALECTS, dialect_of
+from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names, dialect_of
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
 from lore.run import plugins
@@ -42,6 +43,13 @@ from lore.run.completing import Completion, Unsaid, completed, rated
 from lore.run.problems import Problems
 
 HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
+
+
+class Template(NamedTuple):
+    """A chat template: its text, and the name of its file."""
+
+    source: str
+    file: str
 
 
 class UnrecognisedError(LoreError):
@@ -63,6 +71,7 @@ class Recording:
         self, path: str, *, format: str | None = None, dialect: str | None = None, rules: Rules | None = None,
         problems: Problems | None = None, opened: corpus.Opened | None = None,
         companions: Sequence[str] = (), completion: Completion | None = None,
+        template: Template | None = None,
     ) -> None:  # fmt: skip
         self.path = path
         self.shown = self.reading = corpus.show(path)
@@ -75,6 +84,7 @@ class Recording:
         self._forced = format is not None
         self._data = opened.data
         self._dialect = _dialect_named(dialect) if dialect else None
+        self._template = template
         self.rules = rules or Rules()
         self._planners: dict[str, Planner] = {}
         self.problems = problems or Problems()
@@ -163,7 +173,7 @@ class Recording:
         self._odd(self._start(event) if start else self._folding.apply(event), read)
         if isinstance(event, CompactApplied):
             self.boundaries.append((event.uuid, event.at))
-        elif isinstance(event, SessionStarted) and event.dialect not in (None, *DIALECTS):
+        elif isinstance(event, SessionStarted) and event.dialect not in (None, *dialect_names()):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
             self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
 
@@ -237,7 +247,11 @@ class Recording:
 
     def dialect_for(self, state: Session) -> Dialect:
         """Return the dialect asked for, else the session's own, else Anthropic's."""
-        return self._dialect or DIALECTS.get(state.dialect or "", DIALECTS["anthropic"])
+        if self._template is not None and self._dialect is None:
+            from lore.prompt.dialects.template import JinjaTemplate  # noqa: PLC0415 - jinja2 is slow to import
+
+            self._dialect = JinjaTemplate(self._template.source, now=state.at, file=self._template.file)
+        return self._dialect or dialect_named(state.dialect or "") or DIALECTS["anthropic"]
 
     def _asked(self, name: str, read: Read) -> Turn:
         """Return the turn that a chain has begun: its prompt where that is lore's own, else what makes it."""
@@ -318,11 +332,11 @@ def reader_named(name: str) -> type[Reader]:
 
 
 def _dialect_named(name: str) -> Dialect:
-    if name not in DIALECTS:
+    if dialect_named(name) is None:
         plugins.load()
-    dialect = DIALECTS.get(name)
+    dialect = dialect_named(name)
     if dialect is None:
-        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(DIALECTS))
+        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))
     return dialect
 
 

@@ -5,9 +5,23 @@ from __future__ import annotations
 from lore.model.jsonslice import table
 from lore.prompt.base import Dialect
 from lore.prompt.dialects.anthropic import Anthropic
+from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.openai_chat import OpenAIChat
 
 DIALECTS: dict[str, Dialect] = {"anthropic": Anthropic(), "openai-chat": OpenAIChat()}
+
+
+TEXT: dict[str, Dialect] = {"template": ChatML()}  # written, never read
+
+
+def dialect_named(name: str) -> Dialect | None:
+    """Return the dialect of this name, those of rendered text included; None where there is none."""
+    return DIALECTS.get(name) or TEXT.get(name)
+
+
+def dialect_names() -> list[str]:
+    """Return the names of all dialects that prompts are written in."""
+    return [*DIALECTS, *TEXT]
 
 
 def dialect_of(body: bytes) -> Dialect | None:

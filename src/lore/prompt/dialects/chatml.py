@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
@@ -90,6 +91,10 @@ class ChatML:
 
     def may_mark(self, segment: Segment) -> bool:
         return False
+
+    def finish(self, prompt: Prompt) -> Prompt:
+        """Return the prompt as what it is: rendered text."""
+        return replace(prompt, fidelity="rendered")
 
     def write(self, prompt: Prompt) -> bytes:
         text = b"".join([segment.data for segment in prompt])
