@@ -1,18 +1,59 @@
-"""What the dialects say of the same things in their own words: functions, results of calls, raw blocks.
+"""What the dialects say of the same things in their own words: blocks, functions, results of calls.
 
-In: tools and calls as a session holds them, in any provider's shape. Out: their parts, as they were spelled.
+In: blocks, tools and calls as a session holds them, in any provider's shape. Out: a dialect's own, or their
+parts as they were spelled. What a dialect has no words for is named, never dropped in silence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
-from lore.model.items import Block, TextBlock, ToolCall, blocks_of, is_absent
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a dialect writes blocks: a text (a JSON string), an image (media type, JSON string), thinking.
+
+    `own` tells by its members whether a provider's block is one of the dialect's. None: it has no words;
+    so does an image that comes back as None. `unsaid` names an image that is left out.
+    """
+
+    text: Callable[[bytes], bytes]
+    own: Callable[[dict[str, bytes]], bool]
+    image: Callable[[str, bytes], bytes | None] | None = None
+    thinking: Callable[[ThinkingBlock], bytes] | None = None
+    unsaid: str = "image"
+
+    def say(self, block: Block, omitted: list[str]) -> bytes | None:
+        """Write a block, or name what is left out: a raw block as it stands, or its text alone."""
+        made: bytes | None = None
+        match block:
+            case TextBlock(text=text):
+                return self.text(bytes(text))
+            case ImageBlock(media_type=media, data=data):
+                made, what = self.image and self.image(media, bytes(data)), self.unsaid
+            case ThinkingBlock():
+                made, what = self.thinking and self.thinking(block), "thinking"
+            case RawBlock(json=raw):
+                own = table(bytes(raw)) or {}
+                text = text_in(own)
+                made, what = bytes(raw) if self.own(own) else text and self.text(text), kind_of(own)
+        if made is None:
+            omitted.append(what)
+        return made
+
+    def all(self, blocks: tuple[Block, ...], omitted: list[str]) -> list[bytes]:
+        """Write all blocks that there are words for."""
+        return [made for block in blocks if (made := self.say(block, omitted)) is not None]
+
 
 _SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema", "inputSchema")
 NO_SCHEMA = b'{"type":"object","properties":{}}'

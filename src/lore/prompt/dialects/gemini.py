@@ -17,11 +17,11 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
-from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import described, function_of, kind_of, outcome, output_blocks, text_in
+from lore.prompt.dialects.content import Words, described, function_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     Shape,
     Writing,
@@ -40,10 +40,17 @@ _PARTS: Shape = {"parts": None}
 _DECLARED: Shape = {"functionDeclarations": None, "function_declarations": None}
 _CONTENT = partial(message, shape=_PARTS, keys=())
 # What a part may be, in either spelling.
-_PART = frozenset(
-    "inlineData inline_data fileData file_data functionCall function_call functionResponse function_response"
-    " executableCode executable_code codeExecutionResult code_execution_result thought".split()
+_PART = frozenset((
+    "text", "thought", "inlineData", "inline_data", "fileData", "file_data", "functionCall", "function_call",
+    "functionResponse", "function_response", "executableCode", "executable_code", "codeExecutionResult",
+    "code_execution_result",
+))  # fmt: skip
+_WORDS = Words(
+    text=lambda text: b'{"text":' + text + b"}",
+    own=lambda own: "type" not in own and not _PART.isdisjoint(own),
+    image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
 )
+_RESULT = Words(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
 
 
 class Gemini:
@@ -77,7 +84,7 @@ class Gemini:
         for declares, some in groupby(entries, lambda entry: entry[0]):
             found = [data for _, data in some]
             grouped += [b'{"functionDeclarations":[' + b",".join(found) + b"]}"] if declares else found
-        texts = b",".join([b'{"text":' + text + b"}" for text in system])
+        texts = b",".join([_WORDS.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
         return (*_tools(b"[" + b",".join(grouped) + b"]"), *_system(instruction, _SYSTEM[0]))
 
@@ -87,7 +94,7 @@ class Gemini:
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing("contents", place)
         parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        parts += [part for block in unit.blocks if (part := _part(block, writing.omitted)) is not None]
+        parts += _WORDS.all(unit.blocks, writing.omitted)
         parts += map(_call, unit.calls if unit.role != "results" else ())
         writing.merge("model" if unit.role == "assistant" else "user", parts, "parts")
         return writing.done()
@@ -163,26 +170,6 @@ def _tool(raw: bytes) -> tuple[bool, bytes]:
     return True, b"{" + described(function, "parametersJsonSchema") + b"}"
 
 
-def _part(block: Block, omitted: list[str]) -> bytes | None:
-    match block:
-        case TextBlock(text=text):
-            return b'{"text":' + bytes(text) + b"}"
-        case ImageBlock(media_type=media, data=data):
-            return b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + bytes(data) + b"}}"
-        case ThinkingBlock():
-            omitted.append("thinking")
-            return None
-        case RawBlock(json=raw):
-            own = table(bytes(raw)) or {}
-            if "type" not in own and ("text" in own or not _PART.isdisjoint(own)):
-                return bytes(raw)
-            text = text_in(own)
-            if text is None:
-                omitted.append(kind_of(own))
-                return None
-            return b'{"text":' + text + b"}"
-
-
 def _call(call: ToolCall) -> bytes:
     given = bytes(call.input)
     arguments = given if given[:1] == b"{" else b'{"input":' + given + b"}"  # args must be an object
@@ -191,28 +178,10 @@ def _call(call: ToolCall) -> bytes:
 
 def _result(call: ToolCall, omitted: list[str]) -> bytes:
     output, failed = outcome(call)
-    texts: list[bytes] = []
-    for block in output_blocks(output):
-        text = block.text if isinstance(block, TextBlock) else None
-        if isinstance(block, RawBlock):
-            text = text_in(table(bytes(block.json)) or {})
-        if text is not None:
-            texts.append(bytes(text))
-        else:
-            omitted.append(_left_out(block))
-    said = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]" if texts else b'""'
+    texts = _RESULT.all(output_blocks(output), omitted) or [b'""']
+    said = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
     key = b"error" if failed else b"result"
     return b'{"functionResponse":{' + _identity(call) + b',"response":{"' + key + b'":' + said + b"}}}"
-
-
-def _left_out(block: Block) -> str:
-    match block:
-        case ImageBlock():
-            return "image in a tool result"
-        case RawBlock(json=raw):
-            return kind_of(table(bytes(raw)) or {})
-        case _:
-            return "thinking"
 
 
 def _identity(call: ToolCall) -> bytes:

@@ -15,11 +15,11 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
-from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.items import ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import data_url, described, function_of, kind_of, outcome, output_blocks, text_in
+from lore.prompt.dialects.content import Words, data_url, described, function_of, kind_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     BREAKPOINT,
     MARK,
@@ -40,9 +40,22 @@ from lore.prompt.dialects.shared import (
 from lore.prompt.models import has_exact_breakpoints
 
 _OWN = ("model", "tools", "messages")
+_MARKS = (MARK, BREAKPOINT)
 _SHAPE: Shape = {"content": b"null", "tool_calls": b""}
-_MESSAGE = partial(message, shape=_SHAPE, keys=(MARK, BREAKPOINT))
+_MESSAGE = partial(message, shape=_SHAPE, keys=_MARKS)
 _SYSTEM = ("system", "developer")
+
+
+def _text(text: bytes) -> bytes:
+    return b'{"type":"text","text":' + text + b"}"
+
+
+_WORDS = Words(
+    text=_text,
+    own=lambda own: kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
+    image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + data_url(media, data) + b"}}",
+)
+_RESULT = Words(text=_text, own=lambda _: False, unsaid="image in a tool result")
 
 
 class OpenAIChat:
@@ -75,8 +88,7 @@ class OpenAIChat:
         if system:
             found.append(Segment("system", "messages[0]", b'"role":"system"', kind="envelope"))
         for number, text in enumerate(system):
-            data = b'{"type":"text","text":' + text + b"}"
-            found.append(Segment("system", f"messages[0].content[{number}]", data))
+            found.append(Segment("system", f"messages[0].content[{number}]", _text(text)))
         return tuple(found)
 
     def first(self, head: tuple[Segment, ...]) -> Place:
@@ -87,8 +99,9 @@ class OpenAIChat:
         if unit.role == "results":
             for call in unit.calls:
                 envelope = b'"role":"tool","tool_call_id":' + encode(call.call_id)
-                writing.open("tool", envelope, _output(call, writing.omitted))
-        blocks = [data for block in unit.blocks if (data := _block(block, writing.omitted)) is not None]
+                parts = _RESULT.all(output_blocks(outcome(call).output), writing.omitted)
+                writing.open("tool", envelope, parts or [_text(b'""')])
+        blocks = [unmark(data, _MARKS).data for data in _WORDS.all(unit.blocks, writing.omitted)]
         results = unit.role == "results"
         if blocks and (unit.joins or results) and writing.place.role in ("user", "tool"):
             writing.extend(blocks)
@@ -125,43 +138,7 @@ def _tool(raw: bytes) -> bytes:
     return b'{"type":"function","function":{' + described(own, "parameters") + b"}}"
 
 
-def _block(block: Block, omitted: list[str]) -> bytes | None:
-    match block:
-        case TextBlock(text=text):
-            return b'{"type":"text","text":' + bytes(text) + b"}"
-        case ImageBlock(media_type=media, data=data):
-            return b'{"type":"image_url","image_url":{"url":' + data_url(media, bytes(data)) + b"}}"
-        case ThinkingBlock():
-            omitted.append("thinking")
-            return None
-        case RawBlock(json=raw):
-            return _raw(bytes(raw), omitted)
-
-
-def _raw(raw: bytes, omitted: list[str]) -> bytes | None:
-    """A provider's own block: its text if it has one, or the block itself if it is a Chat part."""
-    own = table(raw) or {}
-    text = text_in(own)
-    if text is not None:
-        return b'{"type":"text","text":' + text + b"}"
-    if kind_of(own) in ("image_url", "input_audio", "file", "refusal"):
-        return unmark(raw, (MARK, BREAKPOINT)).data
-    omitted.append(kind_of(own))
-    return None
-
-
 def _call(call: ToolCall) -> bytes:
     arguments = encode(bytes(call.input).decode("utf-8", "backslashreplace"))
     function = b'{"name":' + encode(call.name) + b',"arguments":' + arguments + b"}"
     return b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
-
-
-def _output(call: ToolCall, omitted: list[str]) -> list[bytes]:
-    found: list[bytes] = []
-    for block in output_blocks(outcome(call).output):
-        data = _block(block, omitted)
-        if data is not None and b'"image_url"' in data[:20]:
-            omitted.append("image in a tool result")
-        elif data is not None:
-            found.append(data)
-    return found or [b'{"type":"text","text":""}']

@@ -15,19 +15,19 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
-from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.items import Block, RawBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
+    Words,
     data_url,
     described,
     function_of,
     kind_of,
     outcome,
     output_blocks,
-    text_in,
 )
 from lore.prompt.dialects.shared import (
     BREAKPOINT,
@@ -55,6 +55,18 @@ _MARKS = (MARK, BREAKPOINT)
 _ITEM = partial(message, shape=_SHAPE, keys=_MARKS)
 _SYSTEM = ("system", "developer")
 _LIST = {"user": "content", "tool": "output"}  # where what joins the last item goes
+
+
+def _part(kind: bytes, text: bytes) -> bytes:
+    return b'{"type":"' + kind + b'","text":' + text + b"}"
+
+
+_INPUT = Words(
+    text=partial(_part, b"input_text"),
+    own=lambda own: kind_of(own).startswith("input_"),
+    image=lambda media, data: b'{"type":"input_image","image_url":' + data_url(media, data) + b"}",
+)
+_OUTPUT = Words(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal")
 
 
 class OpenAIResponses:
@@ -87,7 +99,7 @@ class OpenAIResponses:
         if system:
             found.append(Segment("system", "input[0]", b'"type":"message","role":"system"', kind="envelope"))
         for number, text in enumerate(system):
-            found.append(Segment("system", f"input[0].content[{number}]", _part("input_text", text)))
+            found.append(Segment("system", f"input[0].content[{number}]", _INPUT.text(text)))
         return tuple(found)
 
     def first(self, head: tuple[Segment, ...]) -> Place:
@@ -101,9 +113,9 @@ class OpenAIResponses:
         if unit.role == "results":
             for call in unit.calls:
                 envelope = b'"type":"function_call_output","call_id":' + encode(call.call_id)
-                parts = _parts(output_blocks(outcome(call).output), writing.omitted)
-                writing.open("tool", envelope, parts or [_part("input_text", b'""')], "output")
-        blocks = _parts(unit.blocks, writing.omitted)
+                parts = _input(output_blocks(outcome(call).output), writing)
+                writing.open("tool", envelope, parts or [_INPUT.text(b'""')], "output")
+        blocks = _input(unit.blocks, writing)
         key = _LIST.get(writing.place.role) if unit.joins or unit.role == "results" else None
         if blocks and key is not None:
             writing.extend(blocks, key)
@@ -138,31 +150,8 @@ def _tool(raw: bytes) -> bytes:
     return b'{"type":"function",' + described(function, "parameters") + b"}"
 
 
-def _part(kind: str, text: bytes) -> bytes:
-    return b'{"type":' + encode(kind) + b',"text":' + text + b"}"
-
-
-def _parts(blocks: tuple[Block, ...], omitted: list[str]) -> list[bytes]:
-    """Return what is said to the model: by the user, the operator or a tool."""
-    found: list[bytes] = []
-    for block in blocks:
-        match block:
-            case TextBlock(text=text):
-                found.append(_part("input_text", bytes(text)))
-            case ImageBlock(media_type=media, data=data):
-                found.append(b'{"type":"input_image","image_url":' + data_url(media, bytes(data)) + b"}")
-            case ThinkingBlock():
-                omitted.append("thinking")
-            case RawBlock(json=raw):
-                own = table(bytes(raw)) or {}
-                text = text_in(own)
-                if text is None and kind_of(own).startswith("input_"):
-                    found.append(unmark(bytes(raw), _MARKS).data)
-                elif text is None:
-                    omitted.append(kind_of(own))
-                else:
-                    found.append(_part("input_text", text))
-    return found
+def _input(blocks: tuple[Block, ...], writing: Writing) -> list[bytes]:
+    return [unmark(part, _MARKS).data for part in _INPUT.all(blocks, writing.omitted)]
 
 
 def _answer(unit: Unit, writing: Writing) -> None:
@@ -170,7 +159,7 @@ def _answer(unit: Unit, writing: Writing) -> None:
     speaking = False
     for block in unit.blocks:
         item = _own_item(block)
-        part = None if item is not None else _output_part(block, writing.omitted)
+        part = None if item is not None else _OUTPUT.say(block, writing.omitted)
         if item is not None:
             _write_item(item, writing)
             speaking = False
@@ -196,25 +185,6 @@ def _own_item(block: Block) -> bytes | None:
     kind = kind_of(own)
     reasoning = kind == "reasoning" and ("summary" in own or "encrypted_content" in own)
     return raw if reasoning or kind.endswith(("_call", "_call_output")) else None
-
-
-def _output_part(block: Block, omitted: list[str]) -> bytes | None:
-    match block:
-        case TextBlock(text=text):
-            return _part("output_text", bytes(text))
-        case ThinkingBlock():
-            omitted.append("thinking")
-        case ImageBlock():
-            omitted.append("image of the model's")
-        case RawBlock(json=raw):
-            own = table(bytes(raw)) or {}
-            text = text_in(own)
-            if text is not None:
-                return _part("output_text", text)
-            if kind_of(own) == "refusal":
-                return unmark(bytes(raw), _MARKS).data
-            omitted.append(kind_of(own))
-    return None
 
 
 def _call(call: ToolCall) -> bytes:
