@@ -20,6 +20,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
+from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.overlap import common_bytes, same_content
 
@@ -177,9 +178,13 @@ def _nearly_same(one: Segment, peer: Segment) -> bool:
     return SIMILAR * max(len(mine), len(theirs)) <= front + back
 
 
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
+
+
 def _is_utility(prompt: Prompt) -> bool:
-    for name in ("max_tokens", "max_completion_tokens"):
-        raw = prompt.params.get(name, b"")
+    params = prompt.params
+    nested = [table(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
+    for raw in [one.get(name, b"") for one in (params, *nested) for name in _LIMITS]:
         if raw.isdigit() and len(raw) < 9 and int(raw) <= UTILITY_TOKENS:
             return True
     return False
