@@ -27,11 +27,11 @@ DECLARED = {"name": "ls", "description": "list", "parametersJsonSchema": TOOL["i
 
 
 def text(value: str) -> TextBlock:
-    return TextBlock(Raw(dumps(value)))
+    return TextBlock(Raw(write(value)))
 
 
 def raw(value: object) -> RawBlock:
-    return RawBlock(Raw(dumps(value)))
+    return RawBlock(Raw(write(value)))
 
 
 def called(number: int = 0, **fields) -> ToolCall:
@@ -70,7 +70,7 @@ blocks = st.lists(
         texts.map(text),
         st.just(IMAGE),
         st.just(ImageBlock("image/tiff", Raw(b'"AA"'))),
-        texts.map(lambda one: ThinkingBlock(Raw(dumps(one)), "s")),
+        texts.map(lambda one: ThinkingBlock(Raw(write(one)), "s")),
         st.dictionaries(st.sampled_from(["type", "text", "cachePoint", "functionCall", "toolUse", "x"]), values).map(
             raw
         ),
@@ -165,10 +165,13 @@ def test_wrong_types_at_every_place_are_kept(dialect, body):
     assert [(one.path, one.kind, one.data) for one in again] == [(one.path, one.kind, one.data) for one in prompt]
 
 
+points = st.lists(st.one_of(values, st.just({"cachePoint": {"type": "default"}})), max_size=3)
+keys = st.sampled_from(["role", "content", "parts", "type", "output", "arguments", "input", "tool_calls"])
+odd_messages = st.one_of(values, st.dictionaries(keys, st.one_of(values, points)))
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
-@given(st.lists(st.one_of(values, st.dictionaries(
-    st.sampled_from(["role", "content", "parts", "type", "output", "arguments", "input", "tool_calls"]),
-    st.one_of(values, st.lists(st.one_of(values, st.just({"cachePoint": {"type": "default"}})), max_size=3)))), max_size=4))  # fmt: skip
+@given(st.lists(odd_messages, max_size=4))
 def test_odd_messages_keep_every_segment(dialect, messages):
     body = {"messages": messages, "input": messages, "contents": messages}
     prompt = DIALECTS[dialect].parse(write(body), "wire", Memo())
@@ -334,7 +337,8 @@ def test_cache_points_are_marks_of_what_stands_before_them():
     }
     prompt = parsed(body, "bedrock")
     assert [one.path for one in prompt] == [
-        "toolConfig.tools[0]", "system[0]", "system[1]", "messages[0]", "messages[0].content[0]", "messages[0].content[1]"
+        "toolConfig.tools[0]", "system[0]", "system[1]",
+        "messages[0]", "messages[0].content[0]", "messages[0].content[1]",
     ]  # fmt: skip
     assert prompt.marks == (0, 1, 4, 5)
     assert json.loads(DIALECTS["bedrock"].write(prompt)) == body
