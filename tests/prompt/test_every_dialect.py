@@ -291,7 +291,7 @@ def test_images_are_said_where_they_can_be_and_named_where_not():
     assert said("openai-responses", unit)[0]["content"][0]["image_url"] == "data:image/png;base64,AA"
     assert said("gemini", unit)[0]["parts"][0] == {"inlineData": {"mimeType": "image/png", "data": "AA"}}
     assert said("bedrock", unit)[0]["content"] == [{"image": {"format": "png", "source": {"bytes": "AA"}}}]
-    assert rendered("bedrock", unit)[1] == ["image of type image/tiff"]
+    assert rendered("bedrock", unit)[1] == ["image/tiff image"]
     result = Unit("results", (), (called(output=Raw(b'[{"type":"image","media_type":"image/png","data":"AA"}]')),))
     assert rendered("gemini", result)[1] == ["image in a tool result"]
 

@@ -23,7 +23,7 @@ class Words:
     """How a dialect writes blocks: a text (a JSON string), an image (media type, JSON string), thinking.
 
     `own` tells by its members whether a provider's block is one of the dialect's. None: it has no words;
-    so does an image that comes back as None. `unsaid` names an image that is left out.
+    so does an image that comes back as None. `unsaid` names images where none can be said.
     """
 
     text: Callable[[bytes], bytes]
@@ -39,7 +39,8 @@ class Words:
             case TextBlock(text=text):
                 return self.text(bytes(text))
             case ImageBlock(media_type=media, data=data):
-                made, what = self.image and self.image(media, bytes(data)), self.unsaid
+                made = self.image and self.image(media, bytes(data))
+                what = f"{media} image" if self.image else self.unsaid
             case ThinkingBlock():
                 made, what = self.thinking and self.thinking(block), "thinking"
             case RawBlock(json=raw):
