@@ -240,7 +240,9 @@ def test_the_divider_of_an_older_compaction_is_pruned_by_the_next():
 def test_the_divider_renders_as_a_users_message_that_holds_the_summary(dialect):
     state = Folded(*MANY, compacted(summary="so far")).state
     messages = Assembler(dialect).assemble(state, state.main()).prompt.messages
-    assert [one.data for one in messages] == [b'"role":"user"', b'{"type":"text","text":"so far"}']
+    envelope, text = messages
+    assert b'"role":"user"' in envelope.data
+    assert json.loads(text.data)["text"] == "so far"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))

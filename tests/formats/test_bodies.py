@@ -112,6 +112,51 @@ def test_broken_and_torn_lines_are_problems():
     assert [value.code for value in found if isinstance(value, Problem)] == ["LORE201", "LORE202"]
 
 
+RESPONSES = {"model": "gpt-5", "input": [{"role": "user", "content": "x"}]}
+GEMINI = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
+CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "x"}]}]}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        RESPONSES,
+        {"model": "gpt-5", "input": "x", "instructions": "I"},
+        {"model": "gpt-5", "input": [], "store": False},
+        {"model": "gpt-5", "previous_response_id": "r", "input": [{"type": "custom_tool_call_output"}]},
+        {"model": "gpt-5", "input": [{"type": "function_call_output", "call_id": "c", "output": "o"}]},
+        GEMINI,
+        {"contents": [{"parts": [{"text": "x"}]}], "system_instruction": {"parts": []}},
+        CONVERSE,
+        {"messages": [{"role": "user", "content": [{"text": "x"}]}], "inferenceConfig": {}},
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_bodies_of_every_api_are_known_as_they_are_and_in_records(found, indent):
+    raw = json.dumps(found, indent=indent).encode()
+    assert read(raw) == [Exchange(raw, "wire")]
+    assert one({"request": found}).body == dumps(found)
+    assert recognise(dumps(found)) is Bodies
+
+
+@pytest.mark.parametrize("found", [{**RESPONSES, "instructions": "I"}, GEMINI, CONVERSE])
+def test_a_pretty_printed_body_is_known_by_its_head(found):
+    assert Bodies.recognises(json.dumps(found, indent=1).encode()[:-2])
+
+
+@pytest.mark.parametrize(
+    ("body_", "response", "billed"),
+    [
+        (RESPONSES, {"usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}}}, Billed(5, 4)),
+        (GEMINI, {"usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}, Billed(5, 4)),
+        (GEMINI, {"usage_metadata": {"prompt_token_count": 9}}, Billed(9)),
+        (CONVERSE, {"usage": {"inputTokens": 5, "cacheReadInputTokens": 4}}, Billed(5, 4)),
+    ],
+)
+def test_the_bill_of_every_api_is_found_in_its_response(body_, response, billed):
+    assert one({"request": body_, "response": response}).usage == billed
+
+
 def test_two_bodies_on_one_line_are_both_read():
     found = read(dumps(ONE) + dumps(ONE) + b"\n")
     assert [type(value) for value in found] == [Problem, Exchange, Exchange]
@@ -164,6 +209,17 @@ def test_every_reader_is_registered_under_its_name():
         {"title": "t", "messages": [{"id": 1, "sender": "Bob", "text": "hi"}]},
         {"sessionId": "s", "model": "m", "messages": [{"id": "1", "type": "user", "content": "hi"}]},
         {"info": {"id": "x"}, "messages": [{"info": {"role": "user"}, "parts": []}]},
+        {"model": "text-embedding-3-small", "input": "text"},
+        {"model": "text-embedding-3-small", "input": ["a", "b"], "encoding_format": "float"},
+        {"model": "omni-moderation-latest", "input": [{"type": "text", "text": "x"}]},
+        {"model": "gpt-4o-mini-tts", "input": "say it", "voice": "alloy"},
+        {"input": [{"role": "user", "content": "x"}], "ideal": "y"},
+        {"event": "model", "model": "m", "input": [{"role": "user", "content": "x"}], "tools": [], "output": {}},
+        {"id": "run", "model": "m", "input": [{"role": "user", "content": "x"}]},
+        {"title": "t", "contents": [{"role": "user", "parts": [{"text": "x"}]}]},
+        {"contents": [{"text": "x"}]},
+        {"contents": ["x"]},
+        {"modelId": "m", "inputText": "x"},
     ],
 )
 def test_exports_of_other_tools_that_have_messages_are_no_bodies(export):

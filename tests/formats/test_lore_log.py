@@ -41,9 +41,9 @@ RECORDS = [
     record("turn_canceled", turn=3),
     record("knowledge", op="add", id="k", category="c", title="t", content="x"),
     record(
-        "prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0}, content=[{"role": "user", "text": "d"}]
+        "prompt_delta", seq=1, selector={"target": "messages", "insert_at": 2}, content=[{"role": "user", "text": "d"}]
     ),
-    record("context_persisted", turn=3, insert_at=1, content="p"),
+    record("context_persisted", turn=3, insert_at=2, content="p"),
     record("cache_reset", reason="r"),
     record("opaque", record={"any": "thing"}),
 ]

@@ -1,4 +1,4 @@
-"""Usage counters of four families of APIs in lore's counts: split, unknown never 0."""
+"""Usage counters of several families of APIs in lore's counts: split, unknown never 0."""
 
 from __future__ import annotations
 
@@ -34,6 +34,35 @@ SHAPES = {
         {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60}, "output_tokens": 5},
         Billed(40, 60, None, 5),
     ),
+    "openai responses with writes": (
+        {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
+        Billed(10, 60, 30, None),
+    ),
+    "openai responses without details": ({"input_tokens": 100, "input_tokens_details": None}, Billed(100)),
+    "gemini": (
+        {
+            "promptTokenCount": 100,
+            "cachedContentTokenCount": 60,
+            "candidatesTokenCount": 5,
+            "thoughtsTokenCount": 2,
+            "totalTokenCount": 107,
+        },
+        Billed(40, 60, None, 7),
+    ),
+    "gemini in the other spelling": (
+        {"prompt_token_count": 100, "cached_content_token_count": 60, "thoughts_token_count": 2},
+        Billed(40, 60, None, 2),
+    ),
+    "gemini without a cache": ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Billed(100, None, None, 5)),
+    "bedrock": (
+        {"inputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 50, "outputTokens": 7},
+        Billed(3, 100, 50, 7),
+    ),
+    "bedrock with lifetimes": (
+        {"inputTokens": 3, "cacheWriteInputTokens": 50, "cacheDetails": [{"ttl": "1h", "inputTokens": 50}, None]},
+        Billed(fresh_tokens=3, write_tokens=50, write_1h_tokens=50),
+    ),
+    "bedrock with odd details": ({"inputTokens": 3, "cacheDetails": {"ttl": "1h"}}, Billed(3)),
     "litellm over anthropic": (
         {
             "prompt_tokens": 21569,

@@ -159,6 +159,7 @@ def _parses(body: bytes) -> None:
         prompt = dialect.parse(body, "wire", memo)
         written = dialect.write(prompt)
         _is_json(written, f"{name}, parsed")
+        _same(list(prompt), list(dialect.parse(written, "wire", memo)), f"{name}, parsed")
         assert dialect.recognises(table(written) or {}) in (True, False)
 
 

@@ -65,12 +65,29 @@ CHAT = (
     b'"arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"out"}],"tools":[{"type":"function",'
     b'"function":{"name":"read","parameters":{}}}]}\n'
 )
+RESPONSES = (
+    b'{"model":"gpt-5.6","instructions":"Be brief.","store":false,"tools":[{"type":"function","name":"read",'
+    b'"parameters":{}}],"input":[{"role":"user","content":[{"type":"input_text","text":"hi",'
+    b'"prompt_cache_breakpoint":{"mode":"explicit"}}]},{"type":"reasoning","summary":[]},{"type":"function_call",'
+    b'"call_id":"c1","name":"read","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"out"}]}\n'
+)
+GEMINI = (
+    b'{"model":"models/gemini-3","system_instruction":{"role":"x","parts":[{"text":"Be brief."}]},"tools":[{'
+    b'"functionDeclarations":[{"name":"read"}],"x":1},{"googleSearch":{}}],"contents":[{"role":"user","parts":[{'
+    b'"text":"hi"}]},{"role":"model","parts":[{"functionCall":{"name":"read","args":{"a":1.0}}}]}]}\n'
+)
+BEDROCK = (
+    b'{"modelId":"m","system":[{"text":"Be brief."},{"cachePoint":{"type":"default"}}],"toolConfig":{"tools":[{'
+    b'"toolSpec":{"name":"read"}},{"cachePoint":{"type":"default"}}],"toolChoice":{}},"messages":[{"role":"user",'
+    b'"content":[{"cachePoint":{"type":"default"}},{"text":"hi"},{"cachePoint":{"type":"default"}},{"text":"x"}]}]}\n'
+)
 RECORDS = (
     b'{"ts":1767225600,"request":' + ANTHROPIC.strip() + b',"response":{"usage":{"input_tokens":3}}}\n'
     b'{"timestamp":"2026-01-01T00:00:00Z","request":' + CHAT.strip() + b',"usage":{"prompt_tokens":9}}\n'
 )
 INLINE: dict[str, bytes] = {
-    "lore": LORE, "claude": CLAUDE, "anthropic": ANTHROPIC, "chat": CHAT, "records": RECORDS, "empty": b"",
+    "lore": LORE, "claude": CLAUDE, "anthropic": ANTHROPIC, "chat": CHAT, "responses": RESPONSES,
+    "gemini": GEMINI, "bedrock": BEDROCK, "records": RECORDS, "empty": b"",
 }  # fmt: skip
 
 

@@ -14,7 +14,8 @@ from lore.formats.registry import recognise
 from lore.model.prompt import Segment
 from lore.prefix import overlap
 from lore.prompt import base
-from lore.prompt.dialects import DIALECTS, anthropic, openai_chat
+from lore.prompt.base import Memo
+from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, points, shared
 from lore.run import figures
 from lore.run.diff import diff_session
 from lore.run.options import Options
@@ -52,15 +53,24 @@ def _claude(turns: int) -> list[bytes]:
     return lines
 
 
+_SHAPES = {
+    "anthropic": ({"model": "claude-x", "system": "You help."}, "messages", "content", {"type": "text"}),
+    "openai-chat": ({"model": "gpt-5"}, "messages", "content", {"type": "text"}),
+    "openai-responses": ({"model": "gpt-5", "instructions": "You help."}, "input", "content", {"type": "input_text"}),
+    "gemini": ({"model": "gemini-3"}, "contents", "parts", {}),
+    "bedrock": ({"modelId": "claude-x", "system": [{"text": "You help."}]}, "messages", "content", {}),
+}
+
+
 def _bodies(dialect: str):
+    head, key, parts, block = _SHAPES[dialect]
+
     def make(turns: int) -> list[bytes]:
         messages, lines = [], []
         for n in range(turns):
-            messages.append({"role": "user", "content": [{"type": "text", "text": f"question {n}"}]})
-            head = {"system": "You help."} if dialect == "anthropic" else {}
-            model = "claude-x" if dialect == "anthropic" else "gpt-5"
-            lines.append(write({"model": model, **head, "messages": messages}))
-            messages.append({"role": "assistant", "content": [{"type": "text", "text": f"answer {n}"}]})
+            messages.append({"role": "user", parts: [{**block, "text": f"question {n}"}]})
+            lines.append(write({**head, key: messages}))
+            messages.append({"role": "assistant", parts: [{**block, "text": f"answer {n}"}]})
         return lines
 
     return make
@@ -69,8 +79,7 @@ def _bodies(dialect: str):
 MAKERS = {
     "lore": _lore,
     "claude-code": _claude,
-    "anthropic": _bodies("anthropic"),
-    "openai-chat": _bodies("openai-chat"),
+    **{dialect: _bodies(dialect) for dialect in _SHAPES},
 }
 
 
@@ -116,7 +125,7 @@ def test_each_line_of_a_claude_code_log_is_decoded_once_beside_its_recognition(j
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, monkeypatch, dialect):
     seen: Tally[int] = Tally()
-    for module in (bodies, anthropic, openai_chat):
+    for module in (bodies, anthropic, openai_chat, openai_responses, gemini, bedrock, points, shared):
         original = module.table
         monkeypatch.setattr(module, "table", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
     lines = MAKERS[dialect](120)
@@ -128,11 +137,12 @@ def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, mo
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_each_distinct_message_is_parsed_once(judge, monkeypatch, dialect):
     built: Tally[bytes] = Tally()
-    for module in (anthropic, openai_chat):
-        original = module.message
-        monkeypatch.setattr(
-            module, "message", lambda raw, *args, f=original: built.update([bytes(raw)]) or f(raw, *args)
-        )
+    original = Memo.get
+
+    def counted(self, index, raw, build):
+        return original(self, index, raw, lambda: built.update([bytes(raw)]) or build())
+
+    monkeypatch.setattr(Memo, "get", counted)
     judge(MAKERS[dialect](60))
     assert set(built.values()) == {1}
 
@@ -172,7 +182,7 @@ def test_each_entry_is_rendered_once(judge, monkeypatch, dialect):
         return original(segments, *args)
 
     monkeypatch.setattr(anthropic, "Rendered", counted)
-    monkeypatch.setattr(openai_chat, "Rendered", counted)
+    monkeypatch.setattr(shared, "Rendered", counted)
     lines = _lore(60)
     lines[0] = lines[0].replace(b'"session_id"', f'"dialect":"{dialect}","session_id"'.encode())
     judge(lines)

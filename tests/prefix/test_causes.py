@@ -213,6 +213,44 @@ def test_the_content_of_a_tool_message_is_a_result():
     assert codes(left, right, dialect="openai-chat") == ["LORE117"]
 
 
+RESULTS = {
+    "openai-responses": lambda text: {
+        "input": [{"role": "user", "content": "a"}, {"type": "function_call_output", "call_id": "c", "output": text}]
+    },
+    "gemini": lambda text: {
+        "contents": [{"role": "user", "parts": [{"functionResponse": {"name": "n", "response": {"result": text}}}]}]
+    },
+    "bedrock": lambda text: {
+        "messages": [{"role": "user", "content": [{"toolResult": {"toolUseId": "c", "content": [{"text": text}]}}]}]
+    },
+}
+
+
+@pytest.mark.parametrize("dialect", RESULTS)
+def test_a_result_of_every_shape_is_a_result(dialect):
+    make = RESULTS[dialect]
+    assert codes(make("long"), make("short"), dialect=dialect) == ["LORE117"]
+
+
+TOOLS = {
+    "openai-responses": lambda name: {"tools": [{"type": "web_search"}, {"type": "function", "name": name}]},
+    "gemini": lambda name: {"tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": name}]}]},
+    "bedrock": lambda name: {"toolConfig": {"tools": [{"toolSpec": {"name": name}}]}},
+}
+
+
+@pytest.mark.parametrize("dialect", TOOLS)
+def test_the_tools_of_every_shape_are_known_by_their_names(dialect):
+    cause = why(TOOLS[dialect]("a"), TOOLS[dialect]("b"), dialect=dialect)[0]
+    assert (cause.code, cause.evidence) == ("LORE103", "added b; removed a")
+
+
+def test_a_text_and_a_part_of_it_are_one_content_in_the_responses_api_too():
+    parts = [{"type": "input_text", "text": "x"}]
+    left, right = ({"input": [{"role": "user", "content": one}]} for one in ("x", parts))
+    assert codes(left, right, dialect="openai-responses") == ["LORE112"]
+
+
 def test_the_tools_of_a_chat_body_are_known_by_their_functions():
     def chat(*names):
         tools = [{"type": "function", "function": {"name": name}} for name in names]
@@ -246,7 +284,7 @@ def test_a_credential_in_the_evidence_is_masked_whole():
     assert "a1B2" not in cause.evidence
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat"])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", *RESULTS])
 def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
     """The user was told to shorten results when they are created."""
     from lore.check.pairs import Pairs  # noqa: PLC0415

@@ -97,20 +97,20 @@ AFTER_MODEL = [append(user("u", "ask")), append(said("a", "done")), event("turn_
 TEXT = {"type": "text", "text": "[current-time]\nnoon"}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", TAKES)
 @pytest.mark.parametrize("events", [OUTSIDE, INSIDE], ids=["outside", "inside"])
 def test_under_system_the_tail_is_a_last_message_of_that_role(dialect, events):
     assert _body(dialect, "system", *events)["messages"][-1] == {"role": "system", "content": [TEXT]}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", TAKES)
 @pytest.mark.parametrize("policy", ["system", "user"])
 def test_outside_a_loop_the_tail_of_a_user_stands_in_the_last_user_message(dialect, policy):
     last = _body(dialect, policy, *OUTSIDE, model="plain")["messages"][-1]
     assert last == {"role": "user", "content": [{"type": "text", "text": "ask"}, TEXT]}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", TAKES)
 @pytest.mark.parametrize("policy", ["system", "user"])
 def test_inside_a_tool_loop_the_tail_never_reads_as_a_new_user_turn(dialect, policy):
     messages = _body(dialect, policy, *INSIDE, model="plain")["messages"]
@@ -123,19 +123,19 @@ def test_inside_a_tool_loop_the_tail_never_reads_as_a_new_user_turn(dialect, pol
     assert sum(message["role"] == "user" for message in messages) == (2 if dialect == "anthropic" else 1)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", TAKES)
 def test_after_the_models_words_the_tail_is_a_user_message_of_its_own(dialect):
     assert _body(dialect, "user", *AFTER_MODEL)["messages"][-1] == {"role": "user", "content": [TEXT]}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", TAKES)
 @pytest.mark.parametrize("policy", ["system", "user"])
 def test_a_session_without_history_can_have_a_tail(dialect, policy):
     messages = _body(dialect, policy, event("turn_started", turn=1, context=CONTEXT))["messages"]
     assert messages[-1] == {"role": policy, "content": [TEXT]}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", TAKES)
 def test_opaque_items_at_the_end_do_not_move_the_tail(dialect):
     opaque = append({"type": "opaque", "uuid": "o", "record": {}})
     with_it = _body(dialect, "user", OUTSIDE[0], opaque, OUTSIDE[1])

@@ -1,4 +1,4 @@
-"""Both dialects: what is written is read back, marks are cut out, nothing is re-serialised."""
+"""Every dialect: what is written is read back, marks are cut out, nothing is re-serialised."""
 
 from __future__ import annotations
 
@@ -49,6 +49,85 @@ CHAT = {
     ],
     "stream": True,
 }  # fmt: skip
+RESPONSES = {
+    "model": "gpt-5.6-sol",
+    "instructions": "I",
+    "previous_response_id": "r",
+    "tools": [{"type": "function", "name": "ls", "parameters": {}}, {"type": "web_search"}],
+    "input": [
+        {"role": "developer", "content": "D"},
+        {"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "x", "prompt_cache_breakpoint": {"mode": "explicit"}}]},
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "e"},
+        {"type": "message", "id": "m", "role": "assistant", "status": "completed",
+         "content": [{"type": "output_text", "text": "t", "annotations": []}]},
+        {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "o"},
+        {"type": "function_call_output", "call_id": "d", "output": [{"type": "input_text", "text": "p"}]},
+        {"type": "custom_tool_call", "call_id": "e", "name": "patch", "input": "***"},
+        {"type": "item_reference", "id": "i"},
+        {"role": "user", "content": "plain"},
+        {"role": "user", "content": []},
+        {"novel": True},
+    ],
+    "store": False,
+}  # fmt: skip
+GEMINI = {
+    "model": "models/gemini-3-pro",
+    "tools": [
+        {"functionDeclarations": [{"name": "ls", "parameters": {"type": "OBJECT"}}, {"name": "b"}]},
+        {"googleSearch": {}},
+        {"function_declarations": [{"name": "c"}], "x": 1},
+        {"functionDeclarations": []},
+        7,
+    ],
+    "system_instruction": {"role": "system", "parts": [{"text": "S"}, {"text": "T"}]},
+    "systemInstruction": {"parts": [{"text": "U"}]},
+    "contents": [
+        {"role": "user", "parts": [{"text": "x"}, {"inline_data": {"mime_type": "image/png", "data": "AA"}}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, {"functionCall": {"name": "ls", "args": {}}}]},
+        {"role": "user", "parts": [{"function_response": {"name": "ls", "response": {"result": "o"}}}]},
+        {"parts": {"text": "y"}},
+        {"parts": []},
+        {"role": "model"},
+    ],
+    "generationConfig": {"temperature": 1},
+}
+BEDROCK = {
+    "modelId": "anthropic.claude-x",
+    "toolConfig": {
+        "tools": [
+            {"toolSpec": {"name": "ls", "inputSchema": {"json": {}}}},
+            {"cachePoint": {"type": "default", "ttl": "1h"}},
+            {"systemTool": {"name": "nova_grounding"}},
+        ],
+        "toolChoice": {"auto": {}},
+    },
+    "system": [{"text": "S"}, {"cachePoint": {"type": "default"}}, {"text": "T"}],
+    "messages": [
+        {"role": "user", "content": [{"cachePoint": {"type": "default"}}, {"text": "x"}, {"image": {"format": "png"}}]},
+        {"role": "assistant", "content": [
+            {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}},
+            {"toolUse": {"toolUseId": "c", "name": "ls", "input": {"cachePoint": {}}}}]},
+        {"role": "user", "content": [
+            {"toolResult": {"toolUseId": "c", "content": [{"text": "o"}]}},
+            {"cachePoint": {"type": "default"}},
+            {"text": "y"},
+            {"cachePoint": {"type": "default"}}]},
+        {"role": "assistant", "content": "plain"},
+        {"role": "user", "content": []},
+        {"content": None},
+    ],
+    "inferenceConfig": {"maxTokens": 9},
+}  # fmt: skip
+RECORDED = {
+    "anthropic": ANTHROPIC,
+    "openai-chat": CHAT,
+    "openai-responses": RESPONSES,
+    "gemini": GEMINI,
+    "bedrock": BEDROCK,
+}
+MODELS = {"anthropic": "claude-opus-5", "gemini": "gemini-3-pro", "bedrock": "us.anthropic.claude-opus-5"}
 ODD = {"model": "claude-x", "system": "S", "messages": ["text", "more", {}, {"role": "user", "content": "x"}, 3, None]}
 
 
@@ -59,7 +138,7 @@ def _sessions(dialect):
         {"type": "raw", "json": {"type": "text", "text": "r", "x": 1}},
     ]
     events = [
-        started(model="claude-opus-5" if dialect == "anthropic" else "gpt-4o", system="S", tools=[TOOL, FUNCTION]),
+        started(model=MODELS.get(dialect, "gpt-5.6-sol"), system="S", tools=[TOOL, FUNCTION]),
         append({"type": "user_message", "uuid": "u", "blocks": [{"type": "text", "text": "é\n"}, image]}),
         append({"type": "assistant_message", "uuid": "a", "blocks": [*blocks, {"type": "text", "text": "t"}]}),
         append(call("t0", "c0", status="completed", output="o")),
@@ -87,17 +166,41 @@ class TestOpenAIChat(DialectContract):
     prompts: ClassVar = (parsed(CHAT, "openai-chat"), *_sessions("openai-chat"))
 
 
+class TestOpenAIResponses(DialectContract):
+    """The suite that every dialect passes."""
+
+    dialect = DIALECTS["openai-responses"]
+    prompts: ClassVar = (parsed(RESPONSES, "openai-responses"), *_sessions("openai-responses"))
+
+
+class TestGemini(DialectContract):
+    """The suite that every dialect passes."""
+
+    dialect = DIALECTS["gemini"]
+    prompts: ClassVar = (parsed(GEMINI, "gemini"), *_sessions("gemini"))
+
+
+class TestBedrock(DialectContract):
+    """The suite that every dialect passes."""
+
+    dialect = DIALECTS["bedrock"]
+    prompts: ClassVar = (parsed(BEDROCK, "bedrock"), *_sessions("bedrock"))
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_odd_messages_are_read_and_written_back(dialect):
-    prompt = parsed(ODD, dialect)
+    odd = {("input" if key == "messages" and dialect == "openai-responses" else key): one for key, one in ODD.items()}
+    prompt = parsed({**odd, "contents": ODD["messages"]}, dialect)
     again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
     assert list(again) == list(prompt)
 
 
-@pytest.mark.parametrize(("body", "dialect"), [(ANTHROPIC, "anthropic"), (CHAT, "openai-chat")])
+@pytest.mark.parametrize(("dialect", "body"), RECORDED.items(), ids=list(RECORDED))
 def test_every_segment_is_a_slice_of_the_body(body, dialect):
     raw = json.dumps(body, indent=1, ensure_ascii=True).encode()
     for segment in parsed(raw, dialect):
+        if segment.mark is not None and b"cachePoint" not in raw:  # cut out of the middle
+            continue
         for piece in segment.data.split(b",") if segment.kind == "envelope" else [segment.data]:
             assert piece in raw
 
@@ -187,7 +290,7 @@ def test_what_a_tool_was_called_with_is_content_even_where_it_looks_like_a_mark(
     assert (prompt.messages[1].data, prompt.marks) == (dumps(block), ())
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat"])
 def test_a_mark_on_a_message_belongs_to_its_last_segment(dialect):
     prompt = parsed({"messages": [{"role": "user", "cache_control": MARK, "content": "x"}]}, dialect)
     assert (prompt.messages[0].data, prompt.messages[1].mark, prompt.marks) == (b'"role":"user"', dumps(MARK), (1,))
@@ -218,8 +321,11 @@ def test_the_word_in_a_text_is_no_mark():
 @pytest.mark.parametrize(
     ("body", "name"),
     [
-        (ANTHROPIC, "anthropic"),
-        (CHAT, "openai-chat"),
+        *[(body, name) for name, body in RECORDED.items()],
+        ({"input": "hello", "model": "gpt-5"}, "openai-responses"),
+        ({"contents": []}, "gemini"),
+        ({"messages": [{"role": "user", "content": [{"text": "x"}]}], "system": [{"text": "S"}]}, "bedrock"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "system": "S"}, "anthropic"),
         ({"messages": [], "anthropic_version": "x"}, "anthropic"),
         ({"messages": [{"role": "user", "content": "x"}], "model": "claude-x"}, "anthropic"),
         ({"messages": [{"role": "user", "content": "x"}], "model": "anthropic/claude-x"}, "openai-chat"),

@@ -7,10 +7,10 @@ that ids meet each other and what fails shrinks to a log that a person can read:
 - `lore_logs`      lore's own log as bytes, as lines, and as the events in it
 - `any_events`     events in any order, whether they make sense or not
 - `claude_logs`    Claude Code logs as bytes
-- `bodies`, `conversations`, `body_files`    request bodies of both dialects, alone, growing, in files
+- `bodies`, `conversations`, `body_files`    request bodies of every dialect, alone, growing, in files
 """
 
-from strategies.bodies import MARK, bodies, body_files, conversations, marked, places_for_marks
+from strategies.bodies import MARK, WITH_MARKS, bodies, body_files, conversations, marked, places_for_marks, said_in
 from strategies.claude import claude_logs
 from strategies.events import any_events
 from strategies.logs import events_of, lore_logs, read_all
@@ -21,6 +21,7 @@ __all__ = [
     "MARK",
     "NUMBERS",
     "PLAIN",
+    "WITH_MARKS",
     "Style",
     "any_events",
     "bodies",
@@ -32,6 +33,7 @@ __all__ = [
     "marked",
     "places_for_marks",
     "read_all",
+    "said_in",
     "styles",
     "texts",
     "values",

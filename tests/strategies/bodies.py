@@ -1,4 +1,4 @@
-"""Request bodies of both dialects: alone, growing, in files."""
+"""Request bodies of every dialect: alone, growing, in files."""
 
 from typing import Any
 
@@ -11,7 +11,11 @@ from strategies.spelling import Spelled, numbers, styles, texts, values, write
 # request bodies
 
 MARK = {"type": "ephemeral"}
-DIALECTS = ("anthropic", "openai-chat")
+BREAKPOINT = {"mode": "explicit"}
+POINT = {"cachePoint": {"type": "default"}}
+DIALECTS = ("anthropic", "openai-chat", "openai-responses", "gemini", "bedrock")
+WITH_MARKS = ("anthropic", "openai-chat", "openai-responses", "bedrock")
+LISTS = ("messages", "input", "contents")  # the member that holds what was said
 
 
 @st.composite
@@ -62,52 +66,139 @@ def _openai(draw: Any, length: int) -> dict[str, Any]:
 
 
 @st.composite
-def bodies(draw: Any, dialect: str | None = None, min_length: int = 1) -> dict[str, Any]:
-    """One request body, as a value."""
-    dialect = dialect or draw(st.sampled_from(DIALECTS))
-    length = draw(st.integers(min_length, 3))
-    return draw(_anthropic(length) if dialect == "anthropic" else _openai(length))
+def _responses(draw: Any, length: int) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"n": {"maximum": draw(numbers)}}}
+    items: list[dict[str, Any]] = [{"role": "developer", "content": [{"type": "input_text", "text": draw(texts)}]}]
+    for number in range(length):
+        asked = [{"type": "input_text", "text": draw(texts)}, {"type": "input_image", "image_url": "data:,"}]
+        items.append({"type": "message", "role": "user", "content": asked})
+        call = {"type": "function_call", "call_id": f"call_{number}", "name": "read", "arguments": '{"a": 1}'}
+        reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": draw(texts)}
+        items += [draw(st.sampled_from([reasoning, {**call, "call_id": "other"}])), call]
+        parts = [{"type": "input_text", "text": draw(texts)}]
+        output = parts if draw(st.booleans()) else draw(texts)
+        items.append({"type": "function_call_output", "call_id": call["call_id"], "output": output})
+    return {
+        "model": "gpt-5.6-sol",
+        "instructions": draw(texts),
+        "input": items,
+        "tools": [{"type": "function", "name": "read", "description": draw(texts), "parameters": parameters}],
+        "store": False,
+    }
 
 
 @st.composite
-def conversations(draw: Any) -> list[dict[str, Any]]:
+def _gemini(draw: Any, length: int) -> dict[str, Any]:
+    snake = draw(st.booleans())
+    contents: list[dict[str, Any]] = []
+    for number in range(length):
+        call = {"id": f"f{number}", "name": "read", "args": {"v": draw(values)}}
+        answer = {"id": f"f{number}", "name": "read", "response": {"result": draw(texts)}}
+        signed = {"functionCall": call, "thoughtSignature": "c2ln"}
+        contents.append({"role": "user", "parts": [{"text": draw(texts)}]})
+        contents.append(
+            {"role": "model", "parts": [{"text": draw(texts)}, {"function_call": call} if snake else signed]}
+        )
+        contents.append({"role": "user", "parts": [{"functionResponse": answer}, {"text": draw(texts)}]})
+    schema = {"type": "OBJECT", "properties": {"n": {"maximum": draw(numbers)}}}
+    declared = [{"name": "read", "description": draw(texts), "parameters": schema}, {"name": "b"}]
+    return {
+        "model": draw(st.sampled_from(["gemini-3-pro", "models/gemini-3-pro"])),
+        "tools": [{"function_declarations" if snake else "functionDeclarations": declared}, {"googleSearch": {}}],
+        "system_instruction" if snake else "systemInstruction": {"parts": [{"text": draw(texts)}, {"text": "two"}]},
+        "generationConfig": {"temperature": 1.0},
+        "contents": contents,
+    }
+
+
+@st.composite
+def _bedrock(draw: Any, length: int) -> dict[str, Any]:
+    schema = {"json": {"type": "object", "properties": {"n": {"maximum": draw(numbers)}}}}
+    messages: list[dict[str, Any]] = []
+    for number in range(length):
+        use = {"toolUseId": f"t{number}", "name": "read", "input": {"v": draw(values)}}
+        result = {
+            "toolUseId": f"t{number}",
+            "content": [{"text": draw(texts)}, {"json": {"a": 1}}],
+            "status": "success",
+        }
+        messages.append({"role": "user", "content": [{"text": draw(texts)}]})
+        messages.append({"role": "assistant", "content": [{"text": draw(texts)}, {"toolUse": use}]})
+        messages.append({"role": "user", "content": [{"toolResult": result}, {"text": draw(texts)}]})
+    tools = [{"toolSpec": {"name": name, "inputSchema": schema}} for name in ("read", "b")]
+    return {
+        "modelId": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "toolConfig": {"tools": tools, "toolChoice": {"auto": {}}},
+        "system": [{"text": draw(texts)}, {"text": "two"}],
+        "messages": messages,
+        "inferenceConfig": {"maxTokens": 512},
+    }
+
+
+_MAKERS = {
+    "anthropic": _anthropic,
+    "openai-chat": _openai,
+    "openai-responses": _responses,
+    "gemini": _gemini,
+    "bedrock": _bedrock,
+}
+
+
+@st.composite
+def bodies(draw: Any, dialects: tuple[str, ...] = DIALECTS, min_length: int = 1) -> dict[str, Any]:
+    """One request body, as a value."""
+    return draw(_MAKERS[draw(st.sampled_from(dialects))](draw(st.integers(min_length, 3))))
+
+
+def said_in(body: dict[str, Any]) -> str:
+    """Name the member of a body that holds what was said."""
+    return next(name for name in LISTS if name in body)
+
+
+@st.composite
+def conversations(draw: Any, dialects: tuple[str, ...] = DIALECTS) -> list[dict[str, Any]]:
     """Bodies that grow by one exchange each, as values."""
-    body = draw(bodies(min_length=2))
-    step = 3
-    start = len(body["messages"]) % step
-    ends = range(start + step, len(body["messages"]) + 1, step)
-    return [{**body, "messages": body["messages"][:end]} for end in ends]
+    body = draw(bodies(dialects, min_length=2))
+    name = said_in(body)
+    step = 4 if name == "input" else 3
+    start = len(body[name]) % step
+    ends = range(start + step, len(body[name]) + 1, step)
+    return [{**body, name: body[name][:end]} for end in ends]
 
 
 def places_for_marks(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the objects of a body that may carry a cache mark."""
-    found: list[dict[str, Any]] = [*body.get("tools", ())]
+    found: list[dict[str, Any]] = []
+    if "input" not in body:
+        found += body.get("tools", body.get("toolConfig", {}).get("tools", ()))
     if isinstance(body.get("system"), list):
         found += body["system"]
-    for message in body["messages"]:
-        content = message.get("content")
-        for block in content if isinstance(content, list) else ():
-            found.append(block)
-            if isinstance(block.get("content"), list):
-                found += block["content"]
+    for message in body[said_in(body)]:
+        for content in (message.get("content"), message.get("output")):
+            for block in content if isinstance(content, list) else ():
+                found.append(block)
+                if isinstance(block.get("content"), list):
+                    found += block["content"]
     return found
 
 
 def marked(body: dict[str, Any], places: set[int], *, first: bool = False) -> dict[str, Any]:
-    """Return a copy of a body with marks on these of its places, as first or as last member."""
+    """Return a copy of a body with marks on these of its places, as first or as last member; Bedrock's, behind them."""
     targets = {id(place): number in places for number, place in enumerate(places_for_marks(body))}
+    member = {"prompt_cache_breakpoint": BREAKPOINT} if "input" in body else {"cache_control": MARK}
 
     def copy(value: Any) -> Any:
         if isinstance(value, Spelled):
             return value
         if isinstance(value, list):
-            return [copy(one) for one in value]
+            pairs = [(copy(one), targets.get(id(one)) and "modelId" in body) for one in value]
+            return [one for made, point in pairs for one in ((made, POINT) if point else (made,))]
         if not isinstance(value, dict):
             return value
         made = {key: copy(one) for key, one in value.items()}
-        if not targets.get(id(value)):
+        if not targets.get(id(value)) or "modelId" in body:
             return made
-        return {"cache_control": MARK, **made} if first else {**made, "cache_control": MARK}
+        return {**member, **made} if first else {**made, **member}
 
     return copy(body)
 

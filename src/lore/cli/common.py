@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 Format: TypeAlias = Annotated[
     str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, bodies.")
 ]
-Dialect: TypeAlias = Annotated[str | None, typer.Option("--dialect", help="Request shape: anthropic, openai-chat.")]
+Dialect: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dialect", help="Request shape: anthropic, openai-chat, openai-responses, gemini, bedrock, template."
+    ),
+]
 Tail: TypeAlias = Annotated[
     str | None, typer.Option("--tail", help="Where volatile context goes: system, user, persist.")
 ]

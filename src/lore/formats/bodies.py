@@ -1,4 +1,4 @@
-"""Request bodies, Anthropic Messages or OpenAI Chat Completions: as they are, or in records.
+"""Request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse): as they are, or in records.
 
 Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
 `{"request": body, "response" | "usage": …, "timestamp" | "ts": …}` where `request` is the body or its
@@ -110,7 +110,9 @@ def _stands_alone(line: Line) -> bool:
 def _looks_like_body(head: bytes) -> bool:
     text = head.removeprefix(BOM).lstrip(b" \t\r\n")
     named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
-    return text[:1] == b"{" and named
+    gemini = b'"contents"' in text and b'"parts"' in text
+    responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in _ASKED)
+    return text[:1] == b"{" and (named or gemini or responses)
 
 
 def _read_all(lines: list[Line], *, torn: bool = False) -> list[Read]:
@@ -150,9 +152,9 @@ def _exchange(data: bytes) -> Exchange | None:
     body, fidelity = _body(record.get("request", b""))
     if body is None:
         return None
-    usage = record.get("usage", b"null")
-    if usage == b"null":
-        usage = (table(record.get("response", b"null")) or {}).get("usage", b"null")
+    response = table(record.get("response", b"null")) or {}
+    found = (one[key] for one in (record, response) for key in _USAGE if one.get(key, b"null") != b"null")
+    usage = next(found, b"null")
     at = _seconds(record.get("timestamp", record.get("ts", b"null")))
     return Exchange(body, fidelity, at, billed_of(usage))
 
@@ -166,19 +168,61 @@ def _body(raw: bytes) -> tuple[bytes | None, Fidelity]:
     return (raw if _is_body(body) else None), fidelity
 
 
-_SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream")
+_USAGE = ("usage", "usageMetadata", "usage_metadata")
+_CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
+_SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
+# What only a request to the Responses API asks for; and what an export, a log of a call or a test case says besides.
+_ASKED = ("instructions", "previous_response_id", "max_output_tokens", "store", "prompt_cache_key", "truncation")
+_KEPT = (
+    "output",
+    "outputs",
+    "response",
+    "candidates",
+    "event",
+    "ideal",
+    "target",
+    "expected",
+    "id",
+    "sessionId",
+    "title",
+)
+_ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
 
 
 def _is_body(members: dict[str, bytes]) -> bool:
-    """Tell a request body from exports of other tools that also have `messages`: it says what it asks for,
+    """Tell a request body from exports of other tools that have the same lists: it says what it asks for,
 
-    and its messages have roles.
+    and its messages have roles (Gemini's parts, an item of the Responses API a kind).
     """
-    messages = members.get("messages", b"")
-    if messages[:1] != b"[" or not any(sign in members for sign in _SIGNS):
+    if "messages" in members:
+        return any(sign in members for sign in _SIGNS) and _begins_with(members["messages"], ("role",))
+    if any(key in members for key in _KEPT):
         return False
-    first = next(iter(array(messages)), None)
-    return first is None or first[:1] != b"{" or (table(first) or {}).get("role", b"")[:1] == b'"'
+    if "contents" in members:
+        first = next(iter(array(members["contents"])), b"")
+        return (table(first) or {}).get("parts", b"")[:1] == b"["
+    return "model" in members and "input" in members and _is_responses(members)
+
+
+def _is_responses(members: dict[str, bytes]) -> bool:
+    """Tell a request to the Responses API from those that also have `input`: for embeddings, speech, moderation."""
+    asks = any(key in members for key in _ASKED)
+    if asks:
+        return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
+    first = table(next(iter(array(members["input"])), b"")) or {}
+    return _is_text(first, "role") or first.get("type") in _ITEMS
+
+
+def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
+    """Tell whether an array begins with an object that has one of these texts, or with nothing that could."""
+    if raw[:1] != b"[":
+        return False
+    first = next(iter(array(raw)), b"")
+    return first[:1] != b"{" or any(_is_text(table(first) or {}, key) for key in keys)
+
+
+def _is_text(members: dict[str, bytes], key: str) -> bool:
+    return members.get(key, b"")[:1] == b'"'
 
 
 def _seconds(raw: bytes) -> float | None:

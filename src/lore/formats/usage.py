@@ -1,12 +1,14 @@
 """Usage counters of API responses, in lore's counts.
 
-Anthropic's and Bedrock's `input_tokens` leave out what was read from or written to a cache; OpenAI's
-`prompt_tokens` (and what LiteLLM and others make of any provider) include it and are split here.
-Missing is unknown, never 0. Sources: the providers' API references; LiteLLM payloads of December 2024.
+Anthropic's `input_tokens` and Bedrock's `inputTokens` leave out what was read from or written to a cache;
+OpenAI's `prompt_tokens` (and what LiteLLM and others make of any provider), the Responses API's
+`input_tokens` and Gemini's `promptTokenCount` include it and are split here. Missing is unknown, never 0.
+Sources: the providers' API references; LiteLLM payloads of December 2024.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from lore.model.canonical import decode
@@ -22,20 +24,13 @@ def billed_of(raw: bytes) -> Billed | None:
     if not isinstance(usage, dict):
         return None
     table = cast("dict[str, Any]", usage)
-    found = _openai(table) if "prompt_tokens" in table else _anthropic(table)
+    read = next((read for key, read in _FAMILIES.items() if key in table), _anthropic)
+    found = read(table)
     return None if found == Billed() else found
 
 
 def _anthropic(usage: dict[str, Any]) -> Billed:
     split = _table(usage, "cache_creation")
-    details = _table(usage, "input_tokens_details")
-    if details:  # OpenAI Responses: inclusive
-        return _split(
-            _count(usage, "input_tokens"),
-            _count(details, "cached_tokens"),
-            _count(details, "cache_write_tokens"),
-            _count(usage, "output_tokens"),
-        )
     return Billed(
         fresh_tokens=_count(usage, "input_tokens"),
         read_tokens=_count(usage, "cache_read_input_tokens"),
@@ -46,11 +41,57 @@ def _anthropic(usage: dict[str, Any]) -> Billed:
     )
 
 
+def _responses(usage: dict[str, Any]) -> Billed:
+    details = _table(usage, "input_tokens_details")
+    if not details:
+        return _anthropic(usage)
+    read, write = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+    return _split(_count(usage, "input_tokens"), read, write, _count(usage, "output_tokens"))
+
+
+def _gemini(usage: dict[str, Any]) -> Billed:
+    read = _first(usage, {}, "cachedContentTokenCount", "cached_content_token_count")
+    said = _first(usage, {}, "candidatesTokenCount", "candidates_token_count")
+    thought = _first(usage, {}, "thoughtsTokenCount", "thoughts_token_count")
+    output = None if said is None and thought is None else (said or 0) + (thought or 0)
+    return _split(_first(usage, {}, "promptTokenCount", "prompt_token_count"), read, None, output)
+
+
+def _bedrock(usage: dict[str, Any]) -> Billed:
+    return Billed(
+        fresh_tokens=_count(usage, "inputTokens"),
+        read_tokens=_count(usage, "cacheReadInputTokens"),
+        write_tokens=_count(usage, "cacheWriteInputTokens"),
+        output_tokens=_count(usage, "outputTokens"),
+        write_5m_tokens=_written(usage, "5m"),
+        write_1h_tokens=_written(usage, "1h"),
+    )
+
+
+def _written(usage: dict[str, Any], ttl: str) -> int | None:
+    """Return what Bedrock wrote for a lifetime: `cacheDetails` lists them."""
+    details = usage.get("cacheDetails")
+    if not isinstance(details, list):
+        return None
+    tables = [cast("dict[str, Any]", one) for one in cast("list[Any]", details) if isinstance(one, dict)]
+    return next((_count(one, "inputTokens") for one in tables if one.get("ttl") == ttl), None)
+
+
 def _openai(usage: dict[str, Any]) -> Billed:
     details = _table(usage, "prompt_tokens_details")
     read = _first(usage, details, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
     write = _first(usage, details, "cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
     return _split(_count(usage, "prompt_tokens"), read, write, _count(usage, "completion_tokens"))
+
+
+# The family whose counters a usage object holds, by a name that only it has; Anthropic's where none is there.
+_FAMILIES: dict[str, Callable[[dict[str, Any]], Billed]] = {
+    "prompt_tokens": _openai,
+    "input_tokens_details": _responses,
+    "promptTokenCount": _gemini,
+    "prompt_token_count": _gemini,
+    "inputTokens": _bedrock,
+}
 
 
 def _split(total: int | None, read: int | None, write: int | None, output: int | None) -> Billed:

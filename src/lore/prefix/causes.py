@@ -132,14 +132,21 @@ def _is_result(prompt: Prompt, position: int, segment: Segment) -> bool:
     """Tell whether a segment is a tool's result: a block of that type, or content of a tool message."""
     if segment.kind == "envelope":
         return False
-    kind = (table(segment.data) or {}).get("type") if b'"tool_result"' in segment.data else None
-    if kind == b'"tool_result"':
-        return True
+    if any(sign in segment.data for sign in _RESULTS):
+        own = table(segment.data) or {}
+        if own.get("type") == b'"tool_result"' or not _RESULT_MEMBERS.isdisjoint(own):
+            return True
     while position > 0 and (before := prompt.at(position - 1)) is not None:
         if before.kind == "envelope":
-            return b'"role":"tool"' in before.data.replace(b" ", b"")
+            return _RESULT_ENVELOPE.search(before.data) is not None
         position -= 1
     return False
+
+
+# A result is a block of its own (Anthropic's, Gemini's, Bedrock's) or the content of a message of its own (OpenAI's).
+_RESULTS = (b'"tool_result"', b'"functionResponse"', b'"function_response"', b'"toolResult"')
+_RESULT_MEMBERS = frozenset(("functionResponse", "function_response", "toolResult"))
+_RESULT_ENVELOPE = re.compile(rb'"role"\s*:\s*"tool"|"type"\s*:\s*"\w+_output"')
 
 
 def _tools(left: Prompt, right: Prompt) -> Cause:
@@ -168,8 +175,10 @@ def _tools(left: Prompt, right: Prompt) -> Cause:
 
 def _name(tool: Segment) -> str:
     own = table(tool.data) or {}
-    inner = table(own.get("function", b"null")) or own
-    return printable(text_of(inner.get("name", b'"(unnamed)"')))
+    inner = table(own.get("function", b"null")) or table(own.get("toolSpec", b"null")) or own
+    if "name" not in inner and "type" not in inner and len(own) == 1:  # one of the provider's own: its only member
+        return printable(next(iter(own)))
+    return printable(text_of(inner.get("name", inner.get("type", b'"(unnamed)"'))))
 
 
 _ESCAPES = re.compile(rb"\\(?:u[0-9a-f]{4}|.)")

@@ -20,6 +20,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
+from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.overlap import common_bytes, same_content
 
@@ -143,12 +144,15 @@ def _is_another_run(before: Prompt, prompt: Prompt, shared: int) -> bool:
     while envelope.kind != "envelope" and place > 0:
         place -= 1
         envelope = before.messages[place]
-    if b'"assistant"' not in envelope.data:
+    if not any(sign in envelope.data for sign in _MODELS):
         return False
     rest = zip(before.messages.since(shared), prompt.messages.since(shared), strict=False)
     pairs = [(one, peer) for one, peer in rest if one.kind != "envelope"]
     left = sum(one.kind != "envelope" for one in before.messages.since(shared))
     return 2 * sum(one == peer for one, peer in pairs) < left
+
+
+_MODELS = (b'"assistant"', b'"model"', b'"function_call"', b'"reasoning"')  # how an envelope says that the model spoke
 
 
 def _resembles(before: Prompt, prompt: Prompt) -> bool:
@@ -174,9 +178,13 @@ def _nearly_same(one: Segment, peer: Segment) -> bool:
     return SIMILAR * max(len(mine), len(theirs)) <= front + back
 
 
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
+
+
 def _is_utility(prompt: Prompt) -> bool:
-    for name in ("max_tokens", "max_completion_tokens"):
-        raw = prompt.params.get(name, b"")
+    params = prompt.params
+    nested = [table(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
+    for raw in [one.get(name, b"") for one in (params, *nested) for name in _LIMITS]:
         if raw.isdigit() and len(raw) < 9 and int(raw) <= UTILITY_TOKENS:
             return True
     return False
@@ -189,8 +197,9 @@ def _has_tools(prompt: Prompt) -> bool:
 def _first_message(prompt: Prompt) -> tuple[bytes, ...]:
     """The first message's content, as bytes; its envelope ends where the next one begins."""
     found: list[bytes] = []
-    for segment in islice(prompt.messages, 1, None):
-        if segment.kind == "envelope":
+    for place, segment in enumerate(prompt.messages):
+        if segment.kind != "envelope":
+            found.append(segment.data)
+        elif place:
             break
-        found.append(segment.data)
     return tuple(found)

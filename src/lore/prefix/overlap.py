@@ -98,7 +98,14 @@ def canonical_of(segment: Segment) -> bytes:
         return canonical(b"{" + data + b"}")
     if data[:1] == b'"' and segment.kind in ("block", "text"):
         data = b'{"type":"text","text":' + data + b"}"
-    return canonical(data)
+    made = canonical(data)
+    for kind in _TEXTS:
+        if made.endswith(kind) and made.startswith(b'{"text":'):
+            return made.removesuffix(kind) + b',"type":"text"}'
+    return made
+
+
+_TEXTS = (b',"type":"input_text"}', b',"type":"output_text"}')  # how OpenAI's Responses API names a text block
 
 
 def relation(left: Prompt, right: Prompt, found: Overlap) -> Relation:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from lore.model.jsonslice import table
 from lore.prompt.base import Dialect
 from lore.prompt.dialects.anthropic import Anthropic
+from lore.prompt.dialects.bedrock import Bedrock
 from lore.prompt.dialects.chatml import ChatML
+from lore.prompt.dialects.gemini import Gemini
 from lore.prompt.dialects.openai_chat import OpenAIChat
+from lore.prompt.dialects.openai_responses import OpenAIResponses
 
-DIALECTS: dict[str, Dialect] = {"anthropic": Anthropic(), "openai-chat": OpenAIChat()}
+# In the order in which they are asked: Bedrock's bodies have what Anthropic's have, and more.
+DIALECTS: dict[str, Dialect] = {
+    one.name: one for one in (Bedrock(), Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())
+}
 
 
 TEXT: dict[str, Dialect] = {"template": ChatML()}  # written, never read

@@ -12,18 +12,20 @@ from typing import ClassVar
 
 from msgspec import Raw
 
-from lore.model.canonical import encode, printable, text_of
+from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
-from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
-from lore.model.prompt import NO_RESULT, Prompt, Segment
-from lore.model.vector import Vector
+from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can
+from lore.prompt.dialects.content import outcome
 from lore.prompt.dialects.shared import (
-    MARK,
-    marks_of,
-    message,
+    joined,
+    listed,
     opening,
+    prompt_of,
+    sliced,
+    tool_list,
     tools,
     unmark,
     with_marks,
@@ -63,25 +65,14 @@ class Anthropic:
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
         members = table(body) or {}
-        head = (*tools(members.get("tools", b"")), *_system(members.get("system", b"null")))
-        segments: list[Segment] = []
-        for index, raw in enumerate(array(members.get("messages", b"[]"))):
-            segments.extend(memo.get(index, raw, lambda i=index, r=raw: message(r, f"messages[{i}]", "messages")))
-        marks = marks_of(head, segments)
-        return Prompt(
-            dialect=self.name, fidelity=fidelity, head=head, messages=Vector(segments),
-            model=printable(text_of(members["model"])) if "model" in members else None,
-            marks=marks.positions, mark_values=marks.values, auto_mark=members.get(MARK, b"null") != b"null",
-            params={key: value for key, value in members.items() if key not in _OWN},
-        )  # fmt: skip
+        system = listed(members.get("system", b"null"), "system", "system", "text", "text")
+        messages = sliced(members.get("messages", b""), "messages", memo).messages
+        return prompt_of(self.name, fidelity, members, [*tools(members.get("tools", b"")), *system], messages, _OWN)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        bare = [unmark(bytes(tool)) for tool in tools]
-        found = [Segment("tools", f"tools[{n}]", one.data, kind="tool", mark=one.mark) for n, one in enumerate(bare)]
-        for number, text in enumerate(system):
-            data = b'{"type":"text","text":' + text + b"}"
-            found.append(Segment("system", f"system[{number}]", data, kind="text"))
-        return tuple(found)
+        texts = [b'{"type":"text","text":' + text + b"}" for text in system]
+        given = listed(b"[" + b",".join(map(bytes, tools)) + b"]", "tools", "tools", "tool")
+        return (*given, *listed(b"[" + b",".join(texts) + b"]", "system", "system", "text"))
 
     def first(self, head: tuple[Segment, ...]) -> Place:
         return Place()
@@ -112,23 +103,13 @@ class Anthropic:
         segments = with_marks(prompt)
         head = segments[: len(prompt.head)]
         system = [one for one in head if one.section == "system"]
-        members = opening(prompt, head)
+        members = [*opening(prompt, _OWN), *tool_list(head)]
         if len(system) == 1 and system[0].path == "system":
             members.append(("system", system[0].data))
         elif system:
-            members.append(("system", b"[" + b",".join(one.data for one in system) + b"]"))
+            members.append(("system", joined(system)))
         members.append(("messages", write_messages([*segments[len(head) :], *prompt.tail])))
         return write_body(members)
-
-
-def _system(raw: bytes) -> list[Segment]:
-    if raw[:1] == b"[":
-        found: list[Segment] = []
-        for number, block in enumerate(array(raw)):
-            data, mark = unmark(block)
-            found.append(Segment("system", f"system[{number}]", data, kind="text", mark=mark))
-        return found
-    return [] if raw == b"null" else [Segment("system", "system", raw, kind="text")]
 
 
 _ROLES: dict[Role, str] = {"user": "user", "results": "user", "assistant": "assistant", "system": "system"}
@@ -154,7 +135,7 @@ def _block(block: Block) -> bytes:
             source = b'{"type":"base64","media_type":' + encode(media) + b',"data":' + bytes(data) + b"}"
             return b'{"type":"image","source":' + source + b"}"
         case RawBlock(json=raw):
-            return bytes(raw)
+            return unmark(bytes(raw)).data
 
 
 def _call(call: ToolCall) -> bytes:
@@ -163,14 +144,8 @@ def _call(call: ToolCall) -> bytes:
 
 
 def _result(call: ToolCall) -> bytes:
-    output = bytes(call.output)
-    failed = call.status == "failed"
-    if is_absent(call.output):
-        failed = failed or call.status == "running"
-        output = NO_RESULT if is_absent(call.error) else bytes(call.error)
-        if call.status == "completed" and is_absent(call.error):
-            output = b'""'
-    elif output[:1] == b"[":
+    output, failed = outcome(call)
+    if output[:1] == b"[":
         output = b"[" + b",".join(_block(block) for block in blocks_of(output)) + b"]"
     end = b',"is_error":true}' if failed else b"}"
     return b'{"type":"tool_result","tool_use_id":' + encode(call.call_id) + b',"content":' + output + end

@@ -1,4 +1,4 @@
-"""What the dialects with a `messages` array have in common: reading and writing messages.
+"""What the dialects have in common: reading and writing messages, tools, the results of calls.
 
 A message is one envelope segment (its members other than content, as they stand) and one segment a
 content block. Marks are cut out of the bytes and kept beside them.
@@ -6,16 +6,27 @@ content block. Marks are cut out of the bytes and kept beside them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain as chained
-from typing import NamedTuple
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias
 
-from lore.model.canonical import encode
+from lore.model.canonical import encode, printable, text_of
+from lore.model.exchange import Fidelity
 from lore.model.jsonslice import array, element_ranges, members, spans, table, without_member
-from lore.model.prompt import Prompt, Section, Segment
+from lore.model.prompt import Kind, Prompt, Section, Segment
+from lore.model.vector import Vector
+from lore.prompt.base import Memo, Place, Rendered
 
 MARK = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
+
+# The members of a message whose elements are segments, in the order written, and what is written where one
+# has none: its bytes, nothing (b""), or nothing because an empty one was left in the envelope (None).
+Shape: TypeAlias = Mapping[str, bytes | None]
+CONTENT: Shape = {"content": b"[]"}
+_EMPTY = re.compile(rb"null|\[[ \t\r\n]*+\]")
 
 
 class Unmarked(NamedTuple):
@@ -86,44 +97,80 @@ def _takes_members(segment: Segment) -> bool:
     return segment.kind == "envelope" or segment.data[:1] == b"{"
 
 
+def mark_key(value: bytes) -> str:
+    """Name the member that OpenAI's shapes write a mark as: a gateway to another provider takes that one's."""
+    return BREAKPOINT if b'"mode"' in value else MARK
+
+
 def message(
-    raw: bytes, path: str, section: Section, listed: tuple[str, ...] = ("content",), keys: tuple[str, ...] = (MARK,)
+    raw: bytes, path: str, section: Section, shape: Shape = CONTENT, keys: tuple[str, ...] = (MARK,)
 ) -> tuple[Segment, ...]:
-    """Slice a message: the envelope, then each element of the `listed` members, in that order."""
+    """Slice a message: the envelope, then each element of the members that its shape lists, in that order."""
     found = spans(raw)
     if not found:
         return (Segment(section, path, raw, kind="opaque"),)
-    inside = {m.key: raw[m.value : m.end] for m in found if m.key in listed}
+    inside = {m.key: raw[m.value : m.end] for m in found if m.key in shape}
+    inside = {key: value for key, value in inside.items() if shape[key] is not None or not _EMPTY.fullmatch(value)}
     outer = [raw[m.start : m.end] for m in found if m.key not in inside and m.key not in keys]
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
-    for key in listed:
-        segments.extend(_content(inside.get(key, b"null"), f"{path}.{key}", section, keys))
+    for key in shape:
+        segments.extend(listed(inside.get(key, b"null"), f"{path}.{key}", section, keys=keys))
     mark = next((raw[m.value : m.end] for m in found if m.key in keys), None)
     if mark is not None and mark != b"null":
         segments[-1].mark = mark
     return tuple(segments)
 
 
-def _content(value: bytes, path: str, section: Section, keys: tuple[str, ...]) -> Iterable[Segment]:
-    if value == b"null":
-        return
-    if value[:1] != b"[":
-        yield Segment(section, path, value)
-        return
-    for number, block in enumerate(array(value)):
-        data, mark = unmark(block, keys)
-        yield Segment(section, f"{path}[{number}]", data, mark=mark)
+def listed(
+    raw: bytes, path: str, section: Section, kind: Kind = "block", odd: Kind = "block", keys: tuple[str, ...] = (MARK,)
+) -> list[Segment]:
+    """Slice an array: a segment of this kind an element; what stands in its place is one of the `odd` kind."""
+    if raw in (b"", b"null"):
+        return []
+    if raw[:1] != b"[":
+        return [Segment(section, path, raw, odd)]
+    found: list[Segment] = []
+    for number, element in enumerate(array(raw)):
+        data, mark = unmark(element, keys)
+        found.append(Segment(section, f"{path}[{number}]", data, kind, mark))
+    return found
 
 
 def tools(raw: bytes) -> list[Segment]:
     """Slice an array of tools; anything else that stands in its place is one segment."""
-    if raw and raw[:1] != b"[" and raw != b"null":
-        return [Segment("tools", "tools", raw, kind="opaque")]
-    found: list[Segment] = []
-    for number, tool in enumerate(array(raw) if raw[:1] == b"[" else []):
-        data, mark = unmark(tool)
-        found.append(Segment("tools", f"tools[{number}]", data, kind="tool", mark=mark))
-    return found
+    return listed(raw, "tools", "tools", "tool", "opaque")
+
+
+class Sliced(NamedTuple):
+    """The segments of leading system messages, and those of the others."""
+
+    system: list[Segment]
+    messages: list[Segment]
+
+
+def sliced(
+    raw: bytes,
+    root: str,
+    memo: Memo,
+    build: Callable[[bytes, str, Section], tuple[Segment, ...]] = message,
+    system: tuple[str, ...] = (),
+) -> Sliced:
+    """Slice an array of messages; anything else that stands in its place is one segment.
+
+    Messages of the `system` roles that lead are the system part.
+    """
+    if raw[:1] != b"[":
+        return Sliced([], listed(raw, root, "messages", odd="block" if raw[:1] == b'"' else "opaque"))
+    raws = array(raw)
+    leading = sum(1 for _ in takewhile(lambda one: role_of(one) in system, raws)) if system else 0
+    made = Sliced([], [])
+    for index, one in enumerate(raws):
+        path = f"{root}[{index}]"
+        if index < leading:  # remembered apart: the same message at the same place may follow others elsewhere
+            made.system.extend(memo.get(-1 - index, one, lambda r=one, p=path: build(r, p, "system")))
+        else:
+            made.messages.extend(memo.get(index, one, lambda r=one, p=path: build(r, p, "messages")))
+    return made
 
 
 def role_of(raw: bytes) -> str:
@@ -145,47 +192,75 @@ def marks_of(head: Iterable[Segment], messages: Iterable[Segment]) -> Marks:
     return Marks(tuple([place for place, _ in found]), tuple([mark for _, mark in found]))
 
 
-def opening(prompt: Prompt, head: Iterable[Segment]) -> list[tuple[str, bytes]]:
-    """Return the members that a body begins with: the model, the parameters, the tools (of the head to be written)."""
-    members_: list[tuple[str, bytes]] = []
-    if prompt.model is not None:
-        members_.append(("model", encode(prompt.model)))
-    members_.extend(prompt.params.items())
-    listed = [one for one in head if one.section == "tools"]
-    if listed and listed[0].kind == "opaque":
-        members_.append(("tools", listed[0].data))
-    elif listed:
-        members_.append(("tools", b"[" + b",".join(one.data for one in listed) + b"]"))
-    return members_
+def prompt_of(
+    name: str,
+    fidelity: Fidelity,
+    body: Mapping[str, bytes],
+    head: list[Segment],
+    messages: list[Segment],
+    own: tuple[str, ...],
+) -> Prompt:
+    """Return the prompt of a body's segments. Of its `own` members the first is the model, none a parameter."""
+    marks = marks_of(head, messages)
+    model = body.get(own[0], b"null")
+    return Prompt(
+        dialect=name, fidelity=fidelity, head=tuple(head), messages=Vector(messages),
+        model=None if model == b"null" else printable(text_of(model)),
+        marks=marks.positions, mark_values=marks.values, auto_mark=body.get(MARK, b"null") != b"null",
+        params={key: value for key, value in body.items() if key not in own},
+    )  # fmt: skip
 
 
-def write_messages(segments: Iterable[Segment], listed: tuple[str, ...] = ("content",)) -> bytes:
+def opening(prompt: Prompt, own: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    """Return the members that a body begins with: the model (the first of its `own`), then the parameters."""
+    model = [] if prompt.model is None else [(own[0], encode(prompt.model))]
+    return [*model, *((key, value) for key, value in prompt.params.items() if key not in own)]
+
+
+def tool_list(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
+    """Return the member `tools`, if there are any."""
+    found = [one for one in segments if one.section == "tools"]
+    if not found:
+        return []
+    return [("tools", found[0].data if found[0].kind == "opaque" else joined(found))]
+
+
+def joined(segments: Iterable[Segment]) -> bytes:
+    """Write segments as an array."""
+    return b"[" + b",".join([one.data for one in segments]) + b"]"
+
+
+def write_messages(segments: Iterable[Segment], root: str = "messages", shape: Shape = CONTENT) -> bytes:
     """Write messages from segments: each envelope opens one, what follows belongs to it."""
     written: list[bytes] = []
     current: list[Segment] = []
     for segment in segments:
+        if segment.path == root:  # no array was read
+            return segment.data
         if segment.kind in ("envelope", "opaque") and current:
-            written.append(_message(current, listed))
+            written.append(write_message(current, shape))
             current = []
         current.append(segment)
     if current:
-        written.append(_message(current, listed))
+        written.append(write_message(current, shape))
     return b"[" + b",".join(written) + b"]"
 
 
-def _message(segments: list[Segment], listed: tuple[str, ...]) -> bytes:
-    envelope, rest = segments[0], segments[1:]
-    if envelope.kind != "envelope":
-        return envelope.data
-    parts = [envelope.data] if envelope.data else []
-    for key in listed:
+def write_message(segments: list[Segment], shape: Shape) -> bytes:
+    """Write one message; an envelope without members may be missing."""
+    first = segments[0]
+    if first.kind == "opaque":
+        return first.data
+    parts = [first.data] if first.kind == "envelope" and first.data else []
+    rest = segments[1:] if first.kind == "envelope" else segments
+    for key, empty in shape.items():
         own = [one for one in rest if list_of(one) == key]
         if len(own) == 1 and own[0].path.endswith(f".{key}"):
             parts.append(f'"{key}":'.encode() + own[0].data)
-        elif own or (key == "content" and len(listed) == 1):
-            parts.append(f'"{key}":['.encode() + b",".join(one.data for one in own) + b"]")
-        elif key == "content":
-            parts.append(b'"content":null')
+        elif own:
+            parts.append(f'"{key}":'.encode() + joined(own))
+        elif empty:
+            parts.append(f'"{key}":'.encode() + empty)
     return b"{" + b",".join(parts) + b"}"
 
 
@@ -197,3 +272,43 @@ def list_of(segment: Segment) -> str:
 def write_body(members_: Iterable[tuple[str, bytes]]) -> bytes:
     """Write an object from encoded members, in order."""
     return b"{" + b",".join(encode(key) + b":" + value for key, value in members_) + b"}"
+
+
+class Writing:
+    """Segments being rendered at a place, message by message, and what was left out."""
+
+    def __init__(self, root: str, place: Place) -> None:
+        self.root = root
+        self.place = place
+        self.segments: list[Segment] = []
+        self.omitted: list[str] = []
+
+    def open(self, role: str, envelope: bytes, parts: list[bytes], key: str = "content") -> None:
+        """Begin a message."""
+        path = f"{self.root}[{self.place.messages}]"
+        self.segments.append(Segment("messages", path, envelope, kind="envelope"))
+        self.place = Place(self.place.messages + 1, role)
+        self.extend(parts, key)
+
+    def extend(self, parts: list[bytes], key: str = "content") -> None:
+        """Add blocks to the last message."""
+        path = f"{self.root}[{self.place.messages - 1}].{key}"
+        first = self.place.blocks
+        self.segments += [Segment("messages", f"{path}[{n}]", data) for n, data in enumerate(parts, first)]
+        self.place = Place(self.place.messages, self.place.role, first + len(parts))
+
+    def merge(self, role: str, parts: list[bytes], key: str = "content") -> None:
+        """Add blocks to the last message if it has this role, else begin one: for APIs whose roles alternate."""
+        if parts and self.place.role == role:
+            self.extend(parts, key)
+        elif parts:
+            self.open(role, f'"role":"{role}"'.encode(), parts, key)
+
+    def item(self, role: str, segments: tuple[Segment, ...]) -> None:
+        """Add a whole message that was sliced."""
+        self.segments += segments
+        self.place = Place(self.place.messages + 1, role)
+
+    def done(self) -> Rendered:
+        """Return what was rendered."""
+        return Rendered(tuple(self.segments), self.place, tuple(self.omitted))

@@ -1,0 +1,184 @@
+"""Amazon Bedrock's Converse API: `toolConfig.tools`, `system`, `messages`.
+
+Source: the Converse API reference. Roles alternate and the user begins, so what one role says in a row is
+one message. A mark is a `cachePoint` behind a tool, a system or content block (`points.py`). `toolConfig`
+without its tools is a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from msgspec import Raw
+
+from lore.model.canonical import encode
+from lore.model.exchange import Fidelity
+from lore.model.items import ThinkingBlock, ToolCall
+from lore.model.jsonslice import array, table
+from lore.model.prompt import Prompt, Section, Segment
+from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.dialects.content import NO_SCHEMA, Words, described, function_of, outcome, output_blocks
+from lore.prompt.dialects.points import POINT, take, with_points
+from lore.prompt.dialects.shared import (
+    Shape,
+    Writing,
+    joined,
+    listed,
+    message,
+    opening,
+    prompt_of,
+    sliced,
+    write_body,
+    write_messages,
+)
+
+_OWN = ("modelId", "system", "messages")
+_SHAPE: Shape = {"content": None}
+_SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
+_CACHED = ("claude", "nova")  # models that take cache points; others refuse the request (reference, 2026-10)
+_FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+_BLOCKS = frozenset((
+    "text", "image", "document", "video", "audio", "toolUse", "toolResult", "guardContent", "reasoningContent",
+    "citationsContent", "searchResult", POINT,
+))  # fmt: skip
+
+
+def _is_block(own: dict[str, bytes]) -> bool:
+    return "type" not in own and not _BLOCKS.isdisjoint(own)
+
+
+def _image(media: str, data: bytes) -> bytes | None:
+    if media not in _FORMATS:
+        return None
+    return b'{"image":{"format":' + encode(_FORMATS[media]) + b',"source":{"bytes":' + data + b"}}}"
+
+
+def _thinking(block: ThinkingBlock) -> bytes:
+    signed = b"" if block.signature is None else b',"signature":' + encode(block.signature)
+    return b'{"reasoningContent":{"reasoningText":{"text":' + bytes(block.text) + signed + b"}}}"
+
+
+_WORDS = Words(
+    text=lambda text: b'{"text":' + text + b"}",
+    own=lambda own: _is_block(own) and [*own] != [POINT],  # a point is a mark, not content
+    image=_image,
+    thinking=_thinking,
+)
+
+
+class Bedrock:
+    """Dialect of the Converse API."""
+
+    name: ClassVar[str] = "bedrock"
+    capabilities: ClassVar[Mapping[str, Capability]] = {
+        "system messages in mid-conversation": cannot("written in the user's role"),
+        "thinking": can("as reasoningContent, with its signature"),
+        "images": can("as bytes: png, jpeg, gif and webp; others are left out"),
+        "images in tool results": can("as blocks of the result"),
+        "messages of one role in a row": cannot("joined to one message: roles alternate, the first must be the user's"),
+        "blocks of another provider": cannot("their text where they have one, else left out"),
+        "cache marks": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
+    }
+
+    def recognises(self, body: dict[str, bytes]) -> bool:
+        if "messages" not in body:
+            return False
+        if any(sign in body for sign in _SIGNS):
+            return True
+        for raw in array(body["messages"]):
+            blocks = array((table(raw) or {}).get("content", b""))
+            if blocks:
+                return _is_block(table(blocks[0]) or {})
+        return False
+
+    def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        members = table(body) or {}
+        head, rest = _tool_config(members.pop("toolConfig", None))
+        if rest is not None:
+            members["toolConfig"] = rest
+        take(listed(members.get("system", b"null"), "system", "system", "text", "text", ()), head)
+        found = sliced(members.get("messages", b""), "messages", memo, _message)
+        return prompt_of(self.name, fidelity, members, head, found.messages, _OWN)
+
+    def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        raws = b"[" + b",".join([_tool(bytes(tool)) for tool in tools]) + b"]"
+        found = take(listed(raws, "toolConfig.tools", "tools", "tool", keys=()), [])
+        texts = [Segment("system", f"system[{n}]", _WORDS.text(text), "text") for n, text in enumerate(system)]
+        return (*found, *texts)
+
+    def first(self, head: tuple[Segment, ...]) -> Place:
+        return Place()
+
+    def render(self, unit: Unit, place: Place) -> Rendered:
+        writing = Writing("messages", place)
+        parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
+        parts += _WORDS.all(unit.blocks, writing.omitted)
+        parts += map(_call, unit.calls if unit.role != "results" else ())
+        writing.merge("assistant" if unit.role == "assistant" else "user", parts)
+        return writing.done()
+
+    def mark(self, model: str | None, ttl: str) -> Mark | None:
+        if not any(name in (model or "") for name in _CACHED):
+            return None
+        value = b'{"type":"default"}' if ttl == "5m" else b'{"type":"default","ttl":' + encode(ttl) + b"}"
+        return Mark(value, on_head="claude" in (model or ""))  # Nova has no points in tools
+
+    def may_mark(self, segment: Segment) -> bool:
+        if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):
+            return False
+        own = table(segment.data) or {}
+        return "reasoningContent" not in own and own.get("text") != b'""'
+
+    def write(self, prompt: Prompt) -> bytes:
+        segments = [*with_points(prompt), *prompt.tail]
+        parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
+        for one in segments:
+            parts[one.section].append(one)
+        rest = _tool_config(prompt.params.get("toolConfig"))[1]
+        members = opening(prompt, (*_OWN, "toolConfig"))
+        if parts["tools"]:
+            config = [("tools", joined(parts["tools"])), *(table(rest or b"") or {}).items()]
+            members.append(("toolConfig", write_body(config)))
+        elif rest is not None:
+            members.append(("toolConfig", rest))
+        system = parts["system"]
+        if system:
+            members.append(("system", system[0].data if system[0].path == "system" else joined(system)))
+        members.append(("messages", write_messages(parts["messages"], "messages", _SHAPE)))
+        return write_body(members)
+
+
+def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
+    """Slice the tools out of `toolConfig`; what is left of it, if anything."""
+    own = table(raw or b"") or {}
+    found = take(listed(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
+    if not found or found[0].kind != "tool":
+        return [], raw
+    rest = [(key, value) for key, value in own.items() if key != "tools"]
+    return found, write_body(rest) if rest else None
+
+
+def _message(raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
+    return tuple(take(message(raw, path, section, _SHAPE, ()), []))
+
+
+def _tool(raw: bytes) -> bytes:
+    """A tool of Converse's shape; a function in another's is wrapped, its schema as it was spelled."""
+    function = function_of(raw)
+    if function is None or "toolSpec" in (table(raw) or {}):
+        return raw
+    schema = b'{"json":' + (function.schema or NO_SCHEMA) + b"}"
+    return b'{"toolSpec":{' + described(function._replace(schema=schema), "inputSchema") + b"}}"
+
+
+def _call(call: ToolCall) -> bytes:
+    start = b'{"toolUse":{"toolUseId":' + encode(call.call_id) + b',"name":' + encode(call.name)
+    return start + b',"input":' + bytes(call.input) + b"}}"
+
+
+def _result(call: ToolCall, omitted: list[str]) -> bytes:
+    output, failed = outcome(call)
+    content = b"[" + b",".join(_WORDS.all(output_blocks(output), omitted) or [_WORDS.text(b'""')]) + b"]"
+    status = b',"status":"error"}}' if failed else b"}}"
+    return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status

@@ -1,0 +1,139 @@
+"""What the dialects say of the same things in their own words: blocks, functions, results of calls.
+
+In: blocks, tools and calls as a session holds them, in any provider's shape. Out: a dialect's own, or their
+parts as they were spelled. What a dialect has no words for is named, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from lore.model.canonical import encode, text_of
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
+from lore.model.jsonslice import table
+from lore.model.prompt import NO_RESULT
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a dialect writes blocks: a text (a JSON string), an image (media type, JSON string), thinking.
+
+    `own` tells by its members whether a provider's block is one of the dialect's. None: it has no words;
+    so does an image that comes back as None. `unsaid` names images where none can be said.
+    """
+
+    text: Callable[[bytes], bytes]
+    own: Callable[[dict[str, bytes]], bool]
+    image: Callable[[str, bytes], bytes | None] | None = None
+    thinking: Callable[[ThinkingBlock], bytes] | None = None
+    unsaid: str = "image"
+
+    def say(self, block: Block, omitted: list[str]) -> bytes | None:
+        """Write a block, or name what is left out: a raw block as it stands, or its text alone."""
+        made: bytes | None = None
+        match block:
+            case TextBlock(text=text):
+                return self.text(bytes(text))
+            case ImageBlock(media_type=media, data=data):
+                made = self.image and self.image(media, bytes(data))
+                what = f"{media} image" if self.image else self.unsaid
+            case ThinkingBlock():
+                made, what = self.thinking and self.thinking(block), "thinking"
+            case RawBlock(json=raw):
+                own = table(bytes(raw)) or {}
+                text = text_in(own)
+                made, what = bytes(raw) if self.own(own) else text and self.text(text), kind_of(own)
+        if made is None:
+            omitted.append(what)
+        return made
+
+    def all(self, blocks: tuple[Block, ...], omitted: list[str]) -> list[bytes]:
+        """Write all blocks that there are words for."""
+        return [made for block in blocks if (made := self.say(block, omitted)) is not None]
+
+
+_SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema", "inputSchema")
+NO_SCHEMA = b'{"type":"object","properties":{}}'
+
+
+class Function(NamedTuple):
+    """A tool that is a function: its name, description and schema as JSON, the latter two if it has them."""
+
+    name: bytes
+    description: bytes | None
+    schema: bytes | None
+
+
+def function_of(raw: bytes) -> Function | None:
+    """Read a tool of any provider's shape; None where it is no function but a tool of the provider's own."""
+    outer = table(raw) or {}
+    own = table(outer.get("function", b"null")) or table(outer.get("toolSpec", b"null")) or outer
+    schema = next((own[key] for key in _SCHEMAS if key in own), None)
+    if "name" not in own or (schema is None and own is outer and own.get("type", _FUNCTION) != _FUNCTION):
+        return None
+    if schema is not None and "inputSchema" in own:
+        schema = (table(schema) or {}).get("json", schema)
+    return Function(own["name"], own.get("description"), schema)
+
+
+_FUNCTION = b'"function"'
+
+
+def described(function: Function, key: str) -> bytes:
+    """Write a function's members, the schema under this key."""
+    parts = [b'"name":' + function.name]
+    if function.description is not None:
+        parts.append(b'"description":' + function.description)
+    if function.schema is not None:
+        parts.append(encode(key) + b":" + function.schema)
+    return b",".join(parts)
+
+
+class Outcome(NamedTuple):
+    """What came of a call: a JSON string or an array of blocks, and whether the call failed."""
+
+    output: bytes
+    failed: bool
+
+
+def outcome(call: ToolCall) -> Outcome:
+    """Return what is sent as a call's result: its output, its error, or that there is none."""
+    failed = call.status == "failed"
+    if not is_absent(call.output):
+        return Outcome(bytes(call.output), failed)
+    if not is_absent(call.error):
+        return Outcome(bytes(call.error), failed or call.status == "running")
+    return Outcome(b'""', failed=False) if call.status == "completed" else Outcome(NO_RESULT, failed=True)
+
+
+def output_blocks(output: bytes) -> tuple[Block, ...]:
+    """Return a result's blocks; a text is one."""
+    if output[:1] == b"[":
+        return blocks_of(output)
+    return (TextBlock(Raw(output if output[:1] == b'"' else encode(output.decode("utf-8", "replace")))),)
+
+
+def data_url(media_type: str, data: bytes) -> bytes:
+    """Return an image as a JSON string that holds it."""
+    return encode(f"data:{media_type};base64,")[:-1] + data[1:]
+
+
+def kind_of(own: dict[str, bytes]) -> str:
+    """Name the kind of a provider's block: its type, its only member, or just `block`."""
+    if "type" in own:
+        return text_of(own["type"])
+    return next(iter(own)) if len(own) == 1 else "block"
+
+
+def text_in(own: dict[str, bytes]) -> bytes | None:
+    """Return the text of a text block of any provider's shape, as a JSON string; None where it has none."""
+    text = own.get("text", b"")
+    kind = own.get("type", _TEXT if len(own) == 1 else b"")
+    return text if text[:1] == b'"' and kind in (_TEXT, b'"input_text"', b'"output_text"') else None
+
+
+_TEXT = b'"text"'

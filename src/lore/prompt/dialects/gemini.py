@@ -1,0 +1,189 @@
+"""Google's Gemini API (generateContent): `tools`, `systemInstruction`, `contents`.
+
+Source: the Gemini API reference. Contents alternate between the user and the model, so what one of them
+says in a row is one content; results of calls are the user's. Members are read in both spellings
+(`systemInstruction`, `system_instruction`) and written as they were read. The API caches by itself: there
+are no marks. The model stands in the request's path; lore keeps it as a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import groupby
+from typing import ClassVar
+
+from msgspec import Raw
+
+from lore.model.canonical import encode
+from lore.model.exchange import Fidelity
+from lore.model.items import ToolCall
+from lore.model.jsonslice import array, table
+from lore.model.prompt import Prompt, Segment
+from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.dialects.content import Words, described, function_of, outcome, output_blocks
+from lore.prompt.dialects.shared import (
+    Shape,
+    Writing,
+    message,
+    opening,
+    prompt_of,
+    sliced,
+    write_body,
+    write_message,
+    write_messages,
+)
+
+_SYSTEM = ("systemInstruction", "system_instruction")
+_OWN = ("model", "tools", "contents", *_SYSTEM)
+_PARTS: Shape = {"parts": None}
+_DECLARED: Shape = {"functionDeclarations": None, "function_declarations": None}
+_CONTENT = partial(message, shape=_PARTS, keys=())
+# What a part may be, in either spelling.
+_PART = frozenset((
+    "text", "thought", "inlineData", "inline_data", "fileData", "file_data", "functionCall", "function_call",
+    "functionResponse", "function_response", "executableCode", "executable_code", "codeExecutionResult",
+    "code_execution_result",
+))  # fmt: skip
+_WORDS = Words(
+    text=lambda text: b'{"text":' + text + b"}",
+    own=lambda own: "type" not in own and not _PART.isdisjoint(own),
+    image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
+)
+_RESULT = Words(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
+
+
+class Gemini:
+    """Dialect of the generateContent API."""
+
+    name: ClassVar[str] = "gemini"
+    capabilities: ClassVar[Mapping[str, Capability]] = {
+        "system messages in mid-conversation": cannot("written in the user's role"),
+        "thinking": cannot("left out, but for the API's own thought parts, which are written as recorded"),
+        "images": can("as inlineData"),
+        "images in tool results": cannot("left out: a function's response is an object of text"),
+        "messages of one role in a row": cannot("joined to one content: roles alternate"),
+        "blocks of another provider": cannot("their text where they have one, else left out"),
+        "cache marks": cannot("the API caches what repeats by itself"),
+    }
+
+    def recognises(self, body: dict[str, bytes]) -> bool:
+        return "contents" in body and "messages" not in body
+
+    def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        members = table(body) or {}
+        head = _tools(members.get("tools", b"null"))
+        for key in _SYSTEM:
+            head += _system(members.get(key, b"null"), key)
+        found = sliced(members.get("contents", b""), "contents", memo, _CONTENT)
+        return prompt_of(self.name, fidelity, members, head, found.messages, _OWN)
+
+    def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        entries = [_tool(bytes(tool)) for tool in tools]
+        grouped: list[bytes] = []
+        for declares, some in groupby(entries, lambda entry: entry[0]):
+            found = [data for _, data in some]
+            grouped += [b'{"functionDeclarations":[' + b",".join(found) + b"]}"] if declares else found
+        texts = b",".join([_WORDS.text(text) for text in system])
+        instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
+        return (*_tools(b"[" + b",".join(grouped) + b"]"), *_system(instruction, _SYSTEM[0]))
+
+    def first(self, head: tuple[Segment, ...]) -> Place:
+        return Place()
+
+    def render(self, unit: Unit, place: Place) -> Rendered:
+        writing = Writing("contents", place)
+        parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
+        parts += _WORDS.all(unit.blocks, writing.omitted)
+        parts += map(_call, unit.calls if unit.role != "results" else ())
+        writing.merge("model" if unit.role == "assistant" else "user", parts, "parts")
+        return writing.done()
+
+    def mark(self, model: str | None, ttl: str) -> Mark | None:
+        return None
+
+    def may_mark(self, segment: Segment) -> bool:
+        return False
+
+    def write(self, prompt: Prompt) -> bytes:
+        members = opening(prompt, _OWN)
+        entries = [one for one in prompt.head if one.section == "tools"]
+        if entries and entries[0].path == "tools":
+            members.append(("tools", entries[0].data))
+        elif entries:
+            written = [_whole(list(some), _DECLARED) for _, some in groupby(entries, _root)]
+            members.append(("tools", b"[" + b",".join(written) + b"]"))
+        for key, some in groupby((one for one in prompt.head if one.section == "system"), _root):
+            members.append((key, _whole(list(some), _PARTS)))
+        members.append(("contents", write_messages([*prompt.messages, *prompt.tail], "contents", _PARTS)))
+        return write_body(members)
+
+
+def _root(segment: Segment) -> str:
+    return segment.path.partition(".")[0]
+
+
+def _whole(segments: list[Segment], shape: Shape) -> bytes:
+    first = segments[0]
+    return first.data if first.kind != "envelope" and "." not in first.path else write_message(segments, shape)
+
+
+def _tools(raw: bytes) -> list[Segment]:
+    """Slice the entries of `tools`: each declaration of a function, any other entry as a whole."""
+    if raw[:1] != b"[":
+        return [] if raw == b"null" else [Segment("tools", "tools", raw, kind="opaque")]
+    found: list[Segment] = []
+    for number, entry in enumerate(array(raw)):
+        path = f"tools[{number}]"
+        segments = message(entry, path, "tools", _DECLARED, ())
+        if len(segments) == 1:
+            found.append(Segment("tools", path, entry, kind="tool"))
+        else:
+            found += [_as_tool(one) for one in _bare(segments)]
+    return found
+
+
+def _as_tool(segment: Segment) -> Segment:
+    return segment if segment.kind == "envelope" else Segment("tools", segment.path, segment.data, kind="tool")
+
+
+def _system(raw: bytes, key: str) -> list[Segment]:
+    if raw == b"null":
+        return []
+    if raw[:1] != b"{":
+        return [Segment("system", key, raw, kind="text")]
+    return _bare(_CONTENT(raw, key, "system"))
+
+
+def _bare(segments: Iterable[Segment]) -> list[Segment]:
+    """Drop the envelope of an object that has no member but the listed one."""
+    return [one for one in segments if one.data]
+
+
+def _tool(raw: bytes) -> tuple[bool, bytes]:
+    """Return a function's declaration (and that it is one), or an entry of `tools` as it stands."""
+    own, function = table(raw) or {}, function_of(raw)
+    if function is None:
+        return False, raw
+    if "type" not in own and ("parameters" in own or "parametersJsonSchema" in own):
+        return True, raw
+    return True, b"{" + described(function, "parametersJsonSchema") + b"}"
+
+
+def _call(call: ToolCall) -> bytes:
+    given = bytes(call.input)
+    arguments = given if given[:1] == b"{" else b'{"input":' + given + b"}"  # args must be an object
+    return b'{"functionCall":{' + _identity(call) + b',"args":' + arguments + b"}}"
+
+
+def _result(call: ToolCall, omitted: list[str]) -> bytes:
+    output, failed = outcome(call)
+    texts = _RESULT.all(output_blocks(output), omitted) or [b'""']
+    said = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
+    key = b"error" if failed else b"result"
+    return b'{"functionResponse":{' + _identity(call) + b',"response":{"' + key + b'":' + said + b"}}}"
+
+
+def _identity(call: ToolCall) -> bytes:
+    named = b'"name":' + encode(call.name)
+    return b'"id":' + encode(call.call_id) + b"," + named if call.call_id else named

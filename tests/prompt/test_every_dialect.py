@@ -1,0 +1,380 @@
+"""What the newer request shapes say in their own way, and what all of them owe: nothing lost, nothing moved."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.prompt import Prompt
+from lore.model.vector import Vector
+from lore.prompt.base import Memo, Place, Unit
+from lore.prompt.dialects import DIALECTS, dialect_of
+from model.making import Fold, append, assembled, dumps, parsed, started, user
+from strategies import bodies, styles, texts, values, write
+
+MERGING = ("gemini", "bedrock")
+TOOL = {"name": "ls", "description": "list", "input_schema": {"type": "object", "x": 1.0}}
+FUNCTION = {"type": "function", "function": {"name": "ls", "description": "list", "parameters": TOOL["input_schema"]}}
+FLAT = {"type": "function", "name": "ls", "description": "list", "parameters": TOOL["input_schema"]}
+SPEC = {"toolSpec": {"name": "ls", "description": "list", "inputSchema": {"json": TOOL["input_schema"]}}}
+DECLARED = {"name": "ls", "description": "list", "parametersJsonSchema": TOOL["input_schema"]}
+
+
+def text(value: str) -> TextBlock:
+    return TextBlock(Raw(write(value)))
+
+
+def raw(value: object) -> RawBlock:
+    return RawBlock(Raw(write(value)))
+
+
+def called(number: int = 0, **fields) -> ToolCall:
+    made = {"status": "completed", "output": Raw(b'"o"'), **fields}
+    return ToolCall(
+        f"t{number}",
+        f"c{number}",
+        "ls",
+        fields.pop("input", Raw(b'{"p":1}')),
+        **{k: v for k, v in made.items() if k != "input"},
+    )
+
+
+IMAGE = ImageBlock("image/png", Raw(b'"AA"'))
+
+
+def rendered(dialect: str, *units: Unit):
+    """The prompt of these units, and what was left out."""
+    place, segments, omitted = DIALECTS[dialect].first(()), [], []
+    for unit in units:
+        made = DIALECTS[dialect].render(unit, place)
+        place = made.after
+        segments += made.segments
+        omitted += made.omitted
+    return Prompt(dialect, "reconstructed", messages=Vector(segments)), omitted
+
+
+def said(dialect: str, *units: Unit):
+    """The messages that are written of these units."""
+    body = json.loads(DIALECTS[dialect].write(rendered(dialect, *units)[0]))
+    return next(body[key] for key in ("messages", "input", "contents") if key in body)
+
+
+blocks = st.lists(
+    st.one_of(
+        texts.map(text),
+        st.just(IMAGE),
+        st.just(ImageBlock("image/tiff", Raw(b'"AA"'))),
+        texts.map(lambda one: ThinkingBlock(Raw(write(one)), "s")),
+        st.dictionaries(st.sampled_from(["type", "text", "cachePoint", "functionCall", "toolUse", "x"]), values).map(
+            raw
+        ),
+        st.sampled_from(["reasoning", "function_call", "input_file", "refusal", "text", "tool_result"]).map(
+            lambda kind: raw(
+                {"type": kind, "summary": [], "content": [{"type": "text", "text": "x", "cache_control": {}}]}
+            )
+        ),
+    ),
+    max_size=3,
+).map(tuple)
+calls = st.lists(
+    st.builds(
+        called,
+        st.integers(0, 3),
+        status=st.sampled_from(["running", "completed", "failed"]),
+        output=st.sampled_from(
+            [b"null", b'"o"', b"[]", b'[{"type":"text","text":"p"},{"type":"raw","json":{"x":1}}]']
+        ).map(Raw),
+        error=st.sampled_from([b"null", b'"e"']).map(Raw),
+        input=st.sampled_from([b"{}", b"[1]", b"null", b'"s"', b'{"cachePoint":{}}']).map(Raw),
+    ),
+    max_size=3,
+).map(tuple)
+units = st.builds(Unit, st.sampled_from(["user", "assistant", "results", "system"]), blocks, calls, joins=st.booleans())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_whatever_is_said_is_written_and_read_back_and_never_moved(dialect):
+    @given(st.lists(units, max_size=5))
+    def law(given_units):
+        dialect_, place, segments = DIALECTS[dialect], DIALECTS[dialect].first(()), []
+        for unit in given_units:
+            if unit.role in ("user", "system"):
+                unit = msgspec.structs.replace(unit, calls=())
+            made = dialect_.render(unit, place)
+            place = made.after
+            segments += made.segments
+            prompt = Prompt(dialect, "reconstructed", messages=Vector(segments))
+            again = dialect_.parse(dialect_.write(prompt), "wire", Memo())
+            assert [(one.path, one.kind, one.data) for one in again] == [(s.path, s.kind, s.data) for s in segments]
+
+    law()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_block_is_written_or_named(dialect):
+    @given(st.sampled_from(["user", "assistant", "system"]), blocks)
+    def law(role, some):
+        made = DIALECTS[dialect].render(Unit(role, some), Place())
+        written = sum(one.kind != "envelope" for one in made.segments)
+        items = sum(one.kind == "envelope" and b'"role"' not in one.data for one in made.segments)
+        assert written + items + len(made.omitted) >= len(some)
+
+    law()
+
+
+@given(bodies(), styles, st.data())
+def test_marks_on_a_recorded_body_come_back_where_they_were_set(body, style, data):
+    raw_body = write(body, style)
+    dialect = dialect_of(raw_body)
+    prompt = dialect.parse(raw_body, "wire", Memo())
+    made = dialect.mark(prompt.model or "", "1h")
+    stable = [*prompt.head, *prompt.messages]
+    may = [n for n, one in enumerate(stable) if dialect.may_mark(one)]
+    if made is None or not may:
+        return
+    places = tuple(sorted(data.draw(st.sets(st.sampled_from(may), max_size=4))))
+    marked = msgspec.structs.replace(prompt, marks=places, mark_values=(made.value,) * len(places))
+    again = dialect.parse(dialect.write(marked), "wire", Memo())
+    assert (again.marks, again.mark_values) == (marked.marks, marked.mark_values)
+    assert [(one.path, one.data) for one in again] == [(one.path, one.data) for one in prompt]
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"[", b"{", b"null", b'"x"', b"[1]", b'{"messages":"x","input":3,"contents":{}}']
+)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_anything_can_be_parsed_and_written(dialect, junk):
+    prompt = DIALECTS[dialect].parse(junk, "wire", Memo())
+    again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
+    assert list(again) == list(prompt)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(st.dictionaries(
+    st.sampled_from(["messages", "input", "contents", "tools", "toolConfig", "system", "systemInstruction",
+                     "system_instruction", "instructions", "model", "modelId", "cache_control"]), values))  # fmt: skip
+def test_wrong_types_at_every_place_are_kept(dialect, body):
+    prompt = DIALECTS[dialect].parse(write(body), "wire", Memo())
+    again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
+    assert [(one.path, one.kind, one.data) for one in again] == [(one.path, one.kind, one.data) for one in prompt]
+
+
+points = st.lists(st.one_of(values, st.just({"cachePoint": {"type": "default"}})), max_size=3)
+keys = st.sampled_from(["role", "content", "parts", "type", "output", "arguments", "input", "tool_calls"])
+odd_messages = st.one_of(values, st.dictionaries(keys, st.one_of(values, points)))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(st.lists(odd_messages, max_size=4))
+def test_odd_messages_keep_every_segment(dialect, messages):
+    body = {"messages": messages, "input": messages, "contents": messages}
+    prompt = DIALECTS[dialect].parse(write(body), "wire", Memo())
+    again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
+    assert [(one.path, one.kind, one.data) for one in again] == [(one.path, one.kind, one.data) for one in prompt]
+    assert again.marks == prompt.marks
+
+
+def test_the_same_message_at_the_same_place_is_system_only_where_it_leads():
+    """A memory of messages once gave a system message in mid-conversation the section of a leading one."""
+    memo, late = Memo(), {"role": "system", "content": "late"}
+    first = {"messages": [{"role": "system", "content": "a"}, late]}
+    second = {"messages": [{"role": "user", "content": "a"}, late]}
+    assert [one.section for one in parsed(first, "openai-chat", memo)][-1] == "system"
+    assert [one.section for one in parsed(second, "openai-chat", memo)][-1] == "messages"
+
+
+# roles
+
+
+@pytest.mark.parametrize("dialect", MERGING)
+def test_roles_alternate_and_a_system_message_is_the_users(dialect):
+    made = said(dialect, Unit("user", (text("a"),)), Unit("system", (text("b"),)), Unit("user", (text("c"),)),
+                Unit("assistant", (text("d"),)), Unit("assistant", (), (called(),)),
+                Unit("results", (), (called(),)), Unit("user", (text("e"),), joins=True))  # fmt: skip
+    key = "parts" if dialect == "gemini" else "content"
+    assert [(one["role"], len(one[key])) for one in made] == [
+        ("user", 3), ("model" if dialect == "gemini" else "assistant", 2), ("user", 2)
+    ]  # fmt: skip
+    assert [part["text"] for part in made[0][key]] == ["a", "b", "c"]
+
+
+def test_in_a_tool_loop_of_the_responses_api_the_tail_stands_behind_the_last_output():
+    tail = Unit("user", (text("tail"),), joins=True)
+    made = said("openai-responses", Unit("results", (), (called(0), called(1))), tail)
+    assert [one["type"] for one in made] == ["function_call_output"] * 2
+    assert [part["text"] for part in made[1]["output"]] == ["o", "tail"]
+
+
+@pytest.mark.parametrize("dialect", ["openai-responses", *MERGING])
+def test_after_the_models_words_what_joins_is_a_users_message_of_its_own(dialect):
+    made = said(dialect, Unit("assistant", (text("a"),)), Unit("user", (text("b"),), joins=True))
+    assert [one["role"] for one in made][-1] == "user"
+    assert len(made) == 2
+
+
+def test_what_joins_is_named_too_where_it_cannot_be_said():
+    """What a joining unit could not express was once left out without a word."""
+    units_ = (Unit("user", (text("a"),)), Unit("user", (text("b"), raw({"type": "novel"})), joins=True))
+    assert rendered("openai-chat", *units_)[1] == ["novel"]
+
+
+# content
+
+
+@pytest.mark.parametrize(
+    "given_tool", [TOOL, FUNCTION, FLAT, SPEC, DECLARED], ids=["anthropic", "chat", "flat", "spec", "declared"]
+)
+@pytest.mark.parametrize(
+    ("dialect", "made"),
+    [("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED), ("bedrock", SPEC)],
+)
+def test_a_function_of_any_shape_is_wrapped_with_its_schema_as_it_was_spelled(dialect, made, given_tool):
+    head = DIALECTS[dialect].head((Raw(dumps(given_tool)),), ())
+    assert [json.loads(one.data) for one in head] == [made]
+    assert b'{"type":"object","x":1.0}' in head[0].data
+
+
+@pytest.mark.parametrize("dialect", ["openai-responses", "gemini", "bedrock"])
+def test_a_tool_of_a_provider_stands_as_it_is_among_functions(dialect):
+    tools = (Raw(dumps(TOOL)), Raw(b'{"type":"web_search"}'), Raw(dumps(FLAT)))
+    head = DIALECTS[dialect].head(tools, (b'"S"',))
+    assert [one.data for one in head if one.section == "tools"][1] == b'{"type":"web_search"}'
+    again = DIALECTS[dialect].parse(DIALECTS[dialect].write(Prompt(dialect, "wire", head=head)), "wire", Memo())
+    assert [(one.path, one.kind, one.data) for one in again.head] == [(one.path, one.kind, one.data) for one in head]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_mark_that_a_session_keeps_on_a_tool_is_no_part_of_it(dialect):
+    tool = {**TOOL, "cache_control": {"type": "ephemeral"}}
+    state = Fold(started(tools=[tool, {"type": "x", "cache_control": {}}]), append(user("u"))).state
+    prompt = assembled(state, dialect)
+    assert list(DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())) == list(prompt)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "first"),
+    [
+        ("openai-responses", {"type": "function_call", "call_id": "c0", "name": "ls", "arguments": '{"p":1}'}),
+        ("gemini", {"functionCall": {"id": "c0", "name": "ls", "args": {"p": 1}}}),
+        ("bedrock", {"toolUse": {"toolUseId": "c0", "name": "ls", "input": {"p": 1}}}),
+    ],
+)
+def test_a_call_is_written_in_the_words_of_the_api(dialect, first):
+    made = said(dialect, Unit("assistant", (), (called(),)))
+    assert (made[0].get("parts") or made[0].get("content") or made)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("fields", "gemini", "bedrock"),
+    [
+        ({}, {"result": "o"}, None),
+        ({"status": "failed", "output": Raw(b"null"), "error": Raw(b'"e"')}, {"error": "e"}, "error"),
+        ({"status": "running", "output": Raw(b"null")}, {"error": "[no result recorded]"}, "error"),
+        ({"output": Raw(b"null")}, {"result": ""}, None),
+        ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, {"result": ["a", "b"]}, None),
+    ],
+)
+def test_every_end_of_a_call_is_said(fields, gemini, bedrock):
+    unit = Unit("results", (), (called(**fields),))
+    assert said("gemini", unit)[0]["parts"][0]["functionResponse"]["response"] == gemini
+    assert said("bedrock", unit)[0]["content"][0]["toolResult"].get("status") == bedrock
+
+
+def test_images_are_said_where_they_can_be_and_named_where_not():
+    unit = Unit("user", (IMAGE, ImageBlock("image/tiff", Raw(b'"AA"'))))
+    assert said("openai-responses", unit)[0]["content"][0]["image_url"] == "data:image/png;base64,AA"
+    assert said("gemini", unit)[0]["parts"][0] == {"inlineData": {"mimeType": "image/png", "data": "AA"}}
+    assert said("bedrock", unit)[0]["content"] == [{"image": {"format": "png", "source": {"bytes": "AA"}}}]
+    assert rendered("bedrock", unit)[1] == ["image/tiff image"]
+    result = Unit("results", (), (called(output=Raw(b'[{"type":"image","media_type":"image/png","data":"AA"}]')),))
+    assert rendered("gemini", result)[1] == ["image in a tool result"]
+
+
+def test_thinking_is_said_only_where_there_is_a_place_for_it():
+    unit = Unit("assistant", (ThinkingBlock(Raw(b'"hm"'), "s"), text("a")))
+    assert [rendered(name, unit)[1] for name in ("openai-responses", "gemini", "bedrock")] == [["thinking"]] * 2 + [[]]
+    reasoning = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
+    assert said("bedrock", unit)[0]["content"][0] == reasoning
+
+
+def test_reasoning_items_of_the_responses_api_pass_between_messages():
+    item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "e"}
+    made = said("openai-responses", Unit("assistant", (text("a"), raw(item), text("b"))))
+    assert [one.get("type") for one in made] == ["message", "reasoning", "message"]
+    assert made[1] == item
+
+
+def test_thought_parts_of_gemini_pass_as_recorded():
+    part = {"text": "hm", "thought": True, "thoughtSignature": "s"}
+    assert said("gemini", Unit("assistant", (raw(part),)))[0]["parts"] == [part]
+
+
+def test_a_cache_point_kept_in_a_session_is_a_mark_and_named():
+    unit = Unit("user", (text("a"), raw({"cachePoint": {"type": "default"}})))
+    assert (len(said("bedrock", unit)[0]["content"]), rendered("bedrock", unit)[1]) == (1, ["cachePoint"])
+
+
+def test_arguments_of_gemini_are_an_object_whatever_was_recorded():
+    made = said("gemini", Unit("assistant", (), (called(input=Raw(b"[1]")),)))
+    assert made[0]["parts"][0]["functionCall"]["args"] == {"input": [1]}
+
+
+# marks
+
+
+def test_cache_points_are_marks_of_what_stands_before_them():
+    point = {"cachePoint": {"type": "default"}}
+    body = {
+        "toolConfig": {"tools": [SPEC, point]},
+        "system": [{"text": "S"}, point, {"text": "T"}],
+        "messages": [{"role": "user", "content": [{"text": "a"}, point, {"text": "b"}, point]}],
+    }
+    prompt = parsed(body, "bedrock")
+    assert [one.path for one in prompt] == [
+        "toolConfig.tools[0]", "system[0]", "system[1]",
+        "messages[0]", "messages[0].content[0]", "messages[0].content[1]",
+    ]  # fmt: skip
+    assert prompt.marks == (0, 1, 4, 5)
+    assert json.loads(DIALECTS["bedrock"].write(prompt)) == body
+
+
+@pytest.mark.parametrize(
+    ("model", "tools"),
+    [("us.anthropic.claude-opus-5", True), ("amazon.nova-pro-v1:0", False), ("meta.llama3", None), (None, None)],
+)
+def test_only_models_that_take_cache_points_get_them(model, tools):
+    made = DIALECTS["bedrock"].mark(model, "1h")
+    assert (made and made.on_head) == tools
+
+
+@pytest.mark.parametrize(
+    ("item", "may"),
+    [
+        ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, True),
+        ({"role": "user", "content": [{"type": "input_text", "text": ""}]}, False),
+        ({"role": "user", "content": "x"}, False),
+        ({"role": "assistant", "content": [{"type": "output_text", "text": "x"}]}, False),
+        ({"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]}, True),
+        ({"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"}, False),
+    ],
+)
+def test_only_input_parts_take_a_breakpoint(item, may):
+    dialect = DIALECTS["openai-responses"]
+    prompt = parsed({"input": [item], "instructions": "I", "tools": [FLAT]}, "openai-responses")
+    assert dialect.may_mark(prompt.messages[-1]) is may
+    assert not any(dialect.may_mark(one) for one in prompt.head)
+
+
+def test_breakpoints_are_written_only_for_models_that_have_them():
+    dialect = DIALECTS["openai-responses"]
+    assert dialect.mark("gpt-5.5", "5m") is None
+    made = dialect.mark("gpt-5.6-sol", "5m")
+    prompt = parsed({"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}]}, "openai-responses")
+    written = dialect.write(msgspec.structs.replace(prompt, marks=(1,), mark_values=(made.value,)))
+    assert json.loads(written)["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}
