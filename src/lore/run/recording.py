@@ -173,7 +173,9 @@ class Recording:
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
-        yield from self._folded() if self.events else self._exchanged()
+        yield from (
+            self._ready() if self.reader.yields == "turns" else self._folded() if self.events else self._exchanged()
+        )
 
     # event logs
 
@@ -267,6 +269,12 @@ class Recording:
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
         return self._folding.session.format != "lore" and chain.tools is not None and not is_absent(chain.system)
+
+    # turns whose prompts stand ready
+
+    def _ready(self) -> Iterator[Turn]:
+        """Yield the turns that the recording itself holds whole."""
+        return (read.value for read in self.reads() if isinstance(read.value, Turn))
 
     # recorded requests
 
