@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lore.run.problems import Problems
 
 Format: TypeAlias = Annotated[
-    str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, bodies.")
+    str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, assembled, bodies.")
 ]
 Dialect: TypeAlias = Annotated[str | None, typer.Option("--dialect", help="Request shape: anthropic, openai-chat.")]
 Tail: TypeAlias = Annotated[str | None, typer.Option("--tail", help="Where volatile context goes: system, user.")]
@@ -42,6 +42,10 @@ System: TypeAlias = Annotated[
 Tools: TypeAlias = Annotated[
     str | None, typer.Option("--tools", help="The tools of a session that records none: a JSON array.")
 ]
+Output: TypeAlias = Annotated[
+    str | None, typer.Option("--output", "-o", help="Write this file, whole or not at all; default: stdout.")
+]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
 
 P = ParamSpec("P")
 
