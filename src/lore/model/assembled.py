@@ -81,4 +81,4 @@ def reset_of(changes: tuple[Change, ...]) -> Reset | None:
 
 def changes_of(reset: Reset | None) -> tuple[Change, ...]:
     """Return what a named reset says of the events before a turn."""
-    return () if reset is None else (Change(_CODES[reset], f"{reset.replace('_', ' ')}, as the assembly says"),)
+    return () if reset is None else (Change(_CODES[reset], "the assembled turn says so"),)

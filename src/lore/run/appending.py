@@ -77,7 +77,8 @@ class Appender:
         end, piece, found = self._size, 4096, b""
         while end > 0:
             start = max(0, end - piece)
-            found = os.pread(self._descriptor, end - start, start) + found
+            os.lseek(self._descriptor, start, os.SEEK_SET)  # writing goes to the end wherever this stands
+            found = os.read(self._descriptor, end - start) + found
             at = found.rfind(b"\n")
             if at >= 0:
                 return found[at + 1 :]
@@ -135,7 +136,7 @@ def _opened(path: str) -> int:
     if not LoreLog.recognises(corpus.open_head(path).head):
         raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise LoreError(f"cannot write to {corpus.show(path)}: {reason}", where=Where(corpus.show(path))) from None
