@@ -155,7 +155,6 @@ def test_these_lines_fit():
         ({"tail_segments": -1}, "wrong fields"),
         ({"tail_bytes": 3}, "a tail of another size"),
         ({"dialect": "openai-chat"}, "of another dialect (anthropic)"),
-        ({"chain": "agent"}, "of a turn before, which is missing"),
         ({"marks": [[2, 1]]}, "marks out of order, or on segments that it does not have"),
         ({"marks": [[1, 1], [0, 1]]}, "marks out of order"),
         ({"marks": [[0, 1], [0, 1]]}, "marks out of order"),
@@ -178,6 +177,28 @@ def test_after_a_line_that_does_not_fit_its_chain_is_lost_until_one_keeps_nothin
         FIRST, {**SECOND, "keep_bytes": 1}, {**SECOND, "turn": 3}, {**FIRST, "turn": 4}, {**SECOND, "turn": 5}
     )
     assert [getattr(one, "number", None) for one in found] == [1, None, None, 4, 5]
+
+
+def test_a_line_whose_turn_before_is_missing_says_so():
+    for lines in ([SECOND], [FIRST, {**SECOND, "chain": "agent"}]):
+        problem = wholly(*lines)[-1]
+        assert (problem.code, "keeps 2 segments of a turn before, which is missing" in problem.message) == (
+            "LORE204",
+            True,
+        )
+
+
+def test_a_line_that_does_not_fit_behind_one_that_could_not_be_read_is_no_mistake_of_its_own():
+    third = {**SECOND, "turn": 3, "keep_bytes": 7}
+    lines = [dumps(FIRST), b"{", dumps(third)]
+    codes = [getattr(one.value, "code", None) for one in everything(Assembled(), b"\n".join(lines))]
+    assert codes == [None, "LORE201", "LORE204"]
+
+
+def test_damage_that_hides_no_turn_hides_none():
+    lines = [dumps(FIRST), b"{", dumps(SECOND)]
+    codes = [getattr(one.value, "code", None) for one in everything(Assembled(), b"\n".join(lines))]
+    assert codes == [None, "LORE201", None]
 
 
 def test_other_chains_go_on_where_one_is_lost():
@@ -222,6 +243,21 @@ def test_a_torn_last_line_is_said_to_be_one():
 
 def test_unknown_fields_of_later_versions_are_passed_over():
     assert [one.number for one in wholly({**FIRST, "weather": "fine"}, SECOND)] == [1, 2]
+
+
+@pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])
+def test_parameters_and_marks_of_any_spelling_come_back_to_the_byte(value):
+    line = dumps({**FIRST, "params": {"p": "X"}, "marks": [[0, "X"]]}).replace(b'"X"', value.encode())
+    turn = read(line + b"\n")[0]
+    assert turn.prompt.params == {"p": value.encode()}
+    assert turn.prompt.mark_values == (value.encode(),)
+
+
+@pytest.mark.parametrize("change", [{"keep_bytes": -1}, {"tail_bytes": -1}, {"marks": [[-1, 1]]}, {"marks": [[0]]}])
+def test_what_the_slow_lane_reads_is_held_to_the_same_bounds(change):
+    deep = json.dumps({**FIRST, "params": {"p": 0}, **change}).replace(": 0}", ": " + "[" * 990 + "]" * 990 + "}")
+    found = [one.value for one in everything(Assembled(), deep.encode())]
+    assert [one.code for one in found] == ["LORE207"]
 
 
 def test_text_of_any_spelling_comes_back_to_the_byte():

@@ -2,7 +2,8 @@
 
 In: bytes. Out: turns whose prompts stand ready. Rules: what a line keeps is shared with the prompt before,
 so reading costs O(bytes) and comparing goes by identity; a line that keeps what its chain does not have
-(too many segments, other bytes) is a problem, and so are the lines after it, until one keeps nothing.
+(too many segments, other bytes) is a problem (LORE204 where the turn before was not to be read, LORE207 where
+it was), and so are the lines after it, until one keeps nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec import UNSET, Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.model import lenient
 from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
 from lore.model.exchange import Fidelity
@@ -43,6 +45,7 @@ class _State(Struct, frozen=True):
     byte: int
     pending: bytes
     skipping: bool
+    lost: bool
     chains: dict[str, _Saved]
 
 
@@ -54,7 +57,11 @@ class _Held(Struct, frozen=True):
 
 
 class _RefusedError(Exception):
-    """A line that does not fit what came before it."""
+    """A line that contradicts itself."""
+
+
+class _MissedError(_RefusedError):
+    """A line that does not fit what came before it, as far as that could be read."""
 
 
 class Assembled:
@@ -66,6 +73,7 @@ class Assembled:
 
     def __init__(self) -> None:
         self._lines = Lines()
+        self._lost = False  # whether a line could not be read: of which chain, nobody knows
         self._chains: dict[str, _Held] = {}
 
     @classmethod
@@ -77,6 +85,7 @@ class Assembled:
         saved = msgspec.msgpack.decode(state, type=_State)
         made = cls()
         made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
+        made._lost = saved.lost
         made._chains = {name: _held(one) for name, one in saved.chains.items()}
         return made
 
@@ -84,7 +93,9 @@ class Assembled:
     def state(self) -> bytes:
         lines = self._lines
         chains = {name: _saved(held.prompt) for name, held in self._chains.items()}
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, lines.skipping, chains))
+        return msgspec.msgpack.encode(
+            _State(lines.number, lines.byte, lines.pending, lines.skipping, self._lost, chains)
+        )
 
     def feed(self, data: bytes) -> list[Read]:
         return [read for line in self._lines.feed(data) for read in self._read(line, torn=False)]
@@ -94,6 +105,7 @@ class Assembled:
 
     def _read(self, line: Line, *, torn: bool) -> list[Read]:
         if not line.data:
+            self._lost = True
             return [_problem("LORE217", f"line passed over: {too_long()}", line)]
         told = _decoded(line.data)
         if told is not None:
@@ -104,6 +116,7 @@ class Assembled:
             return [_problem("LORE207", "no turn of an assembled session: missing or wrong fields", line)]
         joined = split_joined(line.data)
         if joined is None:
+            self._lost = True
             return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
         found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
         for piece in joined:
@@ -116,7 +129,8 @@ class Assembled:
             made = _continued(told, held)
         except _RefusedError as error:
             where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
-            return _problem("LORE207", f"{where} {error}", line)
+            missed = isinstance(error, _MissedError) and (self._lost or held is None)
+            return _problem("LORE204" if missed else "LORE207", f"{where} {error}", line)
         self._chains[told.chain] = made
         changes = changes_of(told.reset)
         turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)
@@ -133,21 +147,31 @@ def _decoded(data: bytes) -> AssembledTurn | None:
         if not data.isascii():
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
-        return None
+        return _slow(data)
     return told
+
+
+def _slow(data: bytes) -> AssembledTurn | None:
+    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and marks."""
+    try:
+        told: AssembledTurn = lenient.convert(data, AssembledTurn)
+    except (ValueError, RecursionError):
+        return None
+    counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
+    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.marks) else None
 
 
 def _continued(told: AssembledTurn, held: _Held | None) -> _Held:
     """Return the prompt that a line makes of the one before; raises `_RefusedError` where it does not fit."""
     if held is None:
         if told.keep_segments or told.keep_bytes:
-            raise _RefusedError(f"keeps {told.keep_segments} segments of a turn before, which is missing")
+            raise _MissedError(f"keeps {told.keep_segments} segments of a turn before, which is missing")
         held = _Held(Prompt(told.dialect, told.fidelity), [0])
     kept, before = told.keep_segments, held.prompt
     if kept > before.stable:
-        raise _RefusedError(f"keeps {kept} segments of a turn that has {before.stable}")
+        raise _MissedError(f"keeps {kept} segments of a turn that has {before.stable}")
     if held.sums[kept] != told.keep_bytes:
-        raise _RefusedError(f"keeps {told.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
+        raise _MissedError(f"keeps {told.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
     if told.tail_segments > len(told.append):
         raise _RefusedError(f"has {told.tail_segments} segments in its tail and {len(told.append)} in all that is new")
     if kept and told.dialect != before.dialect:

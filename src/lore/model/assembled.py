@@ -53,13 +53,13 @@ class AssembledTurn(Struct, frozen=True, gc=False):
     dialect: str
     keep_segments: Count
     keep_bytes: Count
-    append: list[AssembledSegment]
+    append: tuple[AssembledSegment, ...]
     tail_segments: Count
     tail_bytes: Count
     reset: Reset | None
     model: str | None = None
     fidelity: Fidelity = "reconstructed"
-    marks: list[tuple[Count, Raw]] = []
+    marks: tuple[tuple[Count, Raw], ...] = ()
     params: dict[str, Raw] | UnsetType = UNSET
     auto_mark: bool | UnsetType = UNSET
 

@@ -41,8 +41,8 @@ class Deltas:
         told = AssembledTurn(
             turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
-            append=[_told(one, values.get(place)) for place, one in enumerate(since(prompt, kept, tail=True), kept)],
-            reset=reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity, marks=list(values.items()),
+            append=tuple([_told(one, values.get(at)) for at, one in enumerate(since(prompt, kept, tail=True), kept)]),
+            reset=reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity, marks=tuple(values.items()),
             params=_params(before, prompt), auto_mark=True if prompt.auto_mark else UNSET,
         )  # fmt: skip
         return _ENCODER.encode(told) + b"\n"
