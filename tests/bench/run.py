@@ -2,7 +2,7 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume, memory. Exit code 1 where a bar is missed. `--quick`
+Names: growth, naive, files, start, parse, process, resume, deltas, memory. Exit code 1 where a bar is missed. `--quick`
 runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
@@ -154,6 +154,21 @@ def resume(folder: Path, sizes: Sizes) -> Row:
     return Row(*resuming.resume(folder, sizes.turns, sizes.judged))
 
 
+def deltas(folder: Path, sizes: Sizes) -> Row:
+    """All turns of a session as deltas against its timeline."""
+    log, made = _log(folder, sizes.turns), folder / "deltas.jsonl"
+    every = (*lore(), "assemble", log, "--all", "--force", "--output", made)
+    fold = (*lore(), "fold", log)
+    found = clock.alternate(lambda: clock.process(*every), lambda: clock.process(*fold), sizes.judged, clock.WALL)
+    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {_megabytes(log)}"
+    return Row(
+        f"`lore assemble --all` on {sizes.turns:,} turns against `lore fold`",
+        "at most 3 times",
+        said,
+        found.median <= 3,
+    )
+
+
 def peak_memory(folder: Path, sizes: Sizes) -> Row:
     """What a big file of big bodies takes, whether they go on or have nothing in common."""
     measure = f"peak memory of `lore check` on {sizes.bodies:,} bytes of request bodies of {memory.BODY:,} each"
@@ -183,6 +198,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "parse": parse,
     "process": process,
     "resume": resume,
+    "deltas": deltas,
     "memory": peak_memory,
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from bench import generate
 from hostile.wrong import WRONG
 from lore.formats.assembled import Assembled
 from lore.formats.registry import recognise
@@ -105,6 +106,14 @@ def test_what_is_kept_is_shared_so_that_comparing_it_costs_nothing():
         assert after.prompt.head is before.prompt.head
         assert all(a is b for a, b in zip(before.prompt.messages, after.prompt.messages, strict=False))
         assert overlap(before.prompt, after.prompt).covered
+
+
+def test_twice_the_turns_make_twice_the_output(tmp_path):
+    sizes: list[int] = []
+    for turns in (40, 80):
+        generate.write(tmp_path / "log.jsonl", turns)
+        sizes.append(len(written(turns_of(tmp_path / "log.jsonl"))))
+    assert sizes[1] <= 2.1 * sizes[0]
 
 
 @pytest.mark.parametrize(("code", "name"), RESETS)
