@@ -117,4 +117,5 @@ class DialectContract:
 
 
 def _shown(reads: list[Read]) -> list[tuple[bytes, int, int]]:
-    return [(msgspec.json.encode(read.value), read.line, read.byte) for read in reads]
+    """Put reads into bytes that can be compared; the vectors of a prompt are written as lists."""
+    return [(msgspec.json.encode(read.value, enc_hook=list), read.line, read.byte) for read in reads]

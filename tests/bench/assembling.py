@@ -1,4 +1,4 @@
-"""What assembling costs: all turns of a session through the library, and `lore assemble --all`.
+"""What assembling costs: all turns of a session through the library.
 
 The session is made of the events of `generate.py`, with knowledge that changes every seventh turn and a
 user who speaks in every third only, so that deltas are made, wait, and are reset at their cap.
@@ -7,7 +7,6 @@ user who speaks in every third only, so that deltas are made, wait, and are rese
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 from bench import clock, generate
 from lore.formats.lore_log import LoreLog
@@ -59,9 +58,3 @@ def growth(few: int, rounds: int) -> clock.Ratio:
         rounds,
         clock.CPU,
     )
-
-
-def all_turns(log: Path, run: tuple[str, ...], rounds: int) -> clock.Ratio:
-    """`lore assemble --all` against `lore fold` on the same log, whole processes, in wall time."""
-    assembled, folded = (*run, "assemble", str(log), "--all"), (*run, "fold", str(log))
-    return clock.alternate(lambda: clock.process(*assembled), lambda: clock.process(*folded), rounds, clock.WALL)

@@ -2,7 +2,7 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume, memory, assemble, all. Exit code 1 where a bar is
+Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble. Exit code 1 where a bar is
 missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
@@ -154,6 +154,21 @@ def resume(folder: Path, sizes: Sizes) -> Row:
     return Row(*resuming.resume(folder, sizes.turns, sizes.judged))
 
 
+def deltas(folder: Path, sizes: Sizes) -> Row:
+    """All turns of a session as deltas against its timeline."""
+    log, made = _log(folder, sizes.turns), folder / "deltas.jsonl"
+    every = (*lore(), "assemble", log, "--all", "--force", "--output", made)
+    fold = (*lore(), "fold", log)
+    found = clock.alternate(lambda: clock.process(*every), lambda: clock.process(*fold), sizes.judged, clock.WALL)
+    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {_megabytes(log)}"
+    return Row(
+        f"`lore assemble --all` on {sizes.turns:,} turns against `lore fold`",
+        "at most 3 times",
+        said,
+        found.median <= 3,
+    )
+
+
 def peak_memory(folder: Path, sizes: Sizes) -> Row:
     """What a big file of big bodies takes, whether they go on or have nothing in common."""
     measure = f"peak memory of `lore check` on {sizes.bodies:,} bytes of request bodies of {memory.BODY:,} each"
@@ -177,18 +192,6 @@ def assemble(_: Path, sizes: Sizes) -> Row:
     )
 
 
-def all_turns(folder: Path, sizes: Sizes) -> Row:
-    """Every turn as a delta against folding the log."""
-    log = _log(folder, sizes.turns)
-    found = assembling.all_turns(log, lore(), sizes.judged)
-    return Row(
-        f"`lore assemble --all` of {sizes.turns:,} turns ({_megabytes(log)}) against `lore fold`",
-        "at most 3 times",
-        f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s",
-        found.median <= 3,
-    )
-
-
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -207,9 +210,9 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "parse": parse,
     "process": process,
     "resume": resume,
+    "deltas": deltas,
     "memory": peak_memory,
     "assemble": assemble,
-    "all": all_turns,
 }
 
 

@@ -14,7 +14,7 @@ import lore as package
 from cli.running import lore, process, put, session
 from model.making import body, record, user
 
-COMMANDS = ("assemble", "diff-prefix", "check", "fold", "convert", "explain", "schema")
+COMMANDS = ("assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema")
 
 
 def test_the_version_is_printed():

@@ -33,6 +33,7 @@ from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 from lore.model.state import Session
+from lore.model.turn import Turn
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
@@ -92,7 +93,7 @@ def _read(reader: type[Reader], data: bytes) -> list[Read]:
 
 def _places(reads: list[Read]) -> None:
     for read in reads:
-        assert isinstance(read.value, (*EVENTS, Exchange, Problem)), f"a reader gave {type(read.value).__name__}"
+        assert isinstance(read.value, (*EVENTS, Exchange, Turn, Problem)), f"a reader gave {type(read.value).__name__}"
         assert read.line >= 1
         assert read.byte >= 0
 
@@ -186,7 +187,7 @@ def _shown(reads: list[Read]) -> list[tuple[str, str, int, int]]:
 
 def _text(value: object) -> str:
     try:
-        return msgspec.json.encode(value).decode("utf-8", "backslashreplace")
+        return msgspec.json.encode(value, enc_hook=list).decode("utf-8", "backslashreplace")
     except (UnicodeEncodeError, msgspec.MsgspecError):
         return repr(value)
 

@@ -85,9 +85,20 @@ RECORDS = (
     b'{"ts":1767225600,"request":' + ANTHROPIC.strip() + b',"response":{"usage":{"input_tokens":3}}}\n'
     b'{"timestamp":"2026-01-01T00:00:00Z","request":' + CHAT.strip() + b',"usage":{"prompt_tokens":9}}\n'
 )
+ASSEMBLED = (
+    b'{"turn":1,"chain":"main","dialect":"anthropic","keep_segments":0,"keep_bytes":0,"append":[{"section":"system",'
+    b'"path":"system[0]","kind":"text","data":"{\\"type\\":\\"text\\",\\"text\\":\\"a\\"}"},{"section":"messages",'
+    b'"path":"messages[0]","kind":"envelope","data":"\\"role\\":\\"user\\""},{"section":"messages","path":'
+    b'"messages[0].content[0]","kind":"block","data":"{}","mark":{"type":"ephemeral"},"origin":"user"}],'
+    b'"tail_segments":0,"tail_bytes":0,"reset":null,"model":"m","marks":[[2,{"type":"ephemeral"}]],'
+    b'"params":{"max_tokens":5}}\n'
+    b'{"turn":2,"chain":"main","dialect":"anthropic","keep_segments":2,"keep_bytes":39,"append":[{"section":"messages",'
+    b'"path":"messages[0].content[0]","kind":"block","data":"[1]"}],"tail_segments":1,"tail_bytes":3,'
+    b'"reset":"compaction"}\n'
+)
 INLINE: dict[str, bytes] = {
-    "lore": LORE, "claude": CLAUDE, "anthropic": ANTHROPIC, "chat": CHAT, "responses": RESPONSES,
-    "gemini": GEMINI, "bedrock": BEDROCK, "records": RECORDS, "empty": b"",
+    "lore": LORE, "assembled": ASSEMBLED, "claude": CLAUDE, "anthropic": ANTHROPIC, "chat": CHAT,
+    "responses": RESPONSES, "gemini": GEMINI, "bedrock": BEDROCK, "records": RECORDS, "empty": b"",
 }  # fmt: skip
 
 

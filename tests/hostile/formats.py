@@ -23,7 +23,14 @@ BODIES = rb"""
 {"model":"claude-x","max_tokens":9,"system":"s","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"n","input":{"odd":%s}}]}]}
 {"model":"claude-x","max_tokens":9,"system":"s","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"more"}]}
 """  # noqa: E501
-FORMATS = {"lore": LORE, "claude-code": CLAUDE, "bodies": BODIES}
+ASSEMBLED = rb"""
+{"turn":1,"chain":"main","dialect":"anthropic","keep_segments":0,"keep_bytes":0,"append":[{"section":"messages","path":"messages[0]","kind":"envelope","data":"\"role\":\"user\""}],"tail_segments":0,"tail_bytes":0,"reset":null}
+{"turn":2,"chain":"main","dialect":"anthropic","keep_segments":1,"keep_bytes":13,"append":[{"section":"messages","path":"messages[0].content[0]","kind":"block","data":"\"hi\""}],"tail_segments":0,"tail_bytes":0,"reset":null}
+{"turn":3,"chain":"main","dialect":"anthropic","keep_segments":2,"keep_bytes":17,"append":[{"section":"messages","path":"messages[0].content[1]","kind":"block","data":"1","mark":%s}],"tail_segments":0,"tail_bytes":0,"reset":null,"params":{"odd":%s}}
+{"turn":4,"chain":"main","dialect":"anthropic","keep_segments":0,"keep_bytes":0,"append":[{"section":"messages","path":"messages[0]","kind":"envelope","data":"\"role\":\"user\""},{"section":"messages","path":"messages[0].content[0]","kind":"block","data":"2"}],"tail_segments":1,"tail_bytes":1,"reset":"rewind"}
+"""  # noqa: E501
+NO_SESSIONS = ("bodies", "assembled")
+FORMATS = {"lore": LORE, "claude-code": CLAUDE, "bodies": BODIES, "assembled": ASSEMBLED}
 
 
 def recording(format: str, *, value: bytes = b"1", line: bytes | None = None) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostile.formats import recording
+from hostile.formats import FORMATS, recording
 from lore.formats.lines import Lines
 from lore.formats.registry import READERS
 from lore.testing import everything
@@ -24,7 +24,9 @@ def short(monkeypatch):
 
 def shown(reads):
     """What was read, so that it can be compared."""
-    return [(type(one.value).__name__, msgspec.json.encode(one.value), one.line, one.byte) for one in reads]
+    return [
+        (type(one.value).__name__, msgspec.json.encode(one.value, enc_hook=list), one.line, one.byte) for one in reads
+    ]
 
 
 def with_long_lines(format: str) -> bytes:
@@ -32,7 +34,7 @@ def with_long_lines(format: str) -> bytes:
     return recording(format, line=LONG) + LONG
 
 
-@pytest.mark.parametrize("format", ["lore", "claude-code", "bodies"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_a_reader_that_is_made_again_goes_on_passing_over(format):
     data = with_long_lines(format)
     whole = shown(everything(READERS[format](), data))
@@ -44,7 +46,7 @@ def test_a_reader_that_is_made_again_goes_on_passing_over(format):
         assert shown([*first, *everything(again, data[cut:])]) == whole, cut
 
 
-@pytest.mark.parametrize("format", ["lore", "claude-code", "bodies"])
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("size", [1, 13, 64, 399, 401, 1000])
 def test_pieces_of_any_size_give_the_same(format, size):
     data = with_long_lines(format)

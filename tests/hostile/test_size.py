@@ -13,7 +13,7 @@ import pytest
 from formats.claude import asked, joined
 from hostile import child
 from hostile.child import MEGABYTE
-from hostile.formats import FORMATS, recording
+from hostile.formats import FORMATS, NO_SESSIONS, recording
 from hostile.making import GOOD, assert_refused
 from lore.formats.lines import LONGEST
 
@@ -47,7 +47,7 @@ def test_a_line_of_200_mb_is_passed_over_and_counted(desk, format, command):
     write(desk / "log", before, b'{"kind":"', HUGE, b'"}', after)
     ended = child.lore(*command, "log")
     assert ended.peak < BOUND
-    if format == "bodies" and command[0] in ("fold", "assemble"):
+    if format in NO_SESSIONS and command[0] in ("fold", "assemble"):
         assert_refused(ended)
         return
     assert ended.code == (1 if command[0] == "check" else 0)
@@ -57,7 +57,7 @@ def test_a_line_of_200_mb_is_passed_over_and_counted(desk, format, command):
         assert places_of == [(4, len(before))]
 
 
-@pytest.mark.parametrize("format", ["lore", "claude-code", "bodies"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_a_line_of_200_mb_is_counted_under_its_own_code(desk, format):
     before, after = places(format)
     write(desk / "log", before, b"{", HUGE, b"}", after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lore.cli import assemble, check, convert, diff_prefix, explain, fold, schema
+from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, schema
 
 app = typer.Typer(
     name="lore",
@@ -20,6 +20,7 @@ app.command("diff-prefix")(diff_prefix.run)
 app.command("check")(check.run)
 app.command("fold")(fold.run)
 app.command("convert")(convert.run)
+app.add_typer(knowledge.app, name="knowledge")
 app.command("explain")(explain.run)
 app.command("schema")(schema.run)
 

@@ -1,60 +1,220 @@
-"""`lore assemble`: the request body of a turn."""
+"""`lore assemble`: the request body of a turn, or all turns, or what a prompt is made of."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from lore.cli import common
 from lore.cli.common import (
+    AsJson,
+    Colour,
     Config,
     Dialect,
+    Force,
     Format,
+    Output,
     System,
     Tail,
+    TemplateFile,
     Tools,
     Verbose,
     completion,
     log,
+    out,
     quiet_pipe,
     say_problems,
     settings,
     tail_policy,
+    tell,
 )
+
+if TYPE_CHECKING:
+    from lore.corpus import Name
+    from lore.model.events import Event
+    from lore.run.appending import Appender
+    from lore.run.options import Options
+
+MANY = 100_000_000  # bytes of whole bodies from which on they are many
+
+
+class _Asked(NamedTuple):
+    """What the command line says about how to answer."""
+
+    full: bool
+    persist: bool
+    explain: bool
+    as_json: bool
+    color: bool | None
+    output: str | None
+    force: bool
 
 
 @quiet_pipe
 def run(
     session: Annotated[str, typer.Argument(help="A session log, or `-`; PATH#N names a turn.")],
     turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every turn, one line each, as deltas.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False,
+    persist: Annotated[
+        bool, typer.Option("--persist", help="Append the events that were derived to the session, a lore log.")
+    ] = False,
     dialect: Dialect = None,
+    template: TemplateFile = None,
     tail: Tail = None,
     system: System = None,
     tools: Tools = None,
+    output: Output = None,
+    force: Force = False,
+    as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
+    color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """Write the request body of a turn (default: the last)."""
+    """Write the request body of a turn (default: the last).
+
+    Content is written as it was recorded, credentials are not masked; --explain shows no content.
+    """
     from lore import corpus
-    from lore.errors import LoreError
-    from lore.report.plain import visible
-    from lore.run.assembling import assemble
     from lore.run.options import Options
 
-    say = log(verbose)
-    policy = tail_policy(tail, settings(config).assemble.tail)
-    name = corpus.parse_name(session)
-    if turn is not None:
-        if name.turn is not None and name.turn != turn:
-            raise LoreError(f"the name says turn {name.turn}, --turn says {turn}", hint="say it once")
-        name = name._replace(turn=turn)
-    options = Options(format=format, dialect=dialect, policy=policy, completion=completion(system, tools), log=say)
-    made = assemble(name, options)
-    sys.stdout.buffer.write(made.body + b"\n")
-    say_problems(made.problems)
-    for note in made.notes:
-        print(visible(f"note: {note}"), file=sys.stderr)
-    say(f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}, tail {policy}")
+    name = _named(corpus.parse_name(session), turn)
+    asked = _Asked(full, persist, explain, as_json, color, output, force)
+    _refuse_what_contradicts(asked, turn, every=every)
+    rules = settings(config).assemble
+    options = Options(
+        format=format,
+        dialect=None if template is not None else dialect,
+        policy=tail_policy(tail, rules.tail),
+        rules=rules,
+        completion=completion(system, tools),
+        template=common.template(template, dialect),
+        log=log(verbose),
+    )
+    with _locked(name.path, options, asked) as appender:
+        _all(name, options, asked, appender) if every else _one(name, options, asked, appender)
     return 0
+
+
+def _named(name: Name, turn: int | None) -> Name:
+    from lore.errors import LoreError
+
+    if turn is None:
+        return name
+    if name.turn is not None and name.turn != turn:
+        raise LoreError(f"the name says turn {name.turn}, --turn says {turn}", hint="say it once")
+    return name._replace(turn=turn)
+
+
+def _refuse_what_contradicts(asked: _Asked, turn: int | None, *, every: bool) -> None:
+    from lore.errors import LoreError
+
+    contradictions = (
+        (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
+        (asked.full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
+        (every and asked.explain, "--explain shows one turn, --all means every turn", "choose one"),
+        (asked.as_json and not asked.explain, "--json is about --explain: a body is what it is", "leave it out"),
+        (asked.force and asked.output is None, "--force overwrites the file that --output names", "name it"),
+    )
+    for found, message, hint in contradictions:
+        if found:
+            raise LoreError(message, hint=hint)
+
+
+@contextmanager
+def _locked(path: str, options: Options, asked: _Asked) -> Generator[Appender | None]:
+    """Hold the log while it is read, where it will be appended to."""
+    if not asked.persist:
+        yield None
+        return
+    from lore.errors import LoreError
+    from lore.run.appending import HINT_CONVERT, appending
+
+    if options.format not in (None, "lore"):
+        raise LoreError(f"--persist appends to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
+    with appending(path) as appender:
+        yield appender
+
+
+def _one(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
+    from lore.run.assembling import assemble
+
+    made = assemble(name, options)
+    if appender is not None:
+        _persist(appender, made.unsaved, options.log)
+    if not asked.explain or asked.output is not None:
+        with _destination(asked, (name.path,)) as write:
+            write(made.body + b"\n")
+    if asked.explain:
+        from lore.run.explaining import explained
+
+        result = explained(made, options.ruled.tail)
+        if asked.as_json:
+            from lore.report.json_report import render
+
+            sys.stdout.write(render(result) + "\n")
+        else:
+            from lore.report.explained import write as write_explained
+
+            write_explained(result, out(asked.color))
+    say_problems(made.problems)
+    _note(made.notes)
+    shown = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
+    options.log(f"{shown}, tail {options.policy}")
+
+
+def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
+    from lore.run.assembling import AssembledAll
+    from lore.run.deltas import in_pieces
+
+    made = AssembledAll(name, options, full=asked.full)
+    lines = _warned(made.lines()) if asked.full else made.lines()
+    with _destination(asked, made.inputs) as write:
+        for piece in in_pieces(lines):
+            write(piece)
+        if appender is not None:
+            _persist(appender, made.unsaved, options.log)
+    say_problems(made.problems)
+    _note(made.notes())
+    options.log(f"{made.turns:,} turns, tail {options.policy}")
+
+
+def _warned(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Warn once whole bodies have grown to more than anybody may have expected."""
+    written, warned = 0, False
+    for line in lines:
+        written += len(line)
+        if written > MANY and not warned:
+            warned = True
+            tell(f"warning: more than {MANY // 1_000_000} MB of whole bodies; --all without --full writes each once")
+        yield line
+
+
+@contextmanager
+def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[Callable[[bytes], object]]:
+    """Give what writes: to standard output, or to a file that is written whole or not at all."""
+    from lore.corpus import STDIN
+    from lore.run.writing import written
+
+    if asked.output in (None, STDIN):
+        yield sys.stdout.buffer.write
+        return
+    with written(asked.output, force=asked.force, inputs=inputs) as file:
+        yield file.write
+
+
+def _persist(appender: Appender, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
+    if appender.append(events):
+        tell("note: the last line of the log is torn; it stays as it is, with a line end")
+    say(f"{len(events)} events appended to the log")
+
+
+def _note(notes: tuple[str, ...] | list[str]) -> None:
+    for note in notes:
+        tell(f"note: {note}")

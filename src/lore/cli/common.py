@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from lore.prompt.settings import Policy
     from lore.run.completing import Completion
     from lore.run.problems import Problems
+    from lore.run.recording import Template
 
 Format: TypeAlias = Annotated[
-    str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, bodies.")
+    str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, assembled, bodies.")
 ]
 Dialect: TypeAlias = Annotated[
     str | None,
@@ -33,6 +34,9 @@ Dialect: TypeAlias = Annotated[
 ]
 Tail: TypeAlias = Annotated[
     str | None, typer.Option("--tail", help="Where volatile context goes: system, user, persist.")
+]
+TemplateFile: TypeAlias = Annotated[
+    str | None, typer.Option("--template", help="A Jinja chat template: write the text that it renders.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Colour: TypeAlias = Annotated[
@@ -49,6 +53,10 @@ System: TypeAlias = Annotated[
 Tools: TypeAlias = Annotated[
     str | None, typer.Option("--tools", help="The tools of a session that records none: a JSON array.")
 ]
+Output: TypeAlias = Annotated[
+    str | None, typer.Option("--output", "-o", help="Write this file, whole or not at all; default: stdout.")
+]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
 
 P = ParamSpec("P")
 
@@ -104,6 +112,24 @@ def tail_policy(given: str | None, configured: Policy) -> Policy:
         if policy == given:
             return policy
     raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
+
+
+def template(path: str | None, dialect: str | None) -> Template | None:
+    """Return the chat template that --template names, read; None where it is not given."""
+    if path is None:
+        return None
+    from lore import corpus
+    from lore.errors import LoreError, Where
+    from lore.run.recording import Template
+
+    if dialect not in (None, "template"):
+        raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
+    shown, data = corpus.show(path), b"".join(corpus.pieces(path))
+    try:
+        return Template(data.decode("utf-8").removeprefix("\ufeff"), shown)
+    except UnicodeDecodeError as error:
+        place = Where(shown, data.count(b"\n", 0, error.start) + 1, error.start)
+        raise LoreError(f"{shown} holds bytes that are not UTF-8", where=place) from None
 
 
 def completion(system: str | None, tools: str | None, *, strict: bool = True) -> Completion | None:

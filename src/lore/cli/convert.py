@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import Format, System, Tools, Verbose, completion, log, quiet_pipe, say_problems
+from lore.cli.common import Force, Format, Output, System, Tools, Verbose, completion, log, quiet_pipe, say_problems
 
 FORMATS = ("lore",)
 
@@ -16,10 +16,8 @@ FORMATS = ("lore",)
 def run(
     session: Annotated[str, typer.Argument(help="A session log, or `-`.")],
     to: Annotated[str, typer.Option("--to", help="The format to write: lore.")] = "lore",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write this file, whole or not at all; default: stdout.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
+    output: Output = None,
+    force: Force = False,
     system: System = None,
     tools: Tools = None,
     format: Format = None,

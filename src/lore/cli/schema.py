@@ -14,7 +14,7 @@ from lore.cli.common import quiet_pipe
 @quiet_pipe
 def run(
     name: Annotated[
-        str | None, typer.Argument(help="diff-prefix, check, finding, fold or follow; without one, the names.")
+        str | None, typer.Argument(help="diff-prefix, check, fold, assemble-all, …; without one, all names.")
     ] = None,
 ) -> int:
     """Print the JSON Schema of a result."""

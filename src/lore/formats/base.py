@@ -1,9 +1,10 @@
 """What a reader is, and the table of readers.
 
-A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log) or
-exchanges (recorded requests), and problems. Its `state` is all that it remembers: a reader restored
-from it goes on exactly where the other stopped. Rules: no reader raises on any input; what it cannot
-model becomes an opaque event with a problem; what it cannot read, a problem with line and byte.
+A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log),
+exchanges (recorded requests) or turns (prompts that stand ready), and problems. Its `state` is all that it
+remembers: a reader restored from it goes on exactly where the other stopped. Rules: no reader raises on any
+input; what it cannot model becomes an opaque event with a problem; what it cannot read, a problem with line
+and byte.
 
 How to add one: write a class with the members of `Reader` in its own file, add it to `READERS` (or
 publish it under the entry-point group `lore.formats`), and run `lore.testing.ReaderContract` on it.
@@ -18,15 +19,21 @@ from msgspec import Struct
 from lore.model.events import Event
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
+from lore.model.turn import Turn
 
-Yields: TypeAlias = Literal["events", "exchanges"]
+Yields: TypeAlias = Literal["events", "exchanges", "turns"]
 Clock: TypeAlias = Literal["first_line", "end"]
+HOLDS: dict[Yields, str] = {
+    "events": "a session log",
+    "exchanges": "request bodies",
+    "turns": "assembled prompts",
+}
 
 
 class Read(Struct, frozen=True, gc=False):
     """One thing read, with its place: `line` from 1, `byte` from 0 (where its line starts)."""
 
-    value: Event | Exchange | Problem
+    value: Event | Exchange | Turn | Problem
     line: int
     byte: int
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from lore.formats.assembled import Assembled
 from lore.formats.base import Reader
 from lore.formats.bodies import Bodies
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.lore_log import LoreLog
 
-READERS: dict[str, type[Reader]] = {"lore": LoreLog, "claude-code": ClaudeCode, "bodies": Bodies}
+READERS: dict[str, type[Reader]] = {
+    "lore": LoreLog,
+    "claude-code": ClaudeCode,
+    "assembled": Assembled,
+    "bodies": Bodies,
+}
 BUILT_IN = frozenset(READERS)
 
 

@@ -58,6 +58,9 @@ def _value(raw: bytes, info: mi.Type) -> Any:
         case mi.VarTupleType(item_type=item):
             _expect(raw, b"[")
             return tuple(_value(piece, item) for piece in elements(raw))
+        case mi.TupleType(item_types=types):
+            _expect(raw, b"[")
+            return tuple(_value(piece, item) for piece, item in zip(elements(raw), types, strict=True))
         case mi.CustomType() if raw == b"null":
             return info.cls()
         case mi.DictType(value_type=item):

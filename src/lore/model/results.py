@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from lore.model.assembled import AssembledTurn, WholeTurn
 from lore.model.codes import CauseKind, Severity
 from lore.model.problems import Problem
 
@@ -228,10 +229,96 @@ class Followed(Struct, frozen=True, kw_only=True):
     snapshot: FoldResult | UnsetType = UNSET
 
 
+class SegmentResult(Struct, frozen=True):
+    """One segment of an assembled prompt, without its content. `stable` is False in the tail.
+
+    `mark` is the cache mark that stands on it, as its dialect writes it; `origin` where it came from.
+    """
+
+    number: int
+    section: str
+    path: str
+    bytes: int
+    stable: bool
+    mark: Raw | None
+    origin: str | None
+
+
+class OmittedResult(Struct, frozen=True):
+    """What of a turn its dialect could not express, and how many of them."""
+
+    what: str
+    count: int
+
+
+class CapabilityResult(Struct, frozen=True):
+    """Whether a dialect expresses a feature, and what lore does where it does not."""
+
+    feature: str
+    expressed: bool
+    answer: str
+
+
+class Explained(Struct, frozen=True, kw_only=True):
+    """`lore assemble --explain --json`. `turn` is None where a session without turns stands at its end."""
+
+    schema: int = SCHEMA
+    session: str
+    chain: str
+    turn: int | None
+    dialect: str
+    model: str | None
+    fidelity: str
+    tail: str
+    stable_bytes: int
+    tail_bytes: int
+    segments: list[SegmentResult]
+    omitted: list[OmittedResult]
+    capabilities: list[CapabilityResult]
+    problems: list[Problem]
+
+
+class KnownFact(Struct, frozen=True):
+    """One entry of what a session knows.
+
+    `state`: `pinned` in the prompt, told by a `delta`, or `waiting` for a turn that tells it; None where the
+    chain's prompt holds no knowledge of lore's.
+    """
+
+    id: str
+    category: str
+    title: str
+    content: str
+    state: str | None
+
+
+class KnowledgeResult(Struct, frozen=True, kw_only=True):
+    """`lore knowledge list --json`; entries in the order in which prompts show them."""
+
+    schema: int = SCHEMA
+    session: str
+    knowledge: list[KnownFact]
+    problems: list[Problem]
+
+
+class KnowledgeWritten(Struct, frozen=True, kw_only=True):
+    """`lore knowledge add, update, remove --json`: the entries, whole ids; `written` counts the records appended."""
+
+    schema: int = SCHEMA
+    op: str
+    ids: list[str]
+    written: int
+
+
 SCHEMAS: dict[str, type[Struct]] = {
     "diff-prefix": Diff,
     "check": Checked,
     "finding": Finding,
     "fold": FoldResult,
     "follow": Followed,
+    "assemble-all": AssembledTurn,
+    "assemble-full": WholeTurn,
+    "assemble-explain": Explained,
+    "knowledge": KnowledgeResult,
+    "knowledge-written": KnowledgeWritten,
 }

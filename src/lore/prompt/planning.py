@@ -75,7 +75,7 @@ class Planner:
 
     def _news(self, session: Session, chain: Chain) -> tuple[News, dict[str, str]]:
         """Compare what is known with what the prompt says; also return the signatures of the latter."""
-        said = self._said(chain)
+        said = self.said(chain)
         for name, fact in session.knowledge.items():
             if self._facts.get(name) is not fact:
                 self._facts[name], self._signs[name] = fact, signature(fact.title, fact.content)
@@ -85,7 +85,7 @@ class Planner:
         late = [layer for layer in session.late_layers if layers.get(layer.name) != _sign(layer)]
         return News(tuple(changed), tuple(gone), tuple(late)), said.changed
 
-    def _said(self, chain: Chain) -> Told:
+    def said(self, chain: Chain) -> Told:
         """Return what the prompt says: what is pinned, advanced by every delta."""
         if chain.pinned is not self._pinned:
             pinned = {fact.id: signature(fact.title, fact.content) for fact in chain.pinned or ()}

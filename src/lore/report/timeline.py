@@ -76,15 +76,15 @@ def write_item(item: Item, out: Console) -> None:
         case AssistantMessage(text=text, blocks=blocks):
             out.print(line((f"{'assistant':<10}", "bold magenta"), " ", _said(bytes(text), blocks)))
         case ToolCall(name=name, status=status, output=output):
-            result = "" if is_absent(output) else f" → {_short(text_of(bytes(output)))}"
+            result = "" if is_absent(output) else f" → {short(text_of(bytes(output)))}"
             out.print(
                 line(
                     (f"{'tool':<10}", "bold blue"),
-                    f" {name} {_short(bytes(item.input).decode('utf-8', 'replace'), 40)} {status}{result}",
+                    f" {name} {short(bytes(item.input).decode('utf-8', 'replace'), 40)} {status}{result}",
                 )
             )
         case CompactDivider(trigger=trigger, pruned=pruned, summary=summary):
-            told = "" if is_absent(summary) else f": {_short(text_of(bytes(summary)))}"
+            told = "" if is_absent(summary) else f": {short(text_of(bytes(summary)))}"
             out.print(line((f"──── compaction ({trigger}), {counted(pruned, 'item')} pruned ────{told}", "yellow")))
         case OpaqueItem(record=record):
             out.print(line((f"{'opaque':<10} {_kind(bytes(record))} {len(bytes(record)):,} bytes", "dim")))
@@ -94,27 +94,28 @@ def _kind(record: bytes) -> str:
     """Name what a record is: its type, and that of its attachment."""
     said = table(record) or {}
     kinds = (said.get("type", b""), (table(said.get("attachment", b"")) or {}).get("type", b""))
-    return " ".join(_short(text_of(kind), 60) for kind in kinds if kind)
+    return " ".join(short(text_of(kind), 60) for kind in kinds if kind)
 
 
 def _said(text: bytes, blocks: tuple[Block, ...] | None) -> str:
     if blocks is None:
-        return _short(text_of(text)) if text != b"null" else "(empty)"
+        return short(text_of(text)) if text != b"null" else "(empty)"
     return " ".join(map(_block, blocks)) or "(empty)"
 
 
 def _block(block: Block) -> str:
     match block:
         case TextBlock(text=text):
-            return _short(text_of(bytes(text)))
+            return short(text_of(bytes(text)))
         case ThinkingBlock(text=text):
-            return f"[thinking: {_short(text_of(bytes(text)), 60)}]"
+            return f"[thinking: {short(text_of(bytes(text)), 60)}]"
         case ImageBlock(media_type=media, data=data):
             return f"[image {media}, {len(bytes(data)):,} bytes]"
         case RawBlock(json=raw):
-            return f"[{_short(bytes(raw).decode('utf-8', 'replace'), 60)}]"
+            return f"[{short(bytes(raw).decode('utf-8', 'replace'), 60)}]"
 
 
-def _short(text: str, size: int = SHOWN) -> str:
+def short(text: str, size: int = SHOWN) -> str:
+    """Return the beginning of a text, on one line, masked."""
     text = " ".join(mask(text[: size * 2 + 4096])[: size * 2].split())  # masked first: half a secret shows too
     return text if len(text) <= size else text[: size - 1] + "…"

@@ -1,22 +1,30 @@
-"""Assemble a turn of a session: what `lore assemble` answers.
+"""Assemble turns of a session: what `lore assemble` answers.
 
-In: a session log and a turn (the last, unless one is named). Out: the request body, exact bytes. A log
-without turns is assembled as it stands at its end.
+In: a session log and a turn (the last, unless one is named), or all of its turns. Out: request bodies,
+exact bytes, or one line a turn. A log without turns is assembled as it stands at its end. Assembling
+changes nothing on disk; what it derived and the log does not hold is handed out, to be appended.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lore.corpus import Name
 from lore.errors import LoreError
+from lore.fold import inserts
+from lore.formats.base import HOLDS
+from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.prompt import Prompt
-from lore.model.state import Chain
+from lore.model.state import Chain, Session
+from lore.model.turn import Turn
 from lore.prompt.assemble import Assembler
+from lore.prompt.base import Capability, Dialect
+from lore.prompt.dialects import DIALECTS
 from lore.run.completing import Unsaid, rated
+from lore.run.deltas import Deltas, whole
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording
@@ -24,24 +32,33 @@ from lore.run.sides import pick
 
 
 class Assembly(NamedTuple):
-    """The body, the prompt it was written from, what was wrong, and notes about what it leaves out."""
+    """The body, the prompt it was written from, what was wrong, and notes about what it leaves out.
+
+    `turn` is None where the session has none; `omitted` is what the dialect could not express, `unsaved`
+    the events that were derived and that the log does not hold.
+    """
 
     body: bytes
     prompt: Prompt
     problems: Problems
     notes: tuple[str, ...]
+    shown: str
+    chain: str
+    turn: int | None
+    omitted: Counter[str]
+    capabilities: Mapping[str, Capability]
+    unsaved: tuple[Event, ...]
+
+
+def unsaved(state: Session) -> tuple[Event, ...]:
+    """Return the events that were derived from a lore log and that it does not hold yet."""
+    return tuple(event for chain in state.chains.values() for event in inserts.unsaved(chain))
 
 
 def assemble(name: Name, options: Options) -> Assembly:
     """Assemble one turn; raises LoreError for recordings of requests and turns that do not exist."""
     problems = Problems()
-    recording = options.open(name.path, problems, subagents=name.chain is not None)
-    if not recording.events:
-        raise LoreError(
-            f"{recording.shown} is read as request bodies, not as events: there is nothing to assemble",
-            hint="name a session log (lore's own, or Claude Code's)",
-        )
-    recording.watchful = True
+    recording = _opened(name, options, problems, subagents=name.chain is not None)
     turn = pick(recording, name).turn
     dialect = recording.dialect_for(recording.state)
     state = recording.state
@@ -49,14 +66,81 @@ def assemble(name: Name, options: Options) -> Assembly:
         chain = state.chain(turn.chain)
         prompt, omitted, unsaid = turn.prompt, turn.omitted, turn.unsaid
     else:
-        chain = state.main()
-        made = Assembler(dialect, options.policy).assemble(state, chain)
+        begun = state.main().id
+        recording.begin(TurnStarted(turn=1, chain=begun))  # as it stands: what is known is pinned as in a first turn
+        state = recording.state
+        chain = state.chain(begun)
+        made = Assembler(dialect, rules=options.ruled).assemble(state, chain)
         omitted, unsaid = made.omitted, Unsaid().of(chain.entries)
         prompt = rated(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
     notes = _notes(recording, prompt, omitted)
     if state.format != "lore":
         notes += _missing(chain, unsaid, completes=chain.id == state.main().id)
-    return Assembly(dialect.write(prompt), prompt, problems, tuple(notes))
+    return Assembly(
+        dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
+        None if turn is None else turn.number, Counter(omitted), dialect.capabilities,
+        () if turn is None else unsaved(state),
+    )  # fmt: skip
+
+
+class AssembledAll:
+    """All turns of all chains of a session. Iterate `lines()` once; then the rest is final."""
+
+    def __init__(self, name: Name, options: Options, *, full: bool = False) -> None:
+        if name.turn is not None:
+            raise LoreError(f"{name} is one turn, --all means every turn", hint="leave #TURN or --all out")
+        self.problems = Problems()
+        self._recording = _opened(name, options, self.problems, subagents=True)
+        self._full = full
+        self._last: dict[str, Turn] = {}
+        self.turns = 0
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield one line a turn, each with its end."""
+        deltas = Deltas()
+        for turn in self._recording.turns():
+            self.turns += 1
+            self._last[turn.chain] = turn
+            yield whole(turn, self._dialect(turn)) if self._full else deltas.line(turn)
+
+    def _dialect(self, turn: Turn) -> Dialect:
+        return DIALECTS.get(turn.dialect) or self._recording.dialect_for(self._recording.state)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return (self._recording.path, *self._recording.companions)
+
+    @property
+    def unsaved(self) -> tuple[Event, ...]:
+        """The events that were derived and that the log does not hold."""
+        return unsaved(self._recording.state)
+
+    def notes(self) -> list[str]:
+        """Say what the latest turns of the chains leave out, each thing once."""
+        state = self._recording.state
+        notes: dict[str, None] = {}
+        for turn in self._last.values():
+            notes.update(dict.fromkeys(_notes(self._recording, turn.prompt, turn.omitted)))
+            if state.format != "lore":
+                chain = state.chain(turn.chain)
+                missing = _missing(chain, turn.unsaid, completes=chain.id == state.main().id)
+                notes.update(dict.fromkeys(missing))
+        if not self.turns:
+            notes["the session has no turn yet: there is none to assemble"] = None
+        return list(notes)
+
+
+def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool) -> Recording:
+    recording = options.open(name.path, problems, subagents=subagents)
+    if not recording.events:
+        raise LoreError(
+            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
+            "there is nothing to assemble",
+            hint="name a session log (lore's own, or Claude Code's)",
+        )
+    recording.watchful = True
+    return recording
 
 
 def _missing(chain: Chain, unsaid: Iterable[str], *, completes: bool) -> list[str]:

@@ -19,6 +19,7 @@ from lore.formats.registry import recognise
 from lore.model.events import MAIN, Event, OpaqueEvent, SessionStarted
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
+from lore.model.turn import Turn
 from lore.run.problems import Problems
 
 
@@ -66,7 +67,7 @@ class Family:
             if isinstance(event, Problem):
                 self._problems.add(event, shown)
                 continue
-            if isinstance(event, Exchange) or (isinstance(event, SessionStarted) and self._started):
+            if isinstance(event, Exchange | Turn) or (isinstance(event, SessionStarted) and self._started):
                 continue
             if not isinstance(event, OpaqueEvent):
                 read = Read(self._named(event, names, stem), read.line, read.byte)

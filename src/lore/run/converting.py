@@ -15,7 +15,7 @@ import msgspec
 
 from lore.corpus import Name
 from lore.errors import LoreError, Where
-from lore.formats.base import Read
+from lore.formats.base import HOLDS, Read
 from lore.formats.lines import Lines, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
@@ -46,7 +46,8 @@ def convert(name: Name, options: Options, problems: Problems) -> Conversion:
     recording = options.open(name.path, problems, subagents=True)
     if not recording.events:
         raise LoreError(
-            f"{recording.shown} is read as request bodies, not as events: there is no session to convert",
+            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
+            "there is no session to convert",
             hint="compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is",
         )
     return Conversion(_Converter(recording).lines(), (name.path, *recording.companions))

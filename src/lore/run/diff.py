@@ -40,7 +40,7 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     problems = Problems()
     (mine, _), left_side = _side(names[0], options, problems)
     (theirs, changes), right_side = _side(names[1], options, problems)
-    if options.completion is not None and {left_side.format, right_side.format} <= {None, "bodies"}:
+    if options.completion is not None and {left_side.format, right_side.format} <= {None, "bodies", "assembled"}:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
     if mine is None or theirs is None:
         return Diff(

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import LoreError
-from lore.formats.base import Read
+from lore.formats.base import HOLDS, Read
 from lore.model.checkpoint import Written, texts_of
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
@@ -42,7 +42,8 @@ class LogFold:
     def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
         if not recording.events:
             raise LoreError(
-                f"{recording.shown} is read as request bodies, not as events: there is nothing to fold",
+                f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
+                "there is nothing to fold",
                 hint="compare its turns with `lore diff-prefix`, judge them with `lore check`",
             )
         self.recording = recording

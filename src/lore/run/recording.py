@@ -170,7 +170,7 @@ class Recording:
     def apply(self, read: Read, event: Event) -> None:
         """Fold one event into the state, before a turn's start also what lore derives."""
         start = isinstance(event, TurnStarted)
-        self._odd(self._start(event) if start else self._folding.apply(event), read)
+        self._odd(self.begin(event) if start else self._folding.apply(event), read)
         if isinstance(event, CompactApplied):
             self.boundaries.append((event.uuid, event.at))
         elif isinstance(event, SessionStarted) and event.dialect not in (None, *dialect_names()):
@@ -187,7 +187,9 @@ class Recording:
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
-        yield from self._folded() if self.events else self._exchanged()
+        yield from (
+            self._ready() if self.reader.yields == "turns" else self._folded() if self.events else self._exchanged()
+        )
 
     # event logs
 
@@ -201,7 +203,7 @@ class Recording:
                 before = waiting.pop(event.chain, None)
                 if before is not None:
                     yield self._billed(before)
-                problems = self._start(event)  # pyright: ignore[reportArgumentType]
+                problems = self.begin(event)  # pyright: ignore[reportArgumentType]
                 if problems:
                     odd(problems, read)
                 waiting[event.chain] = self._asked(event.chain, read)
@@ -216,7 +218,7 @@ class Recording:
         for turn in waiting.values():
             yield self._billed(turn)
 
-    def _start(self, event: TurnStarted) -> Sequence[Problem]:
+    def begin(self, event: TurnStarted) -> Sequence[Problem]:
         """Fold a turn's start, and before it what lore derives and the log does not hold."""
         session = self._folding.session
         if session.format != "lore":
@@ -283,6 +285,12 @@ class Recording:
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
         return self._folding.session.format != "lore" and chain.tools is not None and not is_absent(chain.system)
+
+    # turns whose prompts stand ready
+
+    def _ready(self) -> Iterator[Turn]:
+        """Yield the turns that the recording itself holds whole."""
+        return (read.value for read in self.reads() if isinstance(read.value, Turn))
 
     # recorded requests
 

@@ -1,0 +1,225 @@
+"""What `lore assemble --all` wrote: JSON Lines, one turn a line, each a delta against its chain's turn before.
+
+In: bytes. Out: turns whose prompts stand ready. Rules: what a line keeps is shared with the prompt before,
+so reading costs O(bytes) and comparing goes by identity; a line that keeps what its chain does not have
+(too many segments, other bytes) is a problem (LORE204 where the turn before was not to be read, LORE207 where
+it was), and so are the lines after it, until one keeps nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from lore.formats.base import Clock, Read, Yields
+from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.model import lenient
+from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
+from lore.model.canonical import printable, text_of
+from lore.model.exchange import Fidelity
+from lore.model.jsonslice import table
+from lore.model.problems import Problem
+from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Turn
+from lore.model.vector import Vector
+
+_DECODER = msgspec.json.Decoder(AssembledTurn)
+_SIGNS = frozenset(("turn", "chain", "keep_segments", "append"))
+
+
+class _Saved(Struct, frozen=True):
+    """A chain's latest prompt without its tail, which no turn continues."""
+
+    dialect: str
+    fidelity: Fidelity
+    head: tuple[Segment, ...]
+    messages: list[Segment]
+    params: dict[str, bytes]
+
+
+class _State(Struct, frozen=True):
+    number: int
+    byte: int
+    pending: bytes
+    skipping: bool
+    lost: bool
+    chains: dict[str, _Saved]
+
+
+class _Held(Struct, frozen=True):
+    """A chain's latest prompt; `sums[n]` are the bytes of its first n segments (grown with the chain)."""
+
+    prompt: Prompt
+    sums: list[int]
+
+
+class _RefusedError(Exception):
+    """A line that contradicts itself."""
+
+
+class _MissedError(_RefusedError):
+    """A line that does not fit what came before it, as far as that could be read."""
+
+
+class Assembled:
+    """Reader of assembled sessions."""
+
+    name: ClassVar[str] = "assembled"
+    yields: ClassVar[Yields] = "turns"
+    clock: ClassVar[Clock] = "end"
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._lost = False  # whether a line could not be read: of which chain, nobody knows
+        self._chains: dict[str, _Held] = {}
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        return (table(next(each(head), b"")) or {}).keys() >= _SIGNS
+
+    @classmethod
+    def restore(cls, state: bytes) -> Assembled:
+        saved = msgspec.msgpack.decode(state, type=_State)
+        made = cls()
+        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
+        made._lost = saved.lost
+        made._chains = {name: _held(one) for name, one in saved.chains.items()}
+        return made
+
+    @property
+    def state(self) -> bytes:
+        lines = self._lines
+        chains = {name: _saved(held.prompt) for name, held in self._chains.items()}
+        return msgspec.msgpack.encode(
+            _State(lines.number, lines.byte, lines.pending, lines.skipping, self._lost, chains)
+        )
+
+    def feed(self, data: bytes) -> list[Read]:
+        return [read for line in self._lines.feed(data) for read in self._read(line, torn=False)]
+
+    def finish(self) -> list[Read]:
+        return [read for line in self._lines.finish() for read in self._read(line, torn=True)]
+
+    def _read(self, line: Line, *, torn: bool) -> list[Read]:
+        if not line.data:
+            self._lost = True
+            return [_problem("LORE217", f"line passed over: {too_long()}", line)]
+        told = _decoded(line.data)
+        if told is not None:
+            return [self._turn(told, line)]
+        reason = fault(line.data)
+        if not reason:
+            self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
+            return [_problem("LORE207", "no turn of an assembled session: missing or wrong fields", line)]
+        joined = split_joined(line.data)
+        if joined is None:
+            self._lost = True
+            return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
+        found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
+        for piece in joined:
+            found.extend(self._read(Line(line.number, line.byte, piece), torn=False))
+        return found
+
+    def _turn(self, told: AssembledTurn, line: Line) -> Read:
+        held = self._chains.pop(told.chain, None)
+        try:
+            made = _continued(told, held)
+        except _RefusedError as error:
+            where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
+            missed = isinstance(error, _MissedError) and (self._lost or held is None)
+            return _problem("LORE204" if missed else "LORE207", f"{where} {error}", line)
+        self._chains[told.chain] = made
+        changes = changes_of(told.reset)
+        turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)
+        return Read(turn, line.number, line.byte)
+
+
+def _problem(code: str, message: str, line: Line) -> Read:
+    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
+
+
+def _decoded(data: bytes) -> AssembledTurn | None:
+    try:
+        told = _DECODER.decode(data)
+        if not data.isascii():
+            data.decode("utf-8")  # msgspec's Raw does not look inside strings
+    except (ValueError, RecursionError):
+        return _slow(data)
+    return told
+
+
+def _slow(data: bytes) -> AssembledTurn | None:
+    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and marks."""
+    try:
+        told: AssembledTurn = lenient.convert(data, AssembledTurn)
+    except (ValueError, RecursionError):
+        return None
+    counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
+    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.marks) else None
+
+
+def _continued(told: AssembledTurn, held: _Held | None) -> _Held:
+    """Return the prompt that a line makes of the one before; raises `_RefusedError` where it does not fit."""
+    if held is None:
+        if told.keep_segments or told.keep_bytes:
+            raise _MissedError(f"keeps {told.keep_segments} segments of a turn before, which is missing")
+        held = _Held(Prompt(told.dialect, told.fidelity), [0])
+    kept, before = told.keep_segments, held.prompt
+    if kept > before.stable:
+        raise _MissedError(f"keeps {kept} segments of a turn that has {before.stable}")
+    if held.sums[kept] != told.keep_bytes:
+        raise _MissedError(f"keeps {told.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
+    if told.tail_segments > len(told.append):
+        raise _RefusedError(f"has {told.tail_segments} segments in its tail and {len(told.append)} in all that is new")
+    if kept and told.dialect != before.dialect:
+        raise _RefusedError(f"keeps segments of another dialect ({printable(before.dialect[:60])})")
+    new = [_segment(one) for one in told.append]
+    fixed = len(new) - told.tail_segments
+    tail = tuple(new[fixed:])
+    if sum(len(one.data) for one in tail) != told.tail_bytes:
+        raise _RefusedError("has a tail of another size than it says")
+    return _extended(told, before, held.sums, new[:fixed], tail)
+
+
+def _extended(
+    told: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
+) -> _Held:
+    kept, size, added = told.keep_segments, len(before.head), 0
+    if kept <= size:
+        added = next((place for place, one in enumerate(new) if one.section == "messages"), len(new))
+    head = before.head if kept >= size and not added else (*before.head[:kept], *new[:added])
+    marks = told.marks
+    positions = tuple([place for place, _ in marks])
+    if any(place >= after for place, after in pairwise((*positions, kept + len(new)))):
+        raise _RefusedError("has marks out of order, or on segments that it does not have")
+    prompt = Prompt(
+        dialect=told.dialect, fidelity=told.fidelity, model=told.model, head=head,
+        messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,
+        marks=positions, mark_values=tuple([bytes(value) for _, value in marks]), auto_mark=told.auto_mark is True,
+        params=before.params if told.params is UNSET else {key: bytes(value) for key, value in told.params.items()},
+    )  # fmt: skip
+    del sums[kept + 1 :]
+    total = sums[-1]
+    for one in new:
+        total += len(one.data)
+        sums.append(total)
+    return _Held(prompt, sums)
+
+
+def _segment(told: AssembledSegment) -> Segment:
+    mark = None if told.mark is UNSET else bytes(told.mark)
+    return Segment(told.section, told.path, told.data.encode(), told.kind, mark, told.origin)
+
+
+def _saved(prompt: Prompt) -> _Saved:
+    return _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
+
+
+def _held(saved: _Saved) -> _Held:
+    prompt = Prompt(
+        saved.dialect, saved.fidelity, head=saved.head, messages=Vector(saved.messages), params=saved.params
+    )  # fmt: skip
+    return _Held(prompt, list(accumulate((len(one.data) for one in prompt), initial=0)))

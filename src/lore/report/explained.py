@@ -1,0 +1,54 @@
+"""`lore assemble --explain` for a person: a table of segments, then what the dialect can express."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from lore.model.results import Explained, SegmentResult
+from lore.report.console import line
+from lore.report.terminal import counted
+
+_HEADER = ("", "section", "path", "bytes", "", "mark", "origin")
+_RIGHT = (0, 3)  # columns of numbers
+
+
+def write(result: Explained, out: Console) -> None:
+    """Write the table."""
+    turn = "no turn yet" if result.turn is None else f"turn {result.turn}"
+    chain = "" if result.chain == "main" else f" of {result.chain}"
+    model = result.model or "no model"
+    out.print(line((f"{result.session}  {turn}{chain}", "bold"), f"  {result.dialect}, {model}, tail {result.tail}"))
+    rows = [_HEADER, *map(_row, result.segments)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    for number, row in enumerate(rows):
+        style = "bold" if not number else "" if result.segments[number - 1].stable else "yellow"
+        out.print(line((_aligned(row, widths), style)))
+    out.print(
+        line(
+            f"{counted(len(result.segments), 'segment')}: {counted(result.stable_bytes, 'byte')} stable, "
+            f"{counted(result.tail_bytes, 'byte')} volatile"
+        )
+    )
+    for one in result.omitted:
+        out.print(line((f"left out: {one.count:,} {one.what}: {result.dialect} has no place for them", "yellow")))
+    out.print(line((f"what {result.dialect} can express", "bold")))
+    width = max((len(one.feature) for one in result.capabilities), default=0)
+    for one in result.capabilities:
+        answer = ("yes", "green") if one.expressed else ("no ", "yellow")
+        out.print(line(f"  {one.feature:<{width}}  ", answer, f"  {one.answer}"))
+
+
+def _row(one: SegmentResult) -> tuple[str, ...]:
+    mark = "" if one.mark is None else bytes(one.mark).decode("utf-8", "replace")
+    kind = "stable" if one.stable else "volatile"
+    return str(one.number), one.section, one.path, f"{one.bytes:,}", kind, mark, one.origin or ""
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        f"{cell:>{width}}" if column in _RIGHT else f"{cell:<{width}}"
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()

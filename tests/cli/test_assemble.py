@@ -1,0 +1,373 @@
+"""`lore assemble`: all turns, whole or as deltas; what a prompt is made of; where the answer goes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from cli.running import compacted, lore, process, put, session
+from formats.claude import answered, asked, joined, text
+from lore.cli import assemble as command
+from lore.model.events import CacheReset, encode
+from lore.run import assembling
+from model.making import body, dumps, header, log, record, user
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+LOGS = sorted(FIXTURES.glob("sessions/*.jsonl"))
+EVENT = CacheReset(reason="asked for")
+SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+@pytest.fixture(autouse=True)
+def files(desk):
+    put("s.jsonl", session())
+    put("bodies.jsonl", *(dumps(body(*"x" * n)) + b"\n" for n in (1, 2)))
+
+
+@pytest.fixture
+def derived(monkeypatch):
+    """Reading derives an event that the log does not hold."""
+    monkeypatch.setattr(assembling, "unsaved", lambda _: (EVENT,))
+
+
+def valid(name, value):
+    jsonschema.validate(value, lore("schema", name).json)
+
+
+# every turn
+
+
+@pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat"])
+@pytest.mark.parametrize("tail", ["system", "user"])
+def test_all_turns_piped_into_diff_prefix_report_no_waste(path, dialect, tail):
+    made = lore("assemble", str(path), "--all", "--dialect", dialect, "--tail", tail).out
+    put("all.jsonl", made.encode())
+    own = lore("diff-prefix", str(path), "--dialect", dialect, "--tail", tail, "--json", "--no-tokens").lines
+    pairs = lore("diff-prefix", "all.jsonl", "--json", "--no-tokens").lines
+    assert [one["prompt"] for one in pairs] == [one["prompt"] for one in own]
+    assert [one["relation"] for one in pairs] == [one["relation"] for one in own]
+    assert not [cause for one in pairs for cause in one["causes"] if cause["kind"] != "expected"]
+    checked = lore("check", "all.jsonl", "--json").json
+    assert (checked["summary"]["waste"], checked["summary"]["problems"]) == (0, 0)
+    assert checked["summary"]["turns"] == len(made.splitlines())
+
+
+def test_the_pipe_itself_reports_no_waste():
+    made = process("assemble", "s.jsonl", "--all")
+    ran = process("diff-prefix", "-", "--json", "--no-tokens", stdin=made.out.encode())
+    assert (ran.code, ran.err) == (0, "")
+    assert [(one["relation"], one["reuse_ratio"], one["left"]["format"]) for one in ran.lines] == [
+        ("extension", 1.0, "assembled")
+    ]
+
+
+@pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
+def test_every_line_is_as_its_schema_says(path):
+    schema = lore("schema", "assemble-all").json
+    whole = lore("schema", "assemble-full").json
+    for line in lore("assemble", str(path), "--all").lines:
+        jsonschema.validate(line, schema)
+    for line in lore("assemble", str(path), "--all", "--full").lines:
+        jsonschema.validate(line, whole)
+
+
+def test_a_line_says_what_stays_and_what_comes():
+    first, second = lore("assemble", "s.jsonl", "--all").lines
+    assert list(first)[:9] == ["turn", "chain", "dialect", "keep_segments", "keep_bytes", "append", "tail_segments",
+                               "tail_bytes", "reset"]  # fmt: skip
+    assert (first["turn"], first["chain"], first["keep_segments"], first["keep_bytes"]) == (1, "main", 0, 0)
+    assert first["params"] == {"max_tokens": 9}
+    assert "params" not in second
+    stable = first["append"][: -first["tail_segments"]]
+    assert second["keep_segments"] == len(stable)
+    assert second["keep_bytes"] == sum(len(one["data"].encode()) for one in stable)
+    assert second["reset"] is None
+    assert stable[-1] == {
+        "section": "messages", "path": "messages[0].content[0]", "kind": "block",
+        "data": '{"type":"text","text":"first"}', "origin": "user", "mark": {"type": "ephemeral"},
+    }  # fmt: skip
+
+
+def test_a_compaction_is_named_where_it_broke_the_prefix():
+    put("c.jsonl", compacted())
+    assert [one["reset"] for one in lore("assemble", "c.jsonl", "--all").lines] == [None, None, "compaction"]
+
+
+@pytest.mark.parametrize(
+    ("event", "named"),
+    [
+        (record("cache_reset", reason="x"), "cache_reset"),
+        (record("remove", uuids=["u2"]), "rewind"),
+        (record("session_changed", system="other"), "session_changed"),
+        (record("session_changed", model="gpt-5"), "session_changed"),
+    ],
+)
+def test_every_reset_has_its_name(event, named):
+    put("r.jsonl", session(event, record("turn_started", turn=3)))
+    assert [one["reset"] for one in lore("assemble", "r.jsonl", "--all").lines] == [None, None, named]
+    put("all.jsonl", lore("assemble", "r.jsonl", "--all").out.encode())
+    kinds = [c["kind"] for one in lore("diff-prefix", "all.jsonl", "--json").lines for c in one["causes"]]
+    assert set(kinds) <= {"expected"}
+
+
+def test_every_chain_is_written_also_those_in_files_of_their_own():
+    put("c.jsonl", joined(asked("u", "x"), answered("a", "r", text("y"), "u")))
+    own = joined(
+        asked("s", "x", isSidechain=True, agentId="1"),
+        answered("t", "q", text("w"), "s", isSidechain=True, agentId="1"),
+    )
+    put("c/subagents/agent-1.jsonl", own)
+    ran = lore("assemble", "c.jsonl", "--all")
+    assert [(one["chain"], one["turn"]) for one in ran.lines] == [("main", 1), ("1", 1)]
+    assert "are not in this recording" in ran.err
+
+
+def test_whole_bodies_are_those_of_each_turn():
+    for line in lore("assemble", "s.jsonl", "--all", "--full").out.splitlines():
+        told = json.loads(line)
+        alone = lore("assemble", "s.jsonl", "--turn", str(told["turn"])).out.rstrip("\n")
+        assert line.endswith(f'"body":{alone}}}')
+
+
+def test_many_whole_bodies_are_warned_of_once(monkeypatch):
+    monkeypatch.setattr(command, "MANY", 10)
+    ran = lore("assemble", "s.jsonl", "--all", "--full")
+    assert len(ran.lines) == 2
+    assert ran.err.count("of whole bodies") == 1
+    assert "of whole bodies" not in lore("assemble", "s.jsonl", "--all").err
+
+
+def test_a_session_without_turns_has_none_to_write():
+    put("empty.jsonl", log(header(), record("append", item=user("u"))))
+    ran = lore("assemble", "empty.jsonl", "--all")
+    assert (ran.code, ran.out) == (0, "")
+    assert "the session has no turn yet" in ran.err
+    assert lore("assemble", "empty.jsonl").code == 0
+
+
+def test_text_that_looks_like_a_credential_is_written_as_it_is():
+    put("secret.jsonl", log(header(), record("append", item=user("u", SECRET)), record("turn_started", turn=1)))
+    assert SECRET in lore("assemble", "secret.jsonl", "--all").out
+
+
+def test_assembled_turns_are_no_session():
+    put("all.jsonl", lore("assemble", "s.jsonl", "--all").out.encode())
+    for words in (["fold"], ["assemble"], ["convert"], ["knowledge", "list"]):
+        ran = lore(*words, "all.jsonl")
+        assert (ran.code, "is read as assembled prompts, not as events" in ran.err) == (2, True)
+
+
+def test_assembled_turns_cannot_be_completed():
+    put("all.jsonl", lore("assemble", "s.jsonl", "--all").out.encode())
+    put("system.txt", b"x")
+    ran = lore("diff-prefix", "all.jsonl#1", "all.jsonl#2", "--system", "system.txt")
+    assert (ran.code, "no prompt to complete" in ran.err) == (2, True)
+    ran = lore("diff-prefix", "all.jsonl", "--system", "system.txt")
+    assert (ran.code, "there is none to complete" in ran.err) == (2, True)
+
+
+def test_one_assembled_turn_can_be_named():
+    put("all.jsonl", lore("assemble", "s.jsonl", "--all").out.encode())
+    ran = lore("diff-prefix", "all.jsonl#1", "s.jsonl#2", "--json", "--no-tokens")
+    assert (ran.json["relation"], ran.json["prompt"]["left_tail_bytes"] > 0) == ("extension", True)
+
+
+def test_a_damaged_assembly_is_judged_as_damaged():
+    first, second = lore("assemble", "s.jsonl", "--all").out.splitlines()
+    put("all.jsonl", first.encode() + b"\n", second.replace('"keep_bytes":', '"keep_bytes":1').encode() + b"\n")
+    ran = lore("check", "all.jsonl", "--json")
+    assert (ran.code, [one["code"] for one in ran.json["findings"]]) == (1, ["LORE207"])
+    assert ran.json["problems"][0]["line"] == 2
+
+
+# what contradicts
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--all", "--turn", "1"], "--turn names one turn, --all means every turn"),
+        (["--full"], "use it with --all"),
+        (["--all", "--explain"], "--explain shows one turn"),
+        (["--json"], "--json is about --explain"),
+        (["--all", "--json"], "--json is about --explain"),
+        (["--force"], "--force overwrites the file that --output names"),
+        (["--turn", "9"], "s.jsonl has no turn 9"),
+        (["--tail", "sideways"], "unknown tail policy 'sideways'"),
+        (["--all", "--dialect", "morse"], "unknown dialect 'morse'"),
+        (["--all", "--format", "bodies"], "is read as request bodies, not as events"),
+    ],
+)
+def test_what_contradicts_itself_is_a_usage_error(options, said):
+    ran = lore("assemble", "s.jsonl", *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_a_name_of_one_turn_cannot_mean_all():
+    ran = lore("assemble", "s.jsonl#1", "--all")
+    assert (ran.code, "s.jsonl#1 is one turn, --all means every turn" in ran.err) == (2, True)
+
+
+# what a prompt is made of
+
+
+def test_a_table_shows_every_segment_and_no_content():
+    ran = lore("assemble", "s.jsonl", "--explain")
+    assert ran.code == 0
+    rows = [line.split() for line in ran.out.splitlines()]
+    assert rows[1] == ["section", "path", "bytes", "mark", "origin"]
+    assert ["2", "messages", "messages[0]", "13", "stable", "user"] in rows
+    assert any(row[:1] == [str(n)] and "volatile" in row for n, row in enumerate(rows[2:]))
+    assert "first" not in ran.out
+    assert "what anthropic can express" in ran.out
+    assert "cache marks" in ran.out
+
+
+def test_the_table_as_json_is_as_its_schema_says():
+    ran = lore("assemble", "s.jsonl", "--explain", "--json", "--turn", "1").json
+    valid("assemble-explain", ran)
+    assert (ran["session"], ran["chain"], ran["turn"], ran["tail"]) == ("s.jsonl", "main", 1, "system")
+    assert sum(one["bytes"] for one in ran["segments"] if one["stable"]) == ran["stable_bytes"]
+    assert sum(one["bytes"] for one in ran["segments"] if not one["stable"]) == ran["tail_bytes"] > 0
+    assert [one["number"] for one in ran["segments"]] == list(range(len(ran["segments"])))
+    assert ran["omitted"] == []
+    assert {one["feature"]: one["expressed"] for one in ran["capabilities"]}["thinking"] is True
+
+
+def test_what_a_dialect_cannot_express_is_said():
+    item = {"type": "assistant_message", "uuid": "a", "blocks": [{"type": "thinking", "text": "hm"}]}
+    put("t.jsonl", session(record("append", item=item), record("turn_started", turn=3)))
+    ran = lore("assemble", "t.jsonl", "--explain", "--dialect", "openai-chat")
+    assert "left out: 1 thinking: openai-chat has no place for them" in ran.out
+    told = lore("assemble", "t.jsonl", "--explain", "--json", "--dialect", "openai-chat").json
+    assert told["omitted"] == [{"what": "thinking", "count": 1}]
+
+
+def test_a_session_without_turns_is_explained_as_it_stands():
+    put("empty.jsonl", log(header(), record("append", item=user("u"))))
+    assert "no turn yet" in lore("assemble", "empty.jsonl", "--explain").out
+    assert lore("assemble", "empty.jsonl", "--explain", "--json").json["turn"] is None
+
+
+def test_names_from_a_recording_are_masked_and_not_obeyed():
+    put("m.jsonl", session(model=f"m\x1b[31m {SECRET}"))
+    ran = lore("assemble", "m.jsonl", "--explain")
+    assert SECRET not in ran.out
+    assert "\x1b" not in ran.out
+    assert SECRET not in lore("assemble", "m.jsonl", "--explain", "--json").out
+
+
+# where the answer goes
+
+
+@pytest.mark.parametrize("options", [[], ["--all"], ["--all", "--full"], ["--turn", "1"]])
+def test_a_file_gets_what_standard_output_would(options):
+    ran = lore("assemble", "s.jsonl", *options, "-o", "out.json")
+    assert (ran.code, ran.out) == (0, "")
+    assert Path("out.json").read_text() == lore("assemble", "s.jsonl", *options).out
+    assert not [name for name in os.listdir() if name.startswith(".")]
+
+
+def test_with_a_file_for_the_body_the_table_is_the_answer():
+    ran = lore("assemble", "s.jsonl", "--explain", "--output", "out.json")
+    assert "what anthropic can express" in ran.out
+    assert Path("out.json").read_text() == lore("assemble", "s.jsonl").out
+
+
+def test_a_dash_is_standard_output():
+    assert lore("assemble", "s.jsonl", "-o", "-").out == lore("assemble", "s.jsonl").out
+
+
+def test_an_existing_file_is_overwritten_with_force_only():
+    put("out.json", b"mine\n")
+    ran = lore("assemble", "s.jsonl", "-o", "out.json")
+    assert (ran.code, "out.json exists" in ran.err) == (2, True)
+    assert Path("out.json").read_bytes() == b"mine\n"
+    assert lore("assemble", "s.jsonl", "-o", "out.json", "--force").code == 0
+    assert Path("out.json").read_text() == lore("assemble", "s.jsonl").out
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "./s.jsonl", "link"])
+@pytest.mark.parametrize("options", [[], ["--all"]])
+def test_the_session_itself_is_never_overwritten(name, options):
+    Path("link").symlink_to("s.jsonl")
+    ran = lore("assemble", "s.jsonl", *options, "-o", name, "--force")
+    assert (ran.code, "is what is being read" in ran.err) == (2, True)
+    assert Path("s.jsonl").read_bytes() == session()
+
+
+def test_a_failure_on_the_way_leaves_no_file():
+    assert lore("assemble", "s.jsonl", "--turn", "9", "-o", "out.json").code == 2
+    assert not Path("out.json").exists()
+
+
+# what reading derived
+
+
+@pytest.mark.usefixtures("derived")
+@pytest.mark.parametrize("options", [[], ["--all"], ["--all", "--full"], ["--explain"], ["--turn", "1"]])
+def test_without_persist_nothing_on_disk_changes(options):
+    os.utime("s.jsonl", ns=(1, 1))
+    before = sorted(os.listdir())
+    assert lore("assemble", "s.jsonl", *options).code == 0
+    assert (Path("s.jsonl").read_bytes(), os.stat("s.jsonl").st_mtime_ns) == (session(), 1)
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.usefixtures("derived")
+@pytest.mark.parametrize("options", [[], ["--all"], ["--explain"]])
+def test_persist_appends_what_was_derived_and_answers_all_the_same(options):
+    answer = lore("assemble", "s.jsonl", *options).out
+    ran = lore("assemble", "s.jsonl", *options, "--persist", "-v")
+    assert (ran.code, ran.out) == (0, answer)
+    assert "1 events appended to the log" in ran.err
+    assert Path("s.jsonl").read_bytes() == session() + encode(EVENT) + b"\n"
+
+
+def test_persist_with_nothing_derived_changes_nothing():
+    os.utime("s.jsonl", ns=(1, 1))
+    assert lore("assemble", "s.jsonl", "--persist").code == 0
+    assert (Path("s.jsonl").read_bytes(), os.stat("s.jsonl").st_mtime_ns) == (session(), 1)
+
+
+@pytest.mark.usefixtures("derived")
+def test_persist_reports_a_torn_last_line_and_leaves_it():
+    put("s.jsonl", session() + b'{"kind":')
+    ran = lore("assemble", "s.jsonl", "--persist")
+    assert "the last line of the log is torn" in ran.err
+    assert Path("s.jsonl").read_bytes() == session() + b'{"kind":\n' + encode(EVENT) + b"\n"
+
+
+@pytest.mark.usefixtures("derived")
+def test_persist_takes_lore_logs_only():
+    put("c.jsonl", joined(asked("u", "x"), answered("a", "r", text("y"), "u")))
+    for name in ("c.jsonl", "bodies.jsonl"):
+        before = Path(name).read_bytes()
+        ran = lore("assemble", name, "--persist")
+        assert (ran.code, ran.out, Path(name).read_bytes()) == (2, "", before)
+        assert "lore convert" in ran.err
+    assert lore("assemble", "s.jsonl", "--persist", "--format", "claude-code").code == 2
+
+
+def test_persist_does_not_write_to_standard_input():
+    ran = process("assemble", "-", "--persist", stdin=session())
+    assert (ran.code, ran.out) == (2, "")
+    assert "standard input cannot be written to" in ran.err
+
+
+@pytest.mark.usefixtures("derived")
+def test_where_nothing_can_be_persisted_no_file_is_written_either(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    for options in ([], ["--all"]):
+        ran = lore("assemble", "s.jsonl", *options, "--persist", "-o", "out.json")
+        assert (ran.code, "cannot write to s.jsonl: no space left" in ran.err) == (2, True)
+        assert not Path("out.json").exists()
+        assert Path("s.jsonl").read_bytes() == session()

@@ -1,0 +1,260 @@
+"""`lore knowledge`: what a session knows, told, changed, taken away."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from cli.running import lore, process, put, session
+from formats.claude import answered, asked, joined, text
+from model.making import body, dumps, log, record
+
+SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
+KNOWN = (
+    record("knowledge", op="add", id="abcdef1", category="c", title="One", content="first"),
+    record("knowledge", op="add", id="abcdef2", title="Two"),
+    record("knowledge", op="add", id="zzzzz-9", content="last"),
+)
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+@pytest.fixture(autouse=True)
+def files(desk):
+    put("s.jsonl", session())
+    put("k.jsonl", session(*KNOWN))
+
+
+def added(name="s.jsonl", base=None):
+    """The records behind those that were there."""
+    data = Path(name).read_bytes()
+    base = session() if base is None else base
+    assert data.startswith(base)
+    return [json.loads(line) for line in data[len(base) :].splitlines()]
+
+
+def knowledge(*words):
+    return lore("knowledge", *words)
+
+
+def test_an_entry_is_added_under_its_id():
+    ran = knowledge("add", "s.jsonl", "abc", "--category", "c", "--title", "t", "--content", "x\ny")
+    assert (ran.code, ran.out, ran.err) == (0, "abc\n", "")
+    assert added() == [
+        {"kind": "knowledge", "id": "abc", "op": "add", "category": "c", "title": "t", "content": "x\ny"}
+    ]
+
+
+def test_no_time_is_invented():
+    knowledge("add", "s.jsonl", "abc", "--title", "t")
+    assert "at" not in added()[0]
+
+
+def test_without_an_id_the_same_words_always_have_the_same_one():
+    ids = [knowledge("add", name, "--title", "t", "--content", "x").out for name in ("s.jsonl", "k.jsonl")]
+    assert ids[0] == ids[1]
+    assert len(ids[0].strip()) == 12
+    assert knowledge("add", "s.jsonl", "--title", "tx").out != ids[0]
+
+
+def test_what_is_known_already_is_not_written_again():
+    knowledge("add", "s.jsonl", "abc", "--title", "t")
+    ran = knowledge("add", "s.jsonl", "abc", "--title", "t")
+    assert (ran.code, ran.out, len(added())) == (0, "abc\n", 1)
+    assert "the session knows that already; nothing was written" in ran.err
+    assert knowledge("update", "s.jsonl", "abc", "--title", "t").code == 0
+    assert len(added()) == 1
+
+
+def test_an_add_of_a_known_id_updates_it():
+    knowledge("add", "k.jsonl", "abcdef1", "--content", "new")
+    one = next(fact for fact in knowledge("list", "k.jsonl", "--json").json["knowledge"] if fact["id"] == "abcdef1")
+    assert (one["title"], one["content"]) == ("One", "new")
+
+
+def test_content_comes_from_a_file():
+    put("words.txt", "naïve\r\n".encode())
+    assert knowledge("add", "s.jsonl", "abc", "--content-file", "words.txt").code == 0
+    assert added()[0]["content"] == "naïve"
+
+
+@pytest.mark.parametrize("options", [["--content", "-"], ["--content-file", "-"]])
+def test_content_comes_from_standard_input(options):
+    assert process("knowledge", "add", "s.jsonl", "abc", *options, stdin=b"piped\n").code == 0
+    assert added()[0]["content"] == "piped"
+
+
+def test_a_field_is_updated_and_the_others_stay():
+    ran = knowledge("update", "k.jsonl", "abcdef1", "--content", "new")
+    assert (ran.code, ran.out) == (0, "abcdef1\n")
+    assert added("k.jsonl", session(*KNOWN)) == [
+        {"kind": "knowledge", "id": "abcdef1", "op": "update", "content": "new"}
+    ]
+
+
+def test_a_field_can_be_emptied():
+    knowledge("update", "k.jsonl", "abcdef1", "--content", "")
+    one = next(fact for fact in knowledge("list", "k.jsonl", "--json").json["knowledge"] if fact["id"] == "abcdef1")
+    assert (one["title"], one["content"]) == ("One", "")
+
+
+def test_entries_are_removed_each_once_by_the_beginnings_of_their_ids():
+    ran = knowledge("remove", "k.jsonl", "zzzzz", "abcdef2", "zzzzz-9")
+    assert (ran.code, ran.out) == (0, "zzzzz-9\nabcdef2\n")
+    assert [one["id"] for one in added("k.jsonl", session(*KNOWN))] == ["zzzzz-9", "abcdef2"]
+    assert [one["id"] for one in knowledge("list", "k.jsonl", "--json").json["knowledge"]] == ["abcdef1"]
+
+
+@pytest.mark.parametrize("words", [["update", "k.jsonl"], ["remove", "k.jsonl", "zzzzz-9"]])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("abcdef", "'abcdef' is the beginning of 2 ids"),
+        ("zzzz", "the nearest id is zzzzz-9"),
+        ("abcdef3", "the nearest id is abcdef"),
+        ("", "the session knows no entry ''"),
+    ],
+)
+def test_an_entry_that_is_not_known_is_an_error_and_nothing_is_written(words, name, said):
+    ran = knowledge(*words, name, *(["--title", "t"] if words[0] == "update" else []))
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert added("k.jsonl", session(*KNOWN)) == []
+
+
+def test_a_session_that_knows_nothing_says_so():
+    assert "it knows nothing yet" in knowledge("remove", "s.jsonl", "abcde").err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["add", "s.jsonl", "abc"], "an entry without words"),
+        (["add", "s.jsonl", "abc", "--title", ""], "an entry without words"),
+        (["add", "s.jsonl", "a b", "--title", "t"], "is no id"),
+        (["add", "s.jsonl", "", "--title", "t"], "is no id"),
+        (["add", "s.jsonl", "a\x1b", "--title", "t"], "is no id"),
+        (["add", "s.jsonl", "a" * 201, "--title", "t"], "is no id"),
+        (["add", "s.jsonl", "abc", "--title", "\udcff"], "the title is not UTF-8 text"),
+        (["add", "s.jsonl", "\udcff", "--title", "t"], "is not UTF-8 text"),
+        (["add", "s.jsonl", "abc", "--content", "x", "--content-file", "y"], "both say what is known"),
+        (["add", "s.jsonl", "abc", "--content-file", "nowhere"], "cannot read nowhere"),
+        (["add", "s.jsonl", "abc", "--content-file", "bytes"], "bytes is not UTF-8 text"),
+        (["update", "s.jsonl", "abc"], "nothing to update"),
+        (["add", "s.jsonl#1", "abc", "--title", "t"], "knowledge belongs to a session"),
+        (["list", "s.jsonl#1"], "knowledge belongs to a session"),
+        (["add", "nowhere.jsonl", "abc", "--title", "t"], "cannot read nowhere.jsonl"),
+        (["remove", "s.jsonl"], "Missing argument"),
+        (["forget", "s.jsonl"], "No such command"),
+        (["add", "s.jsonl", "abc", "--title", "t", "--format", "claude-code"], "knowledge is added to lore logs"),
+    ],
+)
+def test_a_mistake_is_an_error_that_writes_nothing(words, said):
+    put("bytes", b"\xff\xfe\xfd")
+    ran = knowledge(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert added() == []
+
+
+def test_content_beyond_all_measure_is_refused(monkeypatch):
+    monkeypatch.setattr("lore.cli.knowledge.LONGEST", 10)
+    put("words.txt", b"x" * 11)
+    assert knowledge("add", "s.jsonl", "abc", "--content-file", "words.txt").code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [["add", "abc", "--title", "t"], ["update", "abcde", "--title", "t"], ["remove", "abcde"]]
+)
+def test_only_lore_logs_are_written_to(words):
+    put("c.jsonl", joined(asked("u", "x"), answered("a", "r", text("y"), "u")))
+    put("b.jsonl", dumps(body("x")) + b"\n")
+    for name in ("c.jsonl", "b.jsonl"):
+        before = Path(name).read_bytes()
+        ran = knowledge(words[0], name, *words[1:])
+        assert (ran.code, Path(name).read_bytes()) == (2, before)
+        assert "lore convert" in ran.err
+    assert knowledge(words[0], "-", *words[1:]).code == 2
+
+
+def test_a_torn_log_is_added_to_and_the_tear_is_reported():
+    put("s.jsonl", session() + b'{"kind":"app')
+    ran = knowledge("add", "s.jsonl", "abc", "--title", "t")
+    assert ran.code == 0
+    assert "torn" in ran.err
+    assert Path("s.jsonl").read_bytes().startswith(session() + b'{"kind":"app\n{"kind":"knowledge"')
+
+
+def test_what_was_written_is_answered_in_json_too():
+    ran = knowledge("add", "s.jsonl", "abc", "--title", "t", "--json")
+    jsonschema.validate(ran.json, lore("schema", "knowledge-written").json)
+    assert ran.json == {"schema": 1, "op": "add", "ids": ["abc"], "written": 1}
+    assert knowledge("remove", "s.jsonl", "abc", "--json").json["op"] == "remove"
+
+
+# the list
+
+
+def test_the_list_tells_what_a_prompt_holds_already():
+    put(
+        "l.jsonl",
+        log(
+            record("session_started", v=1, session_id="s-9", model="gpt-4o"),
+            record("knowledge", op="add", id="early1", category="c", title="Pinned", content="from the start"),
+            record("turn_started", turn=1),
+            record("knowledge", op="add", id="later1", title="Told", content="in a delta"),
+            record("append", item={"type": "user_message", "uuid": "u", "text": "And now?"}),
+            record("turn_started", turn=2),
+            record("knowledge", op="add", id="waits1", title="Waits", content="for a turn"),
+        ),
+    )
+    ran = knowledge("list", "l.jsonl", "--json")
+    jsonschema.validate(ran.json, lore("schema", "knowledge").json)
+    states = {one["id"]: one["state"] for one in ran.json["knowledge"]}
+    assert states == {"early1": "pinned", "later1": "delta", "waits1": "waiting"}
+    assert ran.json["session"] == "s-9"
+    text = knowledge("list", "l.jsonl").out
+    assert text.splitlines()[-1] == "session s-9: 3 entries known"
+    assert "pinned   early1  c  Pinned: from the start" in text
+
+
+def test_before_the_first_turn_everything_waits():
+    put("l.jsonl", log(record("session_started", v=1, session_id="s"), KNOWN[0]))
+    assert [one["state"] for one in knowledge("list", "l.jsonl", "--json").json["knowledge"]] == ["waiting"]
+
+
+def test_content_is_masked_and_not_obeyed():
+    knowledge("add", "s.jsonl", "abc", "--content", f"{SECRET} \x1b[31m")
+    for options in ([], ["--json"]):
+        out = knowledge("list", "s.jsonl", *options).out
+        assert SECRET not in out
+        assert "\x1b" not in out
+
+
+def test_a_session_of_another_tool_holds_no_knowledge_of_lores():
+    put("c.jsonl", joined(asked("u", "x"), answered("a", "r", text("y"), "u")))
+    ran = knowledge("list", "c.jsonl")
+    assert (ran.code, ran.out) == (0, "session s: 0 entries known\n")
+
+
+def test_request_bodies_know_nothing():
+    put("b.jsonl", dumps(body("x")) + b"\n")
+    ran = knowledge("list", "b.jsonl")
+    assert (ran.code, "is read as request bodies, not as events" in ran.err) == (2, True)
+
+
+def test_listing_writes_nothing():
+    os.utime("k.jsonl", ns=(1, 1))
+    assert knowledge("list", "k.jsonl").code == 0
+    assert os.stat("k.jsonl").st_mtime_ns == 1
+
+
+def test_a_damaged_log_is_listed_with_its_problems():
+    put("k.jsonl", session(*KNOWN) + b"{\n" + b'{"kind":"knowledge","op":"update","id":"new","content":5}\n')
+    ran = knowledge("list", "k.jsonl", "--json").json
+    assert [one["code"] for one in ran["problems"]] == ["LORE201", "LORE207"]
+    assert len(ran["knowledge"]) == 3

@@ -1,0 +1,275 @@
+"""`lore assemble --all`, written and read back: the same prompts, whatever stands between two turns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from bench import generate
+from hostile.wrong import WRONG
+from lore.formats.assembled import Assembled
+from lore.formats.registry import recognise
+from lore.model.assembled import RESETS, changes_of, reset_of
+from lore.model.problems import Problem
+from lore.model.state import Change
+from lore.model.turn import Turn
+from lore.prefix.overlap import overlap
+from lore.prompt.dialects import DIALECTS
+from lore.run.deltas import Deltas
+from lore.run.options import Options
+from lore.testing import ReaderContract, everything
+from model.making import dumps
+from strategies import lore_logs
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+LOGS = sorted([*FIXTURES.glob("sessions/*.jsonl"), *FIXTURES.glob("claude-code/*.jsonl")])
+PROMPT = ("dialect", "fidelity", "model", "head", "messages", "tail", "marks", "mark_values", "auto_mark", "params")
+
+
+def turns_of(path, **options) -> list[Turn]:
+    return list(Options(**options).open(str(path)).turns())
+
+
+def written(turns) -> bytes:
+    deltas = Deltas()
+    return b"".join(map(deltas.line, turns))
+
+
+def read(data: bytes) -> list[Turn]:
+    found = [one.value for one in everything(Assembled(), data)]
+    assert not [one for one in found if isinstance(one, Problem)]
+    return found
+
+
+def same(mine: list[Turn], theirs: list[Turn]) -> None:
+    assert len(mine) == len(theirs)
+    for one, other in zip(mine, theirs, strict=True):
+        assert (one.chain, one.number, reset_of(one.changes)) == (other.chain, other.number, reset_of(other.changes))
+        for field in PROMPT:
+            assert getattr(one.prompt, field) == getattr(other.prompt, field), field
+        for a, b in zip(one.prompt, other.prompt, strict=True):
+            assert (a.section, a.path, a.kind, a.data, a.origin) == (b.section, b.path, b.kind, b.data, b.origin)
+
+
+SAMPLES = tuple(written(turns_of(path)) for path in LOGS)
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = Assembled
+    samples = (*SAMPLES, SAMPLES[0][:-1], b"\xef\xbb\xbf" + SAMPLES[1])
+
+
+@pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_what_is_read_back_are_the_prompts_that_were_written(path, dialect):
+    turns = turns_of(path, dialect=dialect)
+    same(turns, read(written(turns)))
+
+
+@given(lore_logs())
+def test_generated_sessions_are_read_back_as_they_were(tmp_path_factory, log):
+    path = tmp_path_factory.mktemp("log") / "s.jsonl"
+    path.write_bytes(log.data)
+    turns = turns_of(path, format="lore")
+    data = written(turns)
+    same(turns, read(data))
+    if turns:
+        assert recognise(data) is Assembled
+    bodies = [DIALECTS[one.dialect].write(one.prompt) for one in read(data)]
+    assert bodies == [DIALECTS[one.dialect].write(one.prompt) for one in turns]
+
+
+@given(lore_logs())
+def test_what_a_line_keeps_and_appends_adds_up(tmp_path_factory, log):
+    path = tmp_path_factory.mktemp("log") / "s.jsonl"
+    path.write_bytes(log.data)
+    turns = turns_of(path, format="lore")
+    last: dict[str, int] = {}
+    for turn, line in zip(turns, written(turns).splitlines(), strict=True):
+        told = json.loads(line)
+        assert told["keep_segments"] <= last.get(turn.chain, 0)
+        assert told["keep_segments"] + len(told["append"]) == len(turn.prompt)
+        sizes = [len(one["data"].encode()) for one in told["append"]]
+        assert told["keep_bytes"] + sum(sizes) == sum(len(one.data) for one in turn.prompt)
+        assert told["tail_bytes"] == sum(sizes[len(sizes) - told["tail_segments"] :])
+        last[turn.chain] = turn.prompt.stable
+
+
+def test_what_is_kept_is_shared_so_that_comparing_it_costs_nothing():
+    turns = read(SAMPLES[LOGS.index(FIXTURES / "sessions" / "tool_loop.jsonl")])
+    for before, after in zip(turns, turns[1:], strict=False):
+        assert after.prompt.head is before.prompt.head
+        assert all(a is b for a, b in zip(before.prompt.messages, after.prompt.messages, strict=False))
+        assert overlap(before.prompt, after.prompt).covered
+
+
+def test_twice_the_turns_make_twice_the_output(tmp_path):
+    sizes: list[int] = []
+    for turns in (40, 80):
+        generate.write(tmp_path / "log.jsonl", turns)
+        sizes.append(len(written(turns_of(tmp_path / "log.jsonl"))))
+    assert sizes[1] <= 2.1 * sizes[0]
+
+
+@pytest.mark.parametrize(("code", "name"), RESETS)
+def test_every_reset_comes_back_as_an_event_that_explains_a_break(code, name):
+    assert reset_of((Change("LORE117", "x"), Change(code, "y"))) == name
+    assert reset_of(changes_of(name)) == name
+
+
+def test_of_several_resets_the_most_severe_is_named():
+    changes = tuple(Change(code, "x") for code, _ in reversed(RESETS))
+    assert reset_of(changes) == "compaction"
+    assert reset_of(changes[:-1]) == "rewind"
+    assert reset_of((Change("LORE117", "x"),)) is None
+
+
+# lines that do not fit
+
+FIRST = {
+    "turn": 1, "chain": "main", "dialect": "anthropic", "keep_segments": 0, "keep_bytes": 0, "tail_segments": 1,
+    "tail_bytes": 2, "reset": None, "model": "m", "fidelity": "reconstructed", "marks": [[0, {"type": "ephemeral"}]],
+    "params": {"max_tokens": 9},
+    "append": [
+        {"section": "system", "path": "system[0]", "kind": "text", "data": "abc"},
+        {"section": "messages", "path": "messages[0]", "kind": "envelope", "data": "de", "mark": 1, "origin": "user"},
+        {"section": "messages", "path": "messages[1]", "kind": "envelope", "data": "fg"},
+    ],
+}  # fmt: skip
+SECOND = {**FIRST, "turn": 2, "keep_segments": 2, "keep_bytes": 5, "append": FIRST["append"][2:], "marks": []}
+LINES = [FIRST, SECOND, {**SECOND, "turn": 3}]
+
+
+def wholly(*lines) -> list[object]:
+    return [one.value for one in everything(Assembled(), b"".join(dumps(line) + b"\n" for line in lines))]
+
+
+def test_these_lines_fit():
+    assert [one.number for one in wholly(*LINES)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"keep_segments": 3}, "keeps 3 segments of a turn that has 2"),
+        ({"keep_segments": 10**30}, "of a turn that has 2"),
+        ({"keep_segments": -1}, "wrong fields"),
+        ({"keep_bytes": 4}, "keeps 4 bytes; the first 2 segments have 5"),
+        ({"tail_segments": 2}, "has 2 segments in its tail and 1 in all that is new"),
+        ({"tail_segments": -1}, "wrong fields"),
+        ({"tail_bytes": 3}, "a tail of another size"),
+        ({"dialect": "openai-chat"}, "of another dialect (anthropic)"),
+        ({"marks": [[2, 1]]}, "marks out of order, or on segments that it does not have"),
+        ({"marks": [[1, 1], [0, 1]]}, "marks out of order"),
+        ({"marks": [[0, 1], [0, 1]]}, "marks out of order"),
+        ({"append": [{**FIRST["append"][0], "section": "footer"}]}, "wrong fields"),
+        ({"append": [{**FIRST["append"][0], "kind": "song"}]}, "wrong fields"),
+        ({"reset": "boredom"}, "wrong fields"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_a_problem_with_its_place(change, said):
+    found = wholly(FIRST, {**SECOND, **change})
+    assert isinstance(found[0], Turn)
+    problem = found[1]
+    assert isinstance(problem, Problem)
+    assert (problem.code, problem.line, problem.byte) == ("LORE207", 2, len(dumps(FIRST)) + 1)
+    assert said in problem.message
+
+
+def test_after_a_line_that_does_not_fit_its_chain_is_lost_until_one_keeps_nothing():
+    found = wholly(
+        FIRST, {**SECOND, "keep_bytes": 1}, {**SECOND, "turn": 3}, {**FIRST, "turn": 4}, {**SECOND, "turn": 5}
+    )
+    assert [getattr(one, "number", None) for one in found] == [1, None, None, 4, 5]
+
+
+def test_a_line_whose_turn_before_is_missing_says_so():
+    for lines in ([SECOND], [FIRST, {**SECOND, "chain": "agent"}]):
+        problem = wholly(*lines)[-1]
+        assert (problem.code, "keeps 2 segments of a turn before, which is missing" in problem.message) == (
+            "LORE204",
+            True,
+        )
+
+
+def test_a_line_that_does_not_fit_behind_one_that_could_not_be_read_is_no_mistake_of_its_own():
+    third = {**SECOND, "turn": 3, "keep_bytes": 7}
+    lines = [dumps(FIRST), b"{", dumps(third)]
+    codes = [getattr(one.value, "code", None) for one in everything(Assembled(), b"\n".join(lines))]
+    assert codes == [None, "LORE201", "LORE204"]
+
+
+def test_damage_that_hides_no_turn_hides_none():
+    lines = [dumps(FIRST), b"{", dumps(SECOND)]
+    codes = [getattr(one.value, "code", None) for one in everything(Assembled(), b"\n".join(lines))]
+    assert codes == [None, "LORE201", None]
+
+
+def test_other_chains_go_on_where_one_is_lost():
+    other = {"chain": "agent"}
+    found = wholly(FIRST, {**FIRST, **other}, {**SECOND, "keep_bytes": 1}, {**SECOND, **other})
+    assert [getattr(one, "chain", None) for one in found] == ["main", "agent", None, "agent"]
+
+
+@pytest.mark.parametrize("field", [*FIRST, "append.0", *(f"append.{name}" for name in FIRST["append"][1])])
+def test_a_value_of_the_wrong_type_breaks_nothing(field):
+    for wrong in WRONG:
+        outer, _, inner = field.partition(".")
+        value = wrong
+        if inner:
+            value = [*FIRST["append"][:2], wrong if inner == "0" else {**FIRST["append"][2], inner: wrong}]
+        line = json.dumps({**SECOND, outer: value}).encode()
+        found = everything(Assembled(), dumps(FIRST) + b"\n" + line + b"\n" + dumps(SECOND))
+        assert all(isinstance(one.value, Turn | Problem) for one in found)
+        assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [(b"{", "LORE201"), (b"\xff", "LORE201"), (b"null", "LORE201"), (b'{"turn":1}', "LORE207"),
+     (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")],
+)  # fmt: skip
+def test_an_unreadable_line_is_a_problem(line, code):
+    found = everything(Assembled(), dumps(FIRST) + b"\n" + line + b"\n")
+    assert [getattr(one.value, "code", None) for one in found] == [None, code]
+    assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
+
+
+def test_two_turns_on_one_line_are_both_read():
+    found = everything(Assembled(), dumps(FIRST) + dumps(SECOND) + b"\n")
+    assert [getattr(one.value, "code", None) for one in found] == ["LORE209", None, None]
+
+
+def test_a_torn_last_line_is_said_to_be_one():
+    found = everything(Assembled(), dumps(FIRST) + b"\n" + dumps(SECOND)[:-9])
+    assert [getattr(one.value, "code", None) for one in found] == [None, "LORE202"]
+
+
+def test_unknown_fields_of_later_versions_are_passed_over():
+    assert [one.number for one in wholly({**FIRST, "weather": "fine"}, SECOND)] == [1, 2]
+
+
+@pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])
+def test_parameters_and_marks_of_any_spelling_come_back_to_the_byte(value):
+    line = dumps({**FIRST, "params": {"p": "X"}, "marks": [[0, "X"]]}).replace(b'"X"', value.encode())
+    turn = read(line + b"\n")[0]
+    assert turn.prompt.params == {"p": value.encode()}
+    assert turn.prompt.mark_values == (value.encode(),)
+
+
+@pytest.mark.parametrize("change", [{"keep_bytes": -1}, {"tail_bytes": -1}, {"marks": [[-1, 1]]}, {"marks": [[0]]}])
+def test_what_the_slow_lane_reads_is_held_to_the_same_bounds(change):
+    deep = json.dumps({**FIRST, "params": {"p": 0}, **change}).replace(": 0}", ": " + "[" * 990 + "]" * 990 + "}")
+    found = [one.value for one in everything(Assembled(), deep.encode())]
+    assert [one.code for one in found] == ["LORE207"]
+
+
+def test_text_of_any_spelling_comes_back_to_the_byte():
+    data = 'a "b" \\ud83d \u2028 \x00 naïve'
+    turn = wholly({**FIRST, "append": [{**FIRST["append"][0], "data": data}], "tail_segments": 0, "tail_bytes": 0})[0]
+    assert [one.data for one in turn.prompt] == [data.encode()]

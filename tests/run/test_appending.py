@@ -1,0 +1,223 @@
+"""Appending to a lore log: whole lines or nothing, never beside another writer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.running import put, session
+from lore.errors import LoreError
+from lore.model.events import CacheReset, Knowledge, encode
+from lore.run import appending as module
+from lore.run.appending import appending
+
+EVENT = CacheReset(reason="asked for")
+LINE = encode(EVENT) + b"\n"
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+@pytest.fixture
+def log(desk):
+    return Path(put("s.jsonl", session()))
+
+
+def refused(path, *events, before=None):
+    def attempt():
+        with appending(str(path)) as appender:
+            if before is not None:
+                before()
+            appender.append(events or [EVENT])
+
+    with pytest.raises(LoreError) as caught:
+        attempt()
+    return f"{caught.value.message} ({caught.value.hint})"
+
+
+def test_events_become_lines_behind_the_others(log):
+    with appending(str(log)) as appender:
+        assert appender.append([EVENT, Knowledge(op="remove", id="x")]) is False
+    assert log.read_bytes() == session() + LINE + b'{"kind":"knowledge","id":"x","op":"remove"}\n'
+
+
+def test_no_events_touch_nothing(log):
+    os.utime(log, ns=(1, 1))
+    with appending(str(log)) as appender:
+        appender.append([])
+    assert (log.read_bytes(), log.stat().st_mtime_ns) == (session(), 1)
+
+
+def test_a_last_line_without_its_end_is_ended_first(log):
+    log.write_bytes(session()[:-1])
+    with appending(str(log)) as appender:
+        assert appender.append([EVENT]) is False
+    assert log.read_bytes() == session() + LINE
+
+
+@pytest.mark.parametrize("size", [20, 5000, 100_000])
+def test_a_torn_last_line_stays_what_it_is_and_is_reported(log, size):
+    torn = b'{"kind":"append","item":"' + b"x" * size
+    log.write_bytes(session() + torn)
+    with appending(str(log)) as appender:
+        assert appender.append([EVENT]) is True
+    assert log.read_bytes() == session() + torn + b"\n" + LINE
+
+
+def test_two_appends_under_one_lock_follow_each_other(log):
+    with appending(str(log)) as appender:
+        appender.append([EVENT])
+        appender.append([EVENT])
+    assert log.read_bytes() == session() + LINE + LINE
+
+
+@pytest.mark.parametrize("data", [b"{}\n", b"", b'{"model":"m","messages":[]}\n', b"\x00\x01", b'{"type":"user"}\n'])
+def test_what_is_no_lore_log_is_never_written(log, data):
+    log.write_bytes(data)
+    said = refused(log)
+    assert "is no lore log" in said
+    assert "lore convert" in said
+    assert log.read_bytes() == data
+
+
+def test_standard_input_cannot_be_written_to():
+    assert "standard input cannot be written to" in refused("-")
+
+
+@pytest.mark.parametrize("name", ["nothing.jsonl", "folder", "pipe", "nu\0l", "dangling"])
+def test_what_is_no_file_is_refused(name, desk):
+    (desk / "folder").mkdir()
+    os.mkfifo("pipe")
+    Path("dangling").symlink_to("nothing")
+    assert refused(name)
+
+
+def test_a_link_leads_to_the_log_and_stays_a_link(log):
+    Path("link").symlink_to(log.name)
+    with appending("link") as appender:
+        appender.append([EVENT])
+    assert Path("link").is_symlink()
+    assert log.read_bytes() == session() + LINE
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_file_that_may_not_be_written_is_an_error(log):
+    log.chmod(0o444)
+    assert "permission denied" in refused(log)
+
+
+def test_a_refused_open_is_an_error(log, monkeypatch):
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(module.os, "open", refuse)
+    assert "cannot write to s.jsonl: permission denied" in refused(log)
+
+
+@pytest.mark.parametrize("written", [0, 1, 10, len(LINE) - 1])
+def test_a_full_disk_leaves_the_log_as_it_was(log, monkeypatch, written):
+    real = os.write
+    monkeypatch.setattr(module.os, "write", lambda where, data: real(where, data[:written]))
+    assert "no space left on device (the log is as it was)" in refused(log)
+    assert log.read_bytes() == session()
+
+
+def test_a_disk_that_does_not_keep_what_was_written_leaves_the_log_as_it_was(log, monkeypatch):
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(module.os, "fsync", fail)
+    assert "input/output error" in refused(log)
+    assert log.read_bytes() == session()
+
+
+def test_a_limit_on_the_size_of_files_leaves_the_log_as_it_was(log):
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(session()) + 10}, {len(session()) + 10}));"
+        "from lore.cli.main import main; sys.exit(main(['knowledge', 'add', 's.jsonl', 'abcdef', '--content', 'x']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert b"cannot write to s.jsonl" in done.stderr
+    assert log.read_bytes() == session()
+
+
+def test_a_log_that_grew_while_it_was_read_is_left_alone(log):
+    more = LINE * 2
+
+    def grow():
+        with log.open("ab") as file:
+            file.write(more)
+
+    assert "was written to while it was read (nothing was written" in refused(log, before=grow)
+    assert log.read_bytes() == session() + more
+
+
+def test_a_log_that_was_replaced_while_it_was_read_is_left_alone(log):
+    def replace():
+        Path("new").write_bytes(session())
+        os.replace("new", log)
+
+    assert "was replaced while it was read" in refused(log, before=replace)
+    assert log.read_bytes() == session()
+
+
+def test_a_log_that_vanished_while_it_was_read_is_an_error(log):
+    assert "cannot read s.jsonl" in refused(log, before=log.unlink)
+
+
+def test_a_record_that_no_reader_would_take_is_not_written(log, monkeypatch):
+    monkeypatch.setattr(module, "LONGEST", 20)
+    assert "no reader would take it" in refused(log)
+    assert log.read_bytes() == session()
+
+
+def test_another_writer_waits_for_the_lock(log):
+    order: list[str] = []
+
+    def other():
+        with appending(str(log)) as appender:
+            order.append("second")
+            appender.append([EVENT])
+
+    with appending(str(log)) as appender:
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(module.PAUSE * 3)
+        order.append("first")
+        appender.append([Knowledge(op="remove", id="x")])
+    thread.join(10)
+    assert order == ["first", "second"]
+    assert log.read_bytes().endswith(b'"op":"remove"}\n' + LINE)
+
+
+def test_a_writer_that_never_lets_go_is_given_up_on(log, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    with appending(str(log)):
+        assert "another writer holds s.jsonl" in refused(log)
+    assert log.read_bytes() == session()
+
+
+def test_a_system_without_locks_appends_all_the_same(log, monkeypatch):
+    monkeypatch.setattr(module, "flock", None)
+    with appending(str(log)) as appender:
+        appender.append([EVENT])
+    assert log.read_bytes() == session() + LINE
+
+
+def test_many_writers_at_once_lose_nothing_and_mix_nothing(log):
+    """Each reads what is known and adds an entry; none may tell what another told already."""
+    commands = [
+        [sys.executable, "-m", "lore", "knowledge", "add", "s.jsonl", f"entry{number % 3}", "--content", "x" * 3000]
+        for number in range(6)
+    ]
+    running = [subprocess.Popen(one, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for one in commands]
+    assert [one.wait(60) for one in running] == [0] * 6
+    added = log.read_bytes().removeprefix(session()).splitlines()
+    assert sorted(added) == [encode(Knowledge(op="add", id=f"entry{n}", content="x" * 3000)) for n in range(3)]
