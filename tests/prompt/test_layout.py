@@ -12,7 +12,7 @@ from model.making import Fold, append, assembled, call, event, said, started, us
 
 def texts(*events, **fields):
     fold = Fold(started(**fields), *events)
-    return [json.loads(text) for text in system_texts(fold.state, fold.state.main())]
+    return [json.loads(one.text) for one in system_texts(fold.state, fold.state.main())]
 
 
 def test_the_persisted_prompt_comes_first_and_static_context_after_it():
@@ -32,7 +32,7 @@ def test_empty_system_texts_are_left_out(system, shown):
 
 def test_the_bytes_of_the_persisted_prompt_are_kept():
     fold = Fold(started(system="é/\u2028"))
-    assert system_texts(fold.state, fold.state.main())[0] == '"é/\u2028"'.encode()
+    assert system_texts(fold.state, fold.state.main())[0].text == '"é/\u2028"'.encode()
 
 
 def test_pinned_knowledge_is_a_block_of_its_own():
@@ -83,4 +83,4 @@ def test_a_recording_of_another_tool_gets_no_text_of_lores():
     import msgspec  # noqa: PLC0415
 
     state = msgspec.structs.replace(fold.state, format="claude-code")
-    assert system_texts(state, state.main()) == (b'"S"',)
+    assert [one.text for one in system_texts(state, state.main())] == [b'"S"']

@@ -110,7 +110,11 @@ class Assembler:
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
-        self._head = self.dialect.head(chain.tools or (), layout.system_texts(session, chain))
+        texts = layout.system_texts(session, chain)
+        self._head = self.dialect.head(chain.tools or (), tuple([one.text for one in texts]))
+        said = [one for one in self._head if one.section == "system" and one.kind != "envelope"]
+        for segment, one in zip(said, texts, strict=False):
+            segment.origin = one.origin
         known = self._head_key
         self._head_key = key
         if known is not None and isinstance(known, tuple) and known[1] == chain.tools:

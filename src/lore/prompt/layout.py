@@ -14,6 +14,7 @@ that lore did not assemble (another tool's recording) get no text of lore's: onl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -42,15 +43,22 @@ ANNOUNCED = (
 INJECTED = "context_injection"  # a user message that a harness put in
 
 
-def system_texts(session: Session, chain: Chain) -> tuple[bytes, ...]:
-    """Return the blocks of the system prompt, as JSON strings."""
-    texts = list(_persisted(bytes(chain.system)))
+class SystemText(NamedTuple):
+    """A block of the system prompt, as a JSON string, and where it comes from."""
+
+    text: bytes
+    origin: str
+
+
+def system_texts(session: Session, chain: Chain) -> tuple[SystemText, ...]:
+    """Return the blocks of the system prompt."""
+    found = [SystemText(text, "persisted prompt") for text in _persisted(bytes(chain.system))]
     if session.format == "lore":
-        texts.append(encode(_static(session)))
+        found.append(SystemText(encode(_static(session)), "static context"))
         known = pinned_text(chain.pinned or (), chain.pinned_layers)
         if known:
-            texts.append(encode(known))
-    return tuple(texts)
+            found.append(SystemText(encode(known), "pinned knowledge"))
+    return tuple(found)
 
 
 def _persisted(system: bytes) -> list[bytes]:
