@@ -1,11 +1,16 @@
 """What the README shows is what the commands print, and every command and option has its words."""
 
+import json
 import re
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lore import Session
 from lore.cli.main import main
+from lore.model.events import PromptDelta
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -14,7 +19,7 @@ SHOWN = re.findall(r"^    lore ([^\n]+)\n\nprints\n\n((?:    [^\n]*\n|\n)+?)(?=\
 
 
 def test_the_readme_shows_outputs() -> None:
-    assert [command.split()[0] for command, _ in SHOWN] == ["diff-prefix", "check", "fold"]
+    assert [command.split()[0] for command, _ in SHOWN] == ["diff-prefix", "check", "fold", "diff-prefix"]
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
@@ -30,13 +35,30 @@ def test_a_command_of_the_readme_prints_what_the_readme_says(
     ]
 
 
-@pytest.mark.parametrize("command", ["assemble", "diff-prefix", "check", "fold", "convert", "explain", "schema"])
+@pytest.mark.parametrize(
+    "command", ["assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema"]
+)
 def test_every_command_stands_in_the_readme(command: str) -> None:
     assert f"lore {command}" in README
 
 
 def test_the_commands_of_the_readme_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    commands = re.findall(r"^    lore ((?:assemble|fold|check|diff-prefix)[^\n]*)$", README, re.MULTILINE)
+    commands = re.findall(r"^    lore ((?:assemble|fold|check|diff-prefix|knowledge)[^\n|]*)$", README, re.MULTILINE)
     assert [main(command.split()) for command in commands] == [1 if "check" in one else 0 for one in commands]
     assert "error" not in capsys.readouterr().err
+
+
+def test_the_example_of_the_library_runs_and_keeps_its_prefix() -> None:
+    example = re.search(r"^(    from lore import Session.*?)(?=^`Session)", README, re.MULTILINE | re.DOTALL)
+    assert example is not None
+    names: dict[str, Any] = {}
+    exec(textwrap.dedent(example[1]), names)  # noqa: S102 - the README is ours
+    first, second = (json.loads(names[name])["messages"] for name in ("first", "second"))
+    said = [[block["text"] for one in body for block in one["content"]] for body in (first, second)]
+    assert said[0][:1] == said[1][:1] == ["What is new?"]
+    assert "1.0 is out." in said[1][1]
+    assert said[1][2:] == ["And now?", "[current-time]\n09:05"]
+    for kept in (names["log"], [one for one in names["log"] if not isinstance(one, PromptDelta)]):
+        again = Session.restore(kept)
+        assert again.write(again.assembled().prompt) == names["second"]
