@@ -41,7 +41,7 @@ def shown_ids(names: Iterable[str]) -> dict[str, str]:
     """Map ids to their shortest prefixes of at least 5 characters that no other one begins with."""
     ordered = sorted(set(names))
     shared = [_shared(one, other) for one, other in zip(ordered, ordered[1:], strict=False)]
-    sizes = map(max, [0, *shared], [*shared, 0])
+    sizes = map(max, [0, *shared], [*shared, 0]) if ordered else ()
     return {name: name[: max(SHORTEST_ID, size + 1)] for name, size in zip(ordered, sizes, strict=True)}
 
 
