@@ -258,7 +258,7 @@ _contexts = st.sampled_from(
      {"working_context": {"project_dir": "/p", "recent_files": ["a", "b"]}}, {"slash_command": "/go", "extra": ["x"]}]
 )  # fmt: skip
 _changes = st.sampled_from(
-    [{"system": "You answer."}, {"tools": [{"name": "write", "input_schema": {}}, TOOL]}, {"model": "claude-sonnet-4-5"},
+    [{"system": "You answer."}, {"tools": [{"name": "write", "input_schema": {}}, TOOL]}, {"model": "claude-sonnet-4"},
      {"params": {"max_tokens": 9}}]
 )  # fmt: skip
 _news = st.one_of(
