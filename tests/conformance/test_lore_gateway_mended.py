@@ -159,7 +159,9 @@ def _deep():
     return made
 
 
-@pytest.mark.parametrize("context", [{"extra": {1, 2}}, {"extra": b"x"}, ["a"], {1: "x"}, {"extra": _deep()}, {"no": 1}])
+@pytest.mark.parametrize(
+    "context", [{"extra": {1, 2}}, {"extra": b"x"}, ["a"], {1: "x"}, {"extra": _deep()}, {"no": 1}]
+)
 def test_a_context_that_is_no_json_is_an_error_of_lores_and_changes_nothing(context):
     """A set in a context ended in a TypeError, a list in a ValueError."""
     agent = _begun()
