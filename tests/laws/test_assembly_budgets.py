@@ -45,7 +45,8 @@ def tokens(text: str) -> int:
 
 @pytest.mark.parametrize("name", PROSE)
 def test_the_estimate_errs_high_on_ordinary_text(name):
-    assert estimate(PROSE[name] * 20) >= tokens(PROSE[name] * 20)
+    text = (PROSE[name] * 20).strip()
+    assert estimate(text) >= tokens(text)
 
 
 @given(facts, st.sampled_from([20, 60, 400]))
