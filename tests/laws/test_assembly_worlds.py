@@ -19,7 +19,8 @@ from lore.prompt.settings import POLICIES, Rules
 from strategies.sessions import Agent, is_derived
 
 SCRIPT = [
-    ("know", "add", "abcdef1", "one \u00fc"), ("know", "add", "abcdef2", "two"), ("layer", "b", "be kind", "every_turn"),
+    ("know", "add", "abcdef1", "one \u00fc"), ("know", "add", "abcdef2", "two"),
+    ("layer", "b", "be kind", "every_turn"),
     ("layer", "a", "be brief", "once_at_start"), ("exchange", "main", {"current_time": "10:00", "overlay": "x"}),
     ("lessons", "main", [("know", "update", "abcdef2", "three"), ("forget", "abcdef1")], {"memory_recall": "tea"}),
     ("loop", "agent-1", [2, 3], [{"current_time": "10:01"}, None], [("layer", "late", "so", "once_at_start")]),
@@ -27,9 +28,7 @@ SCRIPT = [
     ("rewind", "main", 1), ("exchange", "main", {"extra": ["b", "a"], "working_context": {"recent_files": ["z", "y"]}}),
 ]  # fmt: skip
 CHILD = """
-import base64, os, sys
-from lore import Session, event
-from lore.prompt.settings import Rules
+import base64, sys
 from laws.test_assembly_worlds import played, going_on
 for line in sys.stdin.read().split():
     dialect, policy, way, data = line.split(":")
