@@ -229,7 +229,7 @@ def test_what_does_not_fit_is_listed_shortened_and_the_rest_is_counted():
     assert kept.splitlines() == ["## Long-term Knowledge", "### ops", "* **[short] S**: fits"]
     lines = rest.splitlines()
     assert lines[0] == "## Additional Changed Knowledge (truncated)"
-    assert [line[:18] for line in lines[1:4]] == [f"* **[{number}abcd] T{number}**:" for number in range(3)]
+    assert [line[:17] for line in lines[1:4]] == [f"* **[{number}abcd] T{number}**:" for number in range(3)]
     assert all(line.endswith("...") and len(line) < 540 for line in lines[1:4])
     assert lines[4].startswith("* 5 more changed entries omitted: [3abcd] [4abcd]")
     assert "does not hold any more" in lines[4]
