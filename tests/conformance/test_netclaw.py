@@ -226,7 +226,7 @@ def test_the_static_block_is_unchanged_by_late_layers_and_by_a_compaction(shape)
 
 @shaped
 def test_tools_that_are_loaded_late_come_last(shape):
-    """#1174: a tool that was loaded in mid-session moved the others, and the schemas came in another order each time."""
+    """#1174: a tool that was loaded in mid-session moved the others, and schemas came in any order."""
     other, late = ({"name": name, "input_schema": {"type": "object"}} for name in ("grep", "aaa"))
     agent = agent_of(shape, tools=[TOOL, other])
     agent.user()

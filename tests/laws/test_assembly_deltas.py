@@ -69,6 +69,11 @@ def test_nothing_is_told_twice_and_nothing_is_left_untold(script, setup):
         agent.play([step])
         for chain in {one.chain for one in agent.turns}:
             _is_told(agent, chain, setup)
+    for chain in {one.chain for one in agent.turns}:  # the agent itself: what it remembers of its turns is right
+        agent.user("w", chain)
+        agent.turn(None, chain)
+        agent.user("w", chain)
+        assert not {"PromptDelta", "CacheReset"} & set(agent.turn(None, chain).new)
 
 
 def _is_told(agent, chain, setup):
