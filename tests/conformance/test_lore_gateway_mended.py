@@ -6,6 +6,8 @@ import pytest
 
 from lore import Session, event
 from lore.errors import LoreError
+from lore.fold.inserts import unsaved
+from lore.model.state import Chain
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import Rules
 from strategies.sessions import Agent
@@ -182,3 +184,13 @@ def test_a_session_without_a_header_can_begin_a_turn():
     session = Session()
     session.apply(event("append", item={"type": "user_message", "uuid": "u", "text": "hi"}))
     assert b'"hi"' in session.write(session.begin_turn().prompt)
+
+
+def test_a_turn_does_not_look_at_all_that_was_ever_persisted():
+    """Each turn made a table of all persisted contexts: 10,000 turns took 66 times as long as 1,000."""
+
+    class Untouched:
+        def __iter__(self):
+            raise AssertionError("looked at")
+
+    assert unsaved(Chain(persisted=Untouched())) == ()  # type: ignore[arg-type]

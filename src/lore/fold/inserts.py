@@ -113,7 +113,9 @@ def derived(chain: Chain, event: Event, before: tuple[Event, ...]) -> None:
 
 
 def unsaved(chain: Chain) -> tuple[Event, ...]:
-    """Return the unsaved events with their places as they are now."""
+    """Return the unsaved events with their places as they are now. Costs nothing where there are none."""
+    if not chain.unsaved:
+        return ()
     held_at = {one.number: one.place for one in chain.persisted}
     found: list[Event] = []
     for event in chain.unsaved:
