@@ -7,6 +7,7 @@ import pytest
 from lore import Session, event
 from lore.errors import LoreError
 from lore.fold.inserts import unsaved
+from lore.model.events import CacheReset
 from lore.model.state import Chain
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import Rules
@@ -194,3 +195,15 @@ def test_a_turn_does_not_look_at_all_that_was_ever_persisted():
             raise AssertionError("looked at")
 
     assert unsaved(Chain(persisted=Untouched())) == ()  # type: ignore[arg-type]
+
+
+def test_two_resets_that_the_log_lost_are_both_saved():
+    """That one reset was in the log once counted for all: the second, lost as well, was never written down."""
+    agent = _begun()
+    agent.play([("cram", "main", 19)])
+    resets = [one for one in agent.events if isinstance(one, CacheReset)]
+    assert len(resets) == 2
+    agent.restart("lost")
+    agent.write(resets[0])
+    agent.restart("log")
+    assert [one.turn for one in _next(agent).events if isinstance(one, CacheReset)] == [resets[1].turn]
