@@ -207,3 +207,22 @@ def test_two_resets_that_the_log_lost_are_both_saved():
     agent.write(resets[0])
     agent.restart("log")
     assert [one.turn for one in _next(agent).events if isinstance(one, CacheReset)] == [resets[1].turn]
+
+
+@pytest.mark.parametrize("way", ["dump", "log", "lost"])
+def test_context_that_waited_is_written_once_where_a_layer_speaks_every_turn(way):
+    """The log named the turn that had waited, so after a restart the layer was written a second time for the turn
+    that wrote it."""
+    agent, plain = Agent(rules=Rules(tail="persist")), Agent(rules=Rules(tail="persist"))
+    for one in (agent, plain):
+        one.layer("mood", "be kind", "every_turn")
+        one.user()
+        one.turn()
+        one.calls()
+        one.turn({"current_time": "10:00"})
+        one.answer()
+        _next(one)
+        if one is agent:
+            one.restart(way)
+        _next(one)
+    assert agent.turns[-1].body == plain.turns[-1].body
