@@ -37,6 +37,9 @@ from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
 from lore.prompt.tail import tail_of
 
+CONTEXT = "a context is text by name: memory_recall, current_time, …"
+KINDS = "the kinds and their fields: lore.model.events"
+
 
 class Begun(NamedTuple):
     """The prompt of a turn, and the events to append to the log before it is sent, in order."""
@@ -107,10 +110,10 @@ class Session:
         """
         opened = self._folding.chain(chain).turn
         number = 1 if opened is None else opened.turn + 1
-        said = Raw(encode(dict(context))) if context else NULL
+        said = _context(context) if context else NULL
         problems = tail_of(self._folding.session, said, authority=False).problems
         if problems:
-            raise LoreError(problems[0].message, hint="a context is text by name: memory_recall, current_time, …")
+            raise LoreError(problems[0].message, hint=CONTEXT)
         event = TurnStarted(turn=number, context=said, chain=chain, at=at)
         planned = self._plan(event)
         late = self._folding.save(chain)
@@ -144,18 +147,30 @@ def event(kind: str, **fields: Any) -> Event:
     """
     if isinstance(fields.get("tools"), Mapping):
         fields["tools"] = _by_name(fields["tools"])
-    line = encode({"kind": kind, **fields})
+    line = _encoded({"kind": kind, **fields}, f"a field of {kind} is no JSON", KINDS)
     read = [one.value for one in LoreLog().feed(line + b"\n")]
     made = read[-1] if read else None
     if isinstance(made, OpaqueEvent) and kind != "opaque":
         said = next((one.message for one in read if isinstance(one, Problem) and one.code != "LORE212"), kind)
-        raise LoreError(said.removesuffix("; kept as opaque"), hint="the kinds and their fields: lore.model.events")
+        raise LoreError(said.removesuffix("; kept as opaque"), hint=KINDS)
     assert isinstance(made, msgspec.Struct)
     return made  # pyright: ignore[reportReturnType]
 
 
 def _by_name(tools: Mapping[str, Any]) -> list[Any]:
     return [tools[name] for name in sorted(tools)]
+
+
+def _context(context: Mapping[str, Any]) -> Raw:
+    return Raw(_encoded(context, "context is no JSON object", CONTEXT))
+
+
+def _encoded(fields: Mapping[str, Any], otherwise: str, hint: str) -> bytes:
+    """Encode what a caller gave; LoreError where JSON has no place for it."""
+    try:
+        return encode(dict(fields))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LoreError(f"{otherwise}: {error}", hint=hint) from None
 
 
 def _named(name: str) -> Dialect:

@@ -93,6 +93,8 @@ def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next(log, shape):
         size = before.stable
         assert [one.data for one in before][:size] == [one.data for one in prompt][:size], name
         assert overlap(before, prompt).covered
+        if shape[1] == "persist":  # then that is all of it
+            assert not before.tail
 
 
 @given(lore_logs(damage=False, odd_lines=False), shapes)

@@ -8,6 +8,7 @@ saved later) changes nothing; a reset ends all deltas. Places follow the entries
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from operator import attrgetter
 
 import msgspec
@@ -48,7 +49,7 @@ def _again(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Prob
     was_sent = known.place < chain.sent
     place = known.place if was_sent else _placed(chain, wanted, "")[0]
     chain.deltas = {**chain.deltas, event.seq: _replace(known, place=place, selector=event.selector)}
-    chain.unsaved = tuple([one for one in chain.unsaved if not (isinstance(one, PromptDelta) and one.seq == event.seq)])
+    _saved(chain, lambda one: isinstance(one, PromptDelta) and one.seq == event.seq)
     if not is_absent(event.content) and event.content != known.content:
         return (Problem("LORE214", f"prompt_delta {event.seq} comes again with other content; the first holds"),)
     if was_sent and wanted != known.place:
@@ -71,7 +72,7 @@ def context(chain: Chain, event: ContextPersisted) -> Problems:
     at = bisect_left(chain.persisted, event.turn, key=attrgetter("number"))
     if at < len(chain.persisted):
         if chain.persisted[at].number == event.turn:
-            chain.unsaved = tuple([one for one in chain.unsaved if not _is_context(one, event.turn)])
+            _saved(chain, lambda one: isinstance(one, ContextPersisted) and one.turn == event.turn)
             return ()
         last = chain.persisted[-1].number
         return (Problem("LORE214", f"context_persisted of turn {event.turn} comes after that of {last}, skipped"),)
@@ -84,15 +85,18 @@ def context(chain: Chain, event: ContextPersisted) -> Problems:
     return problems
 
 
-def _is_context(event: Event, turn: int) -> bool:
-    return isinstance(event, ContextPersisted) and event.turn == turn
+def _saved(chain: Chain, is_it: Callable[[Event], bool]) -> None:
+    """Take a derived event as saved: the log holds it. They are saved in order, so it is the first or near it."""
+    at = next((number for number, one in enumerate(chain.unsaved) if is_it(one)), None)
+    if at is not None:
+        chain.unsaved = chain.unsaved[:at] + chain.unsaved[at + 1 :]
 
 
 def reset(chain: Chain, event: CacheReset) -> Problems:
     """Give the prefix up: what is known is pinned anew with the next turn. One that names its turn works once."""
     if event.turn is not None:
         if chain.reset is not None and event.turn <= chain.reset:
-            chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, CacheReset)])
+            _saved(chain, lambda one: isinstance(one, CacheReset) and one.turn == event.turn)
             return ()
         chain.reset = event.turn
     places.end(chain)
@@ -113,7 +117,9 @@ def derived(chain: Chain, event: Event, before: tuple[Event, ...]) -> None:
 
 
 def unsaved(chain: Chain) -> tuple[Event, ...]:
-    """Return the unsaved events with their places as they are now."""
+    """Return the unsaved events with their places as they are now. Costs nothing where there are none."""
+    if not chain.unsaved:
+        return ()
     held_at = {one.number: one.place for one in chain.persisted}
     found: list[Event] = []
     for event in chain.unsaved:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import msgspec
 
@@ -21,7 +21,17 @@ def move(chain: Chain, place_of: Callable[[int], int | None]) -> None:
     if not chain.deltas and not chain.persisted:
         return
     chain.deltas = {one.number: kept for one in chain.deltas.values() if (kept := _at(one, place_of(one.place)))}
-    chain.persisted = tuple([kept for one in chain.persisted if (kept := _at(one, place_of(one.place)))])
+    _keep(chain, tuple([kept for one in chain.persisted if (kept := _at(one, place_of(one.place)))]))
+
+
+def drop(chain: Chain, gone: Container[int]) -> None:
+    """Let the context that was persisted before these entries go with them."""
+    if chain.persisted:
+        _keep(chain, tuple([one for one in chain.persisted if one.place not in gone]))
+
+
+def _keep(chain: Chain, persisted: tuple[Insert, ...]) -> None:
+    chain.persisted = persisted
     held = {one.number for one in chain.persisted}
     chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, ContextPersisted) or one.turn in held])
 

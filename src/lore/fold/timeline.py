@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from lore.fold.places import move
+from lore.fold.places import drop, move
 from lore.model.events import Append, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import AssistantMessage, Item, ToolCall, is_absent
 from lore.model.problems import Problem
@@ -200,6 +200,7 @@ def remove(chain: Chain, event: Remove) -> Problems:
         chain.entries = before.cut(first).extend(kept)
         index.renumber(before, chain.entries, first)
         gone = sorted(places)
+        drop(chain, places)
         move(chain, lambda at: at - bisect_left(gone, at))
         chain.sent -= bisect_left(gone, chain.sent)
         chain.sent_before -= bisect_left(gone, chain.sent_before)

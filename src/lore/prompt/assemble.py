@@ -173,12 +173,8 @@ class Assembler:
         self, units: tuple[Unit, ...], at: int, size: int, real: bool, segments: list[Segment], omitted: list[str]
     ) -> _Mark:
         """Render a group of entries, and before it the inserts whose place has come."""
-        end, due = self._end, self._end.inserts
-        if units and (real or not end.results):
-            while due < len(self._inserts) and self._inserts[due].place <= at:
-                due += 1
-            added = [unit for insert in self._inserts[end.inserts : due] for unit in layout.inserted(insert)]
-            units = (*added, *units)
+        end, due = self._end, self._due(units, at, real)
+        units = (*[unit for insert in self._inserts[end.inserts : due] for unit in layout.inserted(insert)], *units)
         place, results, markable, count, left_out = end.place, end.results, end.markable, end.segments, end.omitted
         for unit in units:
             rendered = self._rendered(unit, place)
@@ -194,6 +190,17 @@ class Assembler:
             place = rendered.after
             results = unit.role == "results" if rendered.segments else results
         return _Mark(end.entries + size, due, count, left_out, place, results, markable)
+
+    def _due(self, units: tuple[Unit, ...], at: int, real: bool) -> int:
+        """Count the inserts up to a group: they wait for one that text may stand before, and that says something."""
+        begun = due = self._end.inserts
+        if not real and self._end.results:
+            return begun
+        while due < len(self._inserts) and self._inserts[due].place <= at:
+            due += 1
+        if due > begun and not any(self.dialect.render(unit, self._end.place).segments for unit in units):
+            return begun
+        return due
 
     def _rendered(self, unit: Unit, place: Place) -> Rendered:
         rendered = self.dialect.render(unit, place)

@@ -41,18 +41,21 @@ def shown_ids(names: Iterable[str]) -> dict[str, str]:
     """Map ids to their shortest prefixes of at least 5 characters that no other one begins with."""
     ordered = sorted(set(names))
     shared = [_shared(one, other) for one, other in zip(ordered, ordered[1:], strict=False)]
-    sizes = map(max, [0, *shared], [*shared, 0])
-    return {name: name[: max(SHORTEST_ID, size + 1)] for name, size in zip(ordered, sizes, strict=False)}
+    sizes = map(max, [0, *shared], [*shared, 0]) if ordered else ()
+    return {name: name[: max(SHORTEST_ID, size + 1)] for name, size in zip(ordered, sizes, strict=True)}
 
 
 def _shared(one: str, other: str) -> int:
     return next((at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its), len(one))
 
 
-def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = ()) -> str:
-    """Render what is known when a chain is pinned; layers that came late stand first. Empty for nothing."""
-    known = _in_order(facts)
-    parts = [_layer_text(layer) for layer in layers]
+def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = (), said: Iterable[str] = ()) -> str:
+    """Render what is known when a chain is pinned; layers that came late stand first. Empty for nothing.
+
+    `said` are the names of the layers that stand before it: one that lost its text since is taken back.
+    """
+    known, before = _in_order(facts), set(said)
+    parts = [_news_of(layer) if layer.name in before else _layer_text(layer) for layer in layers]
     if known:
         ids = shown_ids(fact.id for fact in known)  # of these alone: what comes later must not lengthen an id
         parts.append("\n".join([HEADING, *_lines(known, ids)]))
@@ -63,13 +66,13 @@ def delta_text(session_id: str, news: News, names: Iterable[str], budget: int) -
     """Render a durable delta; `names` are all ids that the session has shown."""
     ids = shown_ids(names)
     kept, rest = _packed(_in_order(news.changed), ids, budget)
-    parts = [f"[knowledge update {token(session_id)}]", *map(_layer_text, news.layers)]
+    parts = [f"[knowledge update {token(session_id)}]", *map(_news_of, news.layers)]
     if kept:
         parts.append("\n".join([HEADING, *_lines(kept, ids)]))
     if rest:
         parts.append(_truncated(sorted(rest, key=lambda fact: fact.id), ids))
     if news.removed:
-        gone = [f"* [{ids[name]}]" for name in sorted(news.removed)]
+        gone = [f"* [{_inside(ids[name])}]" for name in sorted(news.removed)]
         said = "These entries are no longer known; what was said of them before does not hold any more:"
         parts.append("\n".join(["## Superseded Long-term Knowledge", said, *gone]))
     return "\n\n".join(part for part in parts if part)
@@ -81,6 +84,10 @@ def _in_order(facts: Iterable[Fact]) -> list[Fact]:
 
 def _layer_text(layer: Layer) -> str:
     return text_of(bytes(layer.text)).strip()
+
+
+def _news_of(layer: Layer) -> str:
+    return _layer_text(layer) or f"What was said as {_inside(layer.name)} does not hold any more."
 
 
 def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
@@ -155,7 +162,7 @@ def _truncated(rest: list[Fact], ids: Mapping[str, str]) -> str:
         lines.append(_line(shorter, ids) + "..." * (content != fact.content))
     more = rest[LISTED:]
     if more:
-        named = " ".join(f"[{ids[fact.id]}]" for fact in more[:NAMED]) + " …" * (len(more) > NAMED)
+        named = " ".join(f"[{_inside(ids[fact.id])}]" for fact in more[:NAMED]) + " …" * (len(more) > NAMED)
         entries = "entry" if len(more) == 1 else "entries"
         said = "what was said of them before does not hold any more"
         lines.append(f"* {len(more)} more changed {entries} omitted: {named}; {said}.")

@@ -55,7 +55,7 @@ def system_texts(session: Session, chain: Chain) -> tuple[SystemText, ...]:
     found = [SystemText(text, "persisted prompt") for text in _persisted(bytes(chain.system))]
     if session.format == "lore":
         found.append(SystemText(encode(_static(session)), "static context"))
-        known = pinned_text(chain.pinned or (), chain.pinned_layers)
+        known = pinned_text(chain.pinned or (), chain.pinned_layers, [one.name for one in session.start_layers])
         if known:
             found.append(SystemText(encode(known), "pinned knowledge"))
     return tuple(found)
@@ -69,11 +69,16 @@ def _persisted(system: bytes) -> list[bytes]:
 
 def _static(session: Session) -> str:
     parts = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
-    parts.append(f"[session]\nid: {session.id}\n{ANNOUNCED.format(token(session.id))}")
+    parts.append(f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}")
     if session.attachments:
-        names = "\n".join(f"  - {name}" for name in session.attachments)
+        names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
         parts.append(f"[attachments]\n{names}")
     return "\n\n".join(part for part in parts if part)
+
+
+def _on_a_line(name: str) -> str:
+    """Names that people gave could otherwise pose as another part of the system prompt."""
+    return "\\n".join(name.splitlines())
 
 
 def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:

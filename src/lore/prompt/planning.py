@@ -35,7 +35,7 @@ class Planner:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self._pinned: object = None
+        self._pinned: tuple[object, object] = (None, None)
         self._base = Told({}, (), {})
         self._facts: dict[str, Fact] = {}
         self._signs: dict[str, str] = {}
@@ -66,7 +66,7 @@ class Planner:
         if len(chain.deltas) >= MOST_DELTAS:
             yield CacheReset(reason=CAP_REASON, turn=turn.turn, chain=chain.id)
             return
-        names = {*session.knowledge, *signs, *news.removed}
+        names = {*session.knowledge, *session.removed, *signs}
         text = delta_text(session.id, news, names, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
         changed = {fact.id: self._signs[fact.id] for fact in news.changed}
@@ -82,15 +82,15 @@ class Planner:
         changed = [fact for name, fact in session.knowledge.items() if said.changed.get(name) != self._signs[name]]
         gone = [name for name in said.changed if name in session.removed]
         layers = {layer.name: _sign(layer) for layer in session.start_layers} | said.layers
-        late = [layer for layer in session.late_layers if layers.get(layer.name) != _sign(layer)]
+        late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != _sign(layer)]
         return News(tuple(changed), tuple(gone), tuple(late)), said.changed
 
     def said(self, chain: Chain) -> Told:
         """Return what the prompt says: what is pinned, advanced by every delta."""
-        if chain.pinned is not self._pinned:
+        if chain.pinned is not self._pinned[0] or chain.pinned_layers is not self._pinned[1]:
             pinned = {fact.id: signature(fact.title, fact.content) for fact in chain.pinned or ()}
             self._base = Told(pinned, (), {layer.name: _sign(layer) for layer in chain.pinned_layers})
-            self._pinned = chain.pinned
+            self._pinned = (chain.pinned, chain.pinned_layers)
         entries, layers = dict(self._base.changed), dict(self._base.layers)
         for delta in sorted(chain.deltas.values(), key=_number):
             news = told(delta)
@@ -113,6 +113,9 @@ def _sign(layer: Layer) -> str:
     return signature("", text_of(bytes(layer.text)))
 
 
+_NOTHING = signature("", "")  # a layer without text says nothing, so it is no news where it said nothing before
+
+
 def _content(text: str) -> Raw:
     return Raw(encode([{"role": "user", "text": text}]))
 
@@ -130,8 +133,8 @@ def _context(session: Session, chain: Chain, turn: TurnStarted, place: int) -> I
     context, number = turn.context, turn.turn
     if is_absent(context) and chain.waiting is not None:
         context, number = chain.waiting.context, chain.waiting.turn
-    if any(one.number == number for one in chain.persisted[-1:]):
-        return
+    if any(one.number == number or one.age == chain.turns for one in chain.persisted[-1:]):
+        return  # written since the turn before began: it is this turn's, whichever turn's context it holds
     text = tail_of(session, NULL if is_absent(context) else context, authority=False).text
     if text:
         yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=chain.id)

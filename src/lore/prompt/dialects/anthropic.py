@@ -96,7 +96,7 @@ class Anthropic:
             return b'"defer_loading"' not in data or (table(data) or {}).get("defer_loading") != b"true"
         if segment.kind == "envelope" or data[:1] != b"{":
             return False
-        own = table(data) if len(data) < 64 or b"thinking" in data[:64] else None  # the kind stands in front
+        own = table(data) if b'thinking"' in data or b'""' in data else None
         return own is None or (own.get("type") not in _THINKING and own.get("text") != b'""')
 
     def write(self, prompt: Prompt) -> bytes:

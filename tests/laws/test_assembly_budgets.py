@@ -1,0 +1,97 @@
+"""Assembly, law: budgets hold, counted with a real vocabulary; cuts split no code point, escape or grapheme."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.model.state import Fact
+from lore.prompt.budget import cut, estimate
+from lore.prompt.knowledge import HEADING, News, delta_text
+from lore.prompt.settings import Rules
+from lore.tokens.o200k import encoding
+from strategies import AWKWARD
+from strategies.sessions import Agent
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
+PROSE = {
+    "english": "The deployment uses PostgreSQL 15 with a read replica; pooling goes through PgBouncer. ",
+    "german": "Die Überprüfung der Größe gilt für alle Straßen; Rindfleischetikettierung bleibt. ",
+    "polish": "Przedsiębiorstwo szczęście wszechświat, a potem jeszcze konstantynopolitańczykowianeczka. ",
+    "chinese": "数据库连接池配置说明文档，请参考以下内容。",
+    "korean": "데이터베이스 연결 풀 설정은 다음 문서를 참고하세요. ",
+    "arabic": "قاعدة البيانات الرئيسية تستخدم الاتصال ",
+    "names": "kubernetes nginx postgresql kubectl systemctl ebpf xfs btrfs zstd ",
+    "code": "def f(x: int) -> dict[str, int]:\n\t\treturn {k: v ** 2 for k, v in sorted(x.items()) if v != 0}\n",
+    "spaces": "\t \t  \t",
+    "emoji": FAMILY + "\U0001f1e9\U0001f1ea",
+    "digits": "2026-01-02T03:04:05.678Z 10.0.0.1:8080 ",
+}
+words = st.one_of(st.sampled_from(list(PROSE.values())), st.sampled_from(AWKWARD))
+clean = st.lists(words, max_size=12).map("".join).map(lambda text: text.encode("utf-8", "ignore").decode())
+facts = st.lists(
+    st.builds(Fact, st.uuids().map(str), st.sampled_from(["", "ops", "people"]), clean.map(lambda t: t[:80]), clean),
+    max_size=12, unique_by=lambda fact: fact.id,
+)  # fmt: skip
+
+
+def tokens(text: str) -> int:
+    return len(encoding().encode(text, disallowed_special=()))
+
+
+@pytest.mark.parametrize("name", PROSE)
+def test_the_estimate_errs_high_on_ordinary_text(name):
+    text = (PROSE[name] * 20).strip()
+    assert estimate(text) >= tokens(text)
+
+
+@given(facts, st.sampled_from([20, 60, 400]))
+def test_the_entries_of_a_delta_keep_to_the_budget(found, budget):
+    names = [fact.id for fact in found]
+    text = delta_text("s", News(changed=tuple(found)), names, budget)
+    kept = [part for part in text.split("\n\n## ") if part.startswith(HEADING[3:])]
+    assert all(tokens("## " + part) <= budget for part in kept)
+
+
+@given(facts, st.sampled_from([20, 60, 400]))
+def test_every_changed_entry_is_named_or_counted(found, budget):
+    ids = [fact.id for fact in found]
+    text = delta_text("s", News(changed=tuple(found)), ids, budget)
+    shown = sum(text.count(f"[{name[:5]}") > 0 for name in ids)
+    assert shown == len(ids)
+
+
+@given(facts)
+def test_a_delta_is_bounded_whatever_it_tells(found):
+    grown = tuple(Fact(one.id, one.category, one.title * 50, one.content * 50) for one in found)
+    text = delta_text("s", News(changed=grown), [one.id for one in grown], 400)
+    assert len(text) <= 400 * 8 + 3 * (500 + 500 + 60) * 3 + 12 * 50 + 300
+
+
+@given(st.text(alphabet=st.sampled_from([*"ab \u0301\u200d\ud83d", "\U0001f469", "\U0001f1e9", "\r", "\n", "\uac00"])),
+       st.integers(0, 12))  # fmt: skip
+def test_a_cut_falls_between_graphemes_and_takes_as_many_as_fit(text, limit):
+    clusters, size = regex.findall(r"\X", text), 0
+    for cluster in clusters:
+        if size + len(cluster) > limit:
+            break
+        size += len(cluster)
+    assert cut(text, limit) == text[:size]
+
+
+@pytest.mark.parametrize("size", range(895, 905))
+def test_the_first_entry_is_cut_at_a_whole_grapheme(size):
+    """The 900-character cut of the system that did this before could split an emoji."""
+    agent = Agent(rules=Rules(knowledge_tokens=2000))
+    agent.user()
+    agent.turn()
+    agent.know("abcdef", "a " * (size // 2) + "x" * (size % 2) + FAMILY * 400, title="t")
+    agent.user()
+    text = json.loads(agent.turn().deltas[0].data)["text"]
+    shown = text.partition("**: ")[2].rstrip("…")
+    assert shown.endswith((FAMILY, "x", " ", "a"))
+    assert FAMILY * 401 not in text
