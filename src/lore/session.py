@@ -48,8 +48,14 @@ class Begun(NamedTuple):
     events: tuple[Event, ...]
 
 
+KEPT = 1_000  # problems: of a log that has more, the first ones say what is wrong
+
+
 class Session:
-    """A session in memory. `rules` say how prompts are assembled; `dialect` overrides the session's own."""
+    """A session in memory. `rules` say how prompts are assembled; `dialect` overrides the session's own.
+
+    `problems` are those of all events and prompts so far, the first 1,000 of them.
+    """
 
     def __init__(self, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
@@ -58,6 +64,7 @@ class Session:
             raise LoreError(fault)
         self._dialect = _named(dialect) if isinstance(dialect, str) else dialect
         self._folding = Folding(State())
+        self.problems: list[Problem] = []
         self._planners: dict[str, Planner] = {}
         self._assemblers: dict[str, Assembler] = {}
 
@@ -94,11 +101,13 @@ class Session:
 
     def apply(self, event: Event) -> tuple[Problem, ...]:
         """Apply one event of the log; returns what was wrong with it. An event that cannot be is a no-op."""
-        if not isinstance(event, TurnStarted):
-            return self._folding.apply(event)
-        planned = self._plan(event)
+        planned = self._plan(event) if isinstance(event, TurnStarted) else []
         odd = [problem for one in planned for problem in self._folding.derive(one)]
-        return (*odd, *self._folding.apply(event))
+        return self._noted((*odd, *self._folding.apply(event)))
+
+    def _noted(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        self.problems += problems[: KEPT - len(self.problems)]
+        return problems
 
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
@@ -118,11 +127,16 @@ class Session:
         planned = self._plan(event)
         late = self._folding.save(chain)
         for one in (*planned, event):
-            self._folding.apply(one)
-        return Begun(self.assembled(chain).prompt, (*late, *planned, event))
+            self._noted(self._folding.apply(one))
+        made = self.assembled(chain)
+        self._noted(made.problems)
+        return Begun(made.prompt, (*late, *planned, event))
 
     def assembled(self, chain: str = MAIN) -> Assembled:
-        """Return the prompt of a chain's latest turn, what is wrong with it, and what it could not express."""
+        """Return a chain's prompt as it stands, what is wrong with it, and what the dialect could not express.
+
+        Right after a turn began that is its prompt; later it holds what came since, too.
+        """
         dialect = self.dialect
         assembler = self._assemblers.get(chain)
         if assembler is None or assembler.dialect is not dialect:

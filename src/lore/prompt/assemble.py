@@ -214,7 +214,8 @@ class Assembler:
             return (), ()
         own = self.policy == "system" and takes_system_messages(chain.model, self.dialect.name)
         text, problems = tail_of(session, context, authority=own)
-        if not text or self.policy == "persist":
+        written = chain.persisted[-1].number if chain.persisted else None
+        if not text or self.policy == "persist" or (chain.turn is not None and written == chain.turn.turn):
             return (), problems
         said = (TextBlock(Raw(encode(text))),)
         unit = Unit("system" if own else "user", said, joins=not own, origin=VOLATILE)

@@ -30,8 +30,16 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
 
     def fault(self) -> str | None:
         """Say what cannot be; None where all can."""
+        for name, known in _KNOWN.items():
+            if getattr(self, name) not in known:
+                return f"{name} {getattr(self, name)!r} is none of {', '.join(known)}"
         if self.knowledge_tokens < 1:
             return "knowledge_tokens must be at least 1"
         if (self.head_ttl, self.ttl) == ("5m", "1h"):
             return "head_ttl must not be shorter than ttl: a longer-lived mark comes first"
         return None
+
+
+_KNOWN: dict[str, tuple[str, ...]] = {
+    "tail": POLICIES, "marks": ("lore", "recorded", "none"), "head_ttl": ("5m", "1h"), "ttl": ("5m", "1h"),
+}  # fmt: skip
