@@ -135,7 +135,7 @@ def _block(block: Block) -> bytes:
             source = b'{"type":"base64","media_type":' + encode(media) + b',"data":' + bytes(data) + b"}"
             return b'{"type":"image","source":' + source + b"}"
         case RawBlock(json=raw):
-            return unmark(bytes(raw)).data
+            return bytes(raw)
 
 
 def _call(call: ToolCall) -> bytes:

@@ -101,7 +101,7 @@ class OpenAIChat:
                 envelope = b'"role":"tool","tool_call_id":' + encode(call.call_id)
                 parts = _RESULT.all(output_blocks(outcome(call).output), writing.omitted)
                 writing.open("tool", envelope, parts or [_text(b'""')])
-        blocks = [unmark(data, _MARKS).data for data in _WORDS.all(unit.blocks, writing.omitted)]
+        blocks = _WORDS.all(unit.blocks, writing.omitted)
         results = unit.role == "results"
         if blocks and (unit.joins or results) and writing.place.role in ("user", "tool"):
             writing.extend(blocks)

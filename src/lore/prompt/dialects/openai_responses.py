@@ -42,7 +42,6 @@ from lore.prompt.dialects.shared import (
     sliced,
     tool_list,
     tools,
-    unmark,
     with_marks,
     write_body,
     write_messages,
@@ -151,7 +150,7 @@ def _tool(raw: bytes) -> bytes:
 
 
 def _input(blocks: tuple[Block, ...], writing: Writing) -> list[bytes]:
-    return [unmark(part, _MARKS).data for part in _INPUT.all(blocks, writing.omitted)]
+    return _INPUT.all(blocks, writing.omitted)
 
 
 def _answer(unit: Unit, writing: Writing) -> None:

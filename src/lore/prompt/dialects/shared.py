@@ -291,10 +291,12 @@ class Writing:
         self.extend(parts, key)
 
     def extend(self, parts: list[bytes], key: str = "content") -> None:
-        """Add blocks to the last message."""
+        """Add blocks to the last message; what was recorded with a mark is content without it."""
         path = f"{self.root}[{self.place.messages - 1}].{key}"
         first = self.place.blocks
-        self.segments += [Segment("messages", f"{path}[{n}]", data) for n, data in enumerate(parts, first)]
+        bare = [unmark(part, (MARK, BREAKPOINT)) for part in parts]
+        made = [Segment("messages", f"{path}[{n}]", one.data, mark=one.mark) for n, one in enumerate(bare, first)]
+        self.segments += made
         self.place = Place(self.place.messages, self.place.role, first + len(parts))
 
     def merge(self, role: str, parts: list[bytes], key: str = "content") -> None:
