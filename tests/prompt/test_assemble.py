@@ -189,3 +189,17 @@ def test_a_changed_head_renumbers_what_follows():
     assert live.assemble(state, state.main()).prompt.messages[0].path == "messages[0]"
     state, _ = step(state, event("session_changed", system="S"))
     assert live.assemble(state, state.main()).prompt.messages[0].path == "messages[1]"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_compaction_that_finds_nothing_says_nothing_behind_a_tools_result(dialect):
+    """Its summary once stood there in the user's role, as if the user had spoken inside the loop."""
+    events = [
+        append(user("u1", "ask")),
+        append(call("t1", "c1", status="completed", output="out")),
+        event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["nobody"], summary="all of it"),
+        event("turn_started", turn=1),
+    ]
+    assert b"all of it" not in b"".join(one.data for one in assembled(Fold(started(), *events).state, dialect))
+    kept = [*events[:2], append(said("a1", "well")), *events[2:]]
+    assert b"all of it" in b"".join(one.data for one in assembled(Fold(started(), *kept).state, dialect))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, printable, text_of
-from lore.model.items import NULL, TextBlock, is_absent
+from lore.model.items import NULL, CompactDivider, Item, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
@@ -164,6 +164,8 @@ class Assembler:
         at = self._end.entries
         for size, units in layout.units(entries.since(at)):
             self._groups.append(self._end)
+            if self._end.results and _sums_up_nothing(entries[at].item):
+                units = ()
             self._end = self._group(units, at, size, is_real(entries[at].item), segments, omitted)
             at += size
         self._segments = self._segments.extend(segments)
@@ -240,6 +242,14 @@ class Assembler:
             middle = (low + high) // 2
             low, high = (middle + 1, high) if self._groups[middle].entries < entries else (low, middle)
         return self._groups[low].markable if low < len(self._groups) else -1
+
+
+def _sums_up_nothing(item: Item) -> bool:
+    """Tell whether a compaction pruned nothing: all that its summary says stands before it.
+
+    Behind a tool's result the summary would read as the user's next turn.
+    """
+    return type(item) is CompactDivider and item.pruned == 0
 
 
 def _added(deltas: dict[int, Insert], persisted: tuple[Insert, ...], chain: Chain) -> list[Insert] | None:
