@@ -180,12 +180,13 @@ class Assembler:
         place, results, markable, count, left_out = end.place, end.results, end.markable, end.segments, end.omitted
         for unit in units:
             rendered = self._rendered(unit, place)
-            for segment in rendered.segments:
-                if self.dialect.may_mark(segment):
-                    markable = count
-                if segment.mark is not None:
-                    self._recorded.append(marks.Marked(count, segment.mark))
-                count += 1
+            made = rendered.segments
+            found = next((at for at in range(len(made) - 1, -1, -1) if self.dialect.may_mark(made[at])), None)
+            markable = markable if found is None else count + found
+            self._recorded += [
+                marks.Marked(count + at, one.mark) for at, one in enumerate(made) if one.mark is not None
+            ]
+            count += len(made)
             segments += rendered.segments
             omitted += rendered.omitted
             left_out += len(rendered.omitted)
