@@ -16,7 +16,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model import events as e
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Session as State
-from lore.prompt.dialects import DIALECTS
+from lore.prompt.dialects import dialect_names
 from lore.prompt.settings import POLICIES, Rules
 
 TOOL = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object"}}
@@ -298,6 +298,6 @@ def scripts(*, resets: bool = True, min_size: int = 4, max_size: int = 16) -> st
     return st.lists(st.one_of(_calm, _calm, _resets) if resets else _calm, min_size=min_size, max_size=max_size)
 
 
-setups = st.tuples(st.sampled_from(list(DIALECTS)), st.sampled_from(POLICIES)).map(
+setups = st.tuples(st.sampled_from(dialect_names()), st.sampled_from(POLICIES)).map(
     lambda pair: (pair[0], Rules(tail=pair[1]))
 )
