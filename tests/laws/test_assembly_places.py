@@ -10,12 +10,13 @@ from hypothesis import given
 from lore.model.items import ToolCall
 from lore.prompt.dialects import TEXT
 from strategies import shapes
-from strategies.sessions import Agent, scripts, setups
+from strategies.sessions import Agent, in_every_shape, scripts, setups
 
 TAIL = "context of this turn"
 ADDED = ("context_injection: ", TAIL)
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_nothing_stands_between_a_call_and_its_result(script, setup):
     for turn in Agent(*setup).play(script).turns:
@@ -30,6 +31,7 @@ def test_nothing_stands_between_a_call_and_its_result(script, setup):
             said = said[2 * len(calls) or 1 :]
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_every_call_of_the_history_is_written_once(script, setup):
     for turn in Agent(*setup).play(script).turns:
@@ -39,6 +41,7 @@ def test_every_call_of_the_history_is_written_once(script, setup):
         assert said == ([f"#{number}" for number in range(len(known))] if setup[0] in TEXT else known)
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_no_delta_and_no_persisted_context_is_last(script, setup):
     for turn in Agent(*setup).play(script).turns:
@@ -46,6 +49,7 @@ def test_no_delta_and_no_persisted_context_is_last(script, setup):
         assert not stable or not stable[-1].origin.startswith("context_injection: ")
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_what_lore_adds_behind_a_result_is_in_its_message_or_directly_before_the_users_own(script, setup):
     """Where roles alternate, a delta, the user's words behind it and the results before it may be one message."""
@@ -71,6 +75,7 @@ def _placed(turn):
     return found
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_the_tail_is_last_and_nothing_else_is(script, setup):
     for turn in Agent(*setup).play(script).turns:
