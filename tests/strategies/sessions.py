@@ -313,7 +313,9 @@ DENSE: list[Step] = [
     ("turn", "main", {"current_time": "10:04"}), ("forget", "abcdef1"), ("restart", "log"),
     ("loop", "main", [4], [{"current_time": "10:05"}], []), ("user", "main", ""), ("turn", "main", None),
     ("exchange", "main", None), ("think", "main"), ("know", "add", "y", "four"),
-    ("exchange", "main", {"current_time": "10:06"}),
+    ("exchange", "main", {"current_time": "10:06"}), ("loop", "main", [2], [None], []), ("know", "add", "z", "five"),
+    ("user", "main", "hi"), ("turn", "main", {"current_time": "10:07"}), ("rewind", "main", 1), ("inject", "main"),
+    ("turn", "main", None), ("exchange", "main", None),
 ]  # fmt: skip
 
 
