@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 
 import pytest
 
 from lore.model.materiality import normalised, signature
-from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import Rules
+from strategies import shapes
 from strategies.sessions import Agent
 
 TOKEN = hashlib.sha256(b"s-1").hexdigest()[:8]
@@ -38,13 +37,13 @@ def said(agent, text="go on"):
 
 
 def texts(turn):
-    return [json.loads(one.data)["text"] for one in turn.deltas]
+    return [shapes.text_of(one) for one in turn.deltas]
 
 
 # what makes a delta
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 def test_an_added_entry_is_told_directly_before_the_users_message(dialect):
     agent = started(("aaaaa1", "one"), dialect=dialect)
     agent.know("bbbbb1", "two", category="ops", title="B")
@@ -53,12 +52,12 @@ def test_an_added_entry_is_told_directly_before_the_users_message(dialect):
     assert origins[-2:] == ["context_injection: delta 0", "user"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 def test_a_delta_speaks_in_the_users_role(dialect):
     agent = started(dialect=dialect)
     agent.know("bbbbb1", "two")
-    body = json.loads(said(agent).body)
-    assert [one["role"] for one in body["messages"] if "knowledge update" in json.dumps(one)][-1] == "user"
+    told = [one for one in shapes.parts(dialect, said(agent).body) if "[knowledge update" in one.text]
+    assert [(one.role, one.kind) for one in told] == [("user", "text")]
 
 
 def test_nothing_changed_is_no_message():

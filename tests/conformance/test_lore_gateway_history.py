@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from lore.prompt.dialects import DIALECTS
 from lore.prompt.planning import MOST_DELTAS
 from lore.prompt.settings import POLICIES, Rules
+from strategies import shapes
 from strategies.sessions import WAYS, Agent
 
-SHAPES = [(dialect, Rules(tail=policy)) for dialect in DIALECTS for policy in POLICIES]
+SHAPES = [(dialect, Rules(tail=policy)) for dialect in shapes.NAMES for policy in POLICIES]
 shaped = pytest.mark.parametrize("shape", SHAPES, ids=[f"{name} {rules.tail}" for name, rules in SHAPES])
 
 
@@ -31,7 +29,7 @@ def said(agent, context=None):
 
 
 def texts(turn):
-    return [json.loads(one.data)["text"] for one in turn.deltas]
+    return [shapes.text_of(one) for one in turn.deltas]
 
 
 def extends(turn, before):
@@ -81,7 +79,11 @@ def test_786_a_delta_never_comes_between_a_call_and_its_result(shape):
     assert kinds[-8:] == [
         "assistant", "assistant", "tool", "tool", "assistant", "tool", "assistant", "context_injection", "user",
     ][-8:]  # fmt: skip
-    assert turn.body.count(b'"name":"read"') == agent.turns[-2].body.count(b'"name":"read"') == 4
+    for one in (agent.turns[-2], turn):
+        found = shapes.parts(shape[0], one.body)
+        made, ended = ([part.text for part in found if part.kind == kind] for kind in ("call", "result"))
+        assert made == ended
+        assert len(made) == 3
 
 
 @shaped

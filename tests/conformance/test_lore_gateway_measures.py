@@ -20,6 +20,7 @@ from lore.prefix.overlap import overlap
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES, Rules
+from strategies import shapes
 from strategies.sessions import Agent
 
 TURNS = 16
@@ -90,7 +91,7 @@ def test_the_oracle_sees_an_assembler_that_rewrites(dialect):
     bodies = []
     for number, body in enumerate(_bodies(dialect, "user")):
         changed = json.loads(body)
-        blocks = changed["system"] if dialect == "anthropic" else changed["messages"][0]["content"]
+        blocks = shapes.system_blocks(dialect, changed)
         blocks[0]["text"] = f"It is 10:{number}. {blocks[0]['text']}"
         bodies.append(json.dumps(changed).encode())
     bill = Bill(dialect, bodies)

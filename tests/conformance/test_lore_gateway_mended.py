@@ -9,8 +9,8 @@ from lore.errors import LoreError
 from lore.fold.inserts import unsaved
 from lore.model.events import CacheReset
 from lore.model.state import Chain
-from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import Rules
+from strategies import shapes
 from strategies.sessions import Agent
 
 
@@ -116,7 +116,7 @@ def test_a_delta_does_not_come_last_where_the_users_message_cannot_be_expressed(
     assert _next(agent).texts[-2][0].startswith("context_injection: delta")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 def test_context_goes_with_the_message_that_it_was_persisted_for(dialect):
     """A rewind took the user's message back and left its context behind, before the next one."""
     agent = Agent(dialect, Rules(tail="persist"))

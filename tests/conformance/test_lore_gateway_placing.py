@@ -14,8 +14,8 @@ from lore.model.events import PromptDelta
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
 from lore.model.vector import Vector
-from lore.prompt.dialects import DIALECTS
 from lore.prompt.placing import safe
+from strategies import shapes
 from strategies.sessions import Agent
 
 
@@ -80,7 +80,8 @@ def test_a_floor_is_never_left():
 
 
 def _order(turn):
-    return [json.loads(data)["text"] if b'"text"' in data else "-" for _, data in turn.texts]
+    found = [*turn.prompt.messages, *turn.prompt.tail]
+    return [shapes.text_of(one) or "-" for one in found if one.kind != "envelope"]
 
 
 def _three(dialect, places):
@@ -94,27 +95,27 @@ def _three(dialect, places):
     return agent
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 @pytest.mark.parametrize("count", [2, 3])
 def test_blocks_at_one_place_keep_their_order(dialect, count):
     turn = _three(dialect, [4] * count).turn()
     assert _order(turn)[3 : 5 + count] == ["m3", *["AA", "BB", "CC"][:count], "m4"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 def test_distinct_places_count_the_original_history(dialect):
     """Positions once drifted with every block put in before them: AA before m2, BB before m5, CC before m8."""
     said = _order(_three(dialect, [2, 5, 8]).turn())
     assert said == ["m0", "m1", "AA", "m2", "m3", "m4", "BB", "m5", "m6", "m7", "CC", "m8", "m9"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 def test_same_and_distinct_places_mixed(dialect):
     said = _order(_three(dialect, [5, 2, 5]).turn())
     assert said == ["m0", "m1", "BB", "m2", "m3", "m4", "AA", "CC", "m5", "m6", "m7", "m8", "m9"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 def test_blocks_that_are_nudged_to_one_place_keep_their_order(dialect):
     """Same-index blocks once flipped their order, for each was placed in the array that held the one before."""
     agent = Agent(dialect)
@@ -128,7 +129,7 @@ def test_blocks_that_are_nudged_to_one_place_keep_their_order(dialect):
     assert said == ["m0", "AA", "BB", "m1"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", shapes.NAMES)
 @pytest.mark.parametrize("place", range(6))
 def test_a_stale_place_inside_a_pair_keeps_call_and_result(dialect, place):
     """A frozen index once stood between call and result, and an orphan filter then dropped the call, every turn."""
@@ -139,13 +140,15 @@ def test_a_stale_place_inside_a_pair_keeps_call_and_result(dialect, place):
     agent.user("m2")
     agent.do("prompt_delta", seq=0, selector={"target": "messages", "insert_at": place}, content="AA")
     for _ in range(3):
-        body = json.loads(agent.turn().body)["messages"]
-        text = json.dumps(body)
-        assert text.count('"c3"') == text.count('"c4"') == 2
-        roles = [message["role"] for message in body if message["role"] != "system"]
-        calls = next(at for at, one in enumerate(body) if "c3" in json.dumps(one)) - len(body) + len(roles)
-        assert roles[calls + 1] == ("tool" if dialect == "openai-chat" else "user")
-        assert "AA" not in json.dumps(body[-1])
+        said = [one for one in shapes.parts(dialect, agent.turn().body) if one.kind != "output"]
+        begin = next(at for at, one in enumerate(said) if one.kind == "call")
+        first, second = (one.text for one in said[begin : begin + 2])
+        assert [(one.kind, one.text) for one in said[begin : begin + 4]] == [
+            ("call", first), ("call", second), ("result", first), ("result", second)
+        ]  # fmt: skip
+        assert [one.kind for one in said].count("call") == [one.kind for one in said].count("result") == 2
+        assert sum(one.text == "AA" for one in said) == 1
+        assert said[-1].text == "m2"
 
 
 @pytest.mark.parametrize("way", ["dump", "log", None])

@@ -3,37 +3,45 @@ as a user's turn: behind a tool's result only in the message that carries it, or
 
 from __future__ import annotations
 
-import json
+from itertools import takewhile
 
 from hypothesis import given
 
-from strategies.sessions import Agent, scripts, setups
+from lore.model.items import ToolCall
+from lore.prompt.dialects import TEXT
+from strategies import shapes
+from strategies.sessions import Agent, in_every_shape, scripts, setups
 
-ADDED = ("context_injection: ", "context of this turn")
+TAIL = "context of this turn"
+ADDED = ("context_injection: ", TAIL)
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_nothing_stands_between_a_call_and_its_result(script, setup):
     for turn in Agent(*setup).play(script).turns:
-        messages = json.loads(turn.body)["messages"]
-        for number, message in enumerate(messages):
-            check = _anthropic if setup[0] == "anthropic" else _chat
-            check(message, messages[number + 1 :])
+        said = [one for one in shapes.parts(setup[0], turn.body) if one.kind != "output"]
+        while said:
+            calls = list(takewhile(lambda one: one.kind == "call", said))
+            results = said[len(calls) : 2 * len(calls)]
+            assert calls or said[0].kind != "result"
+            assert [(one.kind, one.text) for one in results] == [("result", one.text) for one in calls]
+            behind = range(1, len(calls) + 1) if setup[0] in shapes.ITEMS else [1] * len(calls)
+            assert [one.message - calls[-1].message for one in results] == list(behind)
+            said = said[2 * len(calls) or 1 :]
 
 
-def _anthropic(message, rest):
-    calls = [one["id"] for one in message["content"] if one["type"] == "tool_use"]
-    if calls:
-        assert rest[0]["role"] == "user"
-        answered = [one.get("tool_use_id") for one in rest[0]["content"]]
-        assert answered[: len(calls)] == calls
+@in_every_shape
+@given(scripts(), setups)
+def test_every_call_of_the_history_is_written_once(script, setup):
+    for turn in Agent(*setup).play(script).turns:
+        held = [one.item for one in turn.state.chain(turn.chain).entries]
+        known = [one.call_id for one in held if isinstance(one, ToolCall)]
+        said = [one.text for one in shapes.parts(setup[0], turn.body) if one.kind == "call"]
+        assert said == ([f"#{number}" for number in range(len(known))] if setup[0] in TEXT else known)
 
 
-def _chat(message, rest):
-    calls = [one["id"] for one in message.get("tool_calls", ())]
-    assert [(one["role"], one.get("tool_call_id")) for one in rest[: len(calls)]] == [("tool", one) for one in calls]
-
-
+@in_every_shape
 @given(scripts(), setups)
 def test_no_delta_and_no_persisted_context_is_last(script, setup):
     for turn in Agent(*setup).play(script).turns:
@@ -41,37 +49,36 @@ def test_no_delta_and_no_persisted_context_is_last(script, setup):
         assert not stable or not stable[-1].origin.startswith("context_injection: ")
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_what_lore_adds_behind_a_result_is_in_its_message_or_directly_before_the_users_own(script, setup):
+    """Where roles alternate, a delta, the user's words behind it and the results before it may be one message."""
     for turn in Agent(*setup).play(script).turns:
-        units = _messages(turn)
-        for number, (role, origins) in enumerate(units):
-            if not number or not all(one.startswith(ADDED) for one in origins) or role == b'"system"':
+        said = _placed(turn)
+        for at, (message, origin) in enumerate(said):
+            if not origin.startswith(ADDED):
                 continue
-            before = next((one for one in units[number - 1 :: -1] if not _all_added(one)), (b"", [""]))
-            after = next((one for one in units[number + 1 :] if not _all_added(one)), (b"", [""]))
-            if before[1][0] == "tool":
-                assert after[1][0] == "user"
+            before = next((one for one in reversed(said[:at]) if not one[1].startswith(ADDED)), (-1, ""))
+            after = next((one for one in said[at:] if not one[1].startswith(ADDED)), (-1, ""))
+            if before[1] == "tool":
+                assert after[1] == "user" or (origin == TAIL and message == before[0])
 
 
-def _all_added(unit):
-    return all(one.startswith(ADDED) for one in unit[1])
-
-
-def _messages(turn):
-    """Return of each message its role and the origins of its blocks."""
-    units = []
+def _placed(turn):
+    """Return of each block the number of its message and its origin; a tail that speaks as the system is no user's."""
+    number, found = 0, []
     for one in [*turn.prompt.messages, *turn.prompt.tail]:
         if one.kind == "envelope":
-            units.append((one.data.partition(b'"role":')[2].partition(b",")[0], []))
-        else:
-            units[-1][1].append(one.origin)
-    return units
+            number += 1
+        elif not (turn.prompt.tail and one is turn.prompt.tail[-1] and b"system" in turn.prompt.tail[0].data):
+            found.append((number, one.origin))
+    return found
 
 
+@in_every_shape
 @given(scripts(), setups)
 def test_the_tail_is_last_and_nothing_else_is(script, setup):
     for turn in Agent(*setup).play(script).turns:
         origins = [origin for origin, _ in turn.texts]
-        tails = [at for at, one in enumerate(origins) if one == "context of this turn"]
+        tails = [at for at, one in enumerate(origins) if one == TAIL]
         assert tails in ([], [len(origins) - 1])

@@ -14,7 +14,7 @@ import pytest
 
 from laws.test_law_09_deterministic import WORLDS
 from lore.model import events as e
-from lore.prompt.dialects import DIALECTS
+from lore.prompt.dialects import dialect_names
 from lore.prompt.settings import POLICIES, Rules
 from strategies.sessions import Agent, is_derived
 
@@ -40,7 +40,7 @@ print(played())
 def played() -> str:
     """Digest the bodies of a whole session in every dialect, under every policy."""
     found = hashlib.sha256()
-    for dialect in DIALECTS:
+    for dialect in dialect_names():
         for policy in POLICIES:
             for turn in Agent(dialect, Rules(tail=policy)).play(SCRIPT).turns:
                 found.update(turn.body)
@@ -64,7 +64,7 @@ def going_on(dialect: str, policy: str, way: str, data: bytes) -> str:
 
 def _states():
     """Yield sessions as an agent leaves them: a dump, its log, and a log that lost what lore had derived."""
-    for dialect in DIALECTS:
+    for dialect in dialect_names():
         for policy in POLICIES:
             agent = Agent(dialect, Rules(tail=policy)).play(SCRIPT)
             lost = b"".join(e.encode(one) + b"\n" for one in agent.events if not is_derived(one))

@@ -7,8 +7,10 @@ every dialect, under every policy, with and without restarts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from hypothesis import example
 from hypothesis import strategies as st
 
 from lore import Session, event
@@ -16,7 +18,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model import events as e
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Session as State
-from lore.prompt.dialects import DIALECTS
+from lore.prompt.dialects import dialect_names
 from lore.prompt.settings import POLICIES, Rules
 
 TOOL = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object"}}
@@ -298,6 +300,28 @@ def scripts(*, resets: bool = True, min_size: int = 4, max_size: int = 16) -> st
     return st.lists(st.one_of(_calm, _calm, _resets) if resets else _calm, min_size=min_size, max_size=max_size)
 
 
-setups = st.tuples(st.sampled_from(list(DIALECTS)), st.sampled_from(POLICIES)).map(
+setups = st.tuples(st.sampled_from(dialect_names()), st.sampled_from(POLICIES)).map(
     lambda pair: (pair[0], Rules(tail=pair[1]))
 )
+
+# What laws of places are about, close together: loops with context and news in them, and what comes behind a loop.
+DENSE: list[Step] = [
+    ("know", "add", "abcdef1", "one"), ("exchange", "main", {"current_time": "10:00"}),
+    ("loop", "main", [2, 1, 3], [{"current_time": "10:01"}, {"memory_recall": "tea"}], [("know", "add", "x", "two")]),
+    ("exchange", "main", {"current_time": "10:02"}), ("know", "update", "abcdef1", "three"),
+    ("loop", "main", [1], [None, {"current_time": "10:03"}], []), ("inject", "main"),
+    ("turn", "main", {"current_time": "10:04"}), ("forget", "abcdef1"), ("restart", "log"),
+    ("loop", "main", [4], [{"current_time": "10:05"}], []), ("user", "main", ""), ("turn", "main", None),
+    ("exchange", "main", None), ("think", "main"), ("know", "add", "y", "four"),
+    ("exchange", "main", {"current_time": "10:06"}), ("loop", "main", [2], [None], []), ("know", "add", "z", "five"),
+    ("user", "main", "hi"), ("turn", "main", {"current_time": "10:07"}), ("rewind", "main", 1), ("inject", "main"),
+    ("turn", "main", None), ("exchange", "main", None),
+]  # fmt: skip
+
+
+def in_every_shape(law: Callable[..., None]) -> Callable[..., None]:
+    """Try a law of a script and a setup on the dense script too, in every dialect, under every policy."""
+    for dialect in dialect_names():
+        for policy in POLICIES:
+            law = example(DENSE, (dialect, Rules(tail=policy)))(law)
+    return law
