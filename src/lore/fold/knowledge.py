@@ -39,7 +39,7 @@ def change(state: Session, event: Knowledge) -> Known:
         if event.op == "update":
             problems = (Problem("LORE204", f"knowledge {event.id!r} is updated but not known; added"),)
         else:
-            name = _same_entry(state, event) or name
+            name = state.titles.get(_key(event.category or "", event.title or "", event.content or ""), name)
     if name != event.id and event.id not in state.aliases:
         state = _replace(state, aliases={**state.aliases, event.id: name})
     base = state.knowledge.get(name) or Fact(name)
@@ -52,26 +52,35 @@ def change(state: Session, event: Knowledge) -> Known:
     removed = state.removed
     if name in removed:
         removed = {one: None for one in removed if one != name}
-    return Known(_replace(state, knowledge={**state.knowledge, name: fact}, removed=removed), problems)
+    titles = _without(state.titles, base)
+    key = _key(fact.category, fact.title, fact.content)
+    if key:
+        titles.setdefault(key, name)
+    knowledge = {**state.knowledge, name: fact}
+    return Known(_replace(state, knowledge=knowledge, removed=removed, titles=titles), problems)
 
 
 def _remove(state: Session, name: str, said: str) -> Known:
     if name not in state.knowledge:
         return Known(state, (Problem("LORE204", f"knowledge {said!r} is removed but not known"),))
-    rest = {one: fact for one, fact in state.knowledge.items() if one != name}
-    aliases = {one: known for one, known in state.aliases.items() if known != name}
-    return Known(_replace(state, knowledge=rest, aliases=aliases, removed={**state.removed, name: None}))
+    rest, removed = dict(state.knowledge), {**state.removed, name: None}
+    fact = rest.pop(name)
+    aliases = state.aliases
+    if aliases:
+        aliases = {one: known for one, known in aliases.items() if known != name}
+    titles = _without(state.titles, fact)
+    return Known(_replace(state, knowledge=rest, aliases=aliases, removed=removed, titles=titles))
 
 
-def _same_entry(state: Session, event: Knowledge) -> str | None:
-    """Return the id under which an entry is known already; None where it is new."""
-    wanted = _key(event.category or "", event.title or "", event.content or "")
-    if not any(wanted):
-        return None
-    known = state.knowledge.values()
-    return next((fact.id for fact in known if _key(fact.category, fact.title, fact.content) == wanted), None)
+def _without(titles: dict[str, str], fact: Fact) -> dict[str, str]:
+    """Return a copy without what identified an entry."""
+    rest, key = dict(titles), _key(fact.category, fact.title, fact.content)
+    if rest.get(key) == fact.id:
+        del rest[key]
+    return rest
 
 
-def _key(category: str, title: str, content: str) -> tuple[str, str]:
-    named = normalised(title)
-    return (f"{normalised(category)}\x1f{named}", "") if named else ("", normalised(content))
+def _key(category: str, title: str, content: str) -> str:
+    """Return what identifies an entry: its category and title, or its content; nothing identifies an empty one."""
+    named, said = normalised(title), normalised(content)
+    return f"{normalised(category)}\x1f{named}" if named else f"\x1f\x1f{said}" if said else ""

@@ -32,6 +32,9 @@ def drop(chain: Chain, gone: Container[int]) -> None:
 
 def _keep(chain: Chain, persisted: tuple[Insert, ...]) -> None:
     chain.persisted = persisted
+    chain.moves += 1
+    if not any(isinstance(one, ContextPersisted) for one in chain.unsaved):
+        return
     held = {one.number for one in chain.persisted}
     chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, ContextPersisted) or one.turn in held])
 

@@ -170,8 +170,9 @@ class Chain(Struct):
     whose last line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts
     the entries that the latest request was made of, `sent_before` those of the one before. `pinned` and
     `pinned_layers` stand in the system prompt since the first request, or since the last reset (`reset`:
-    the turn of one that names its turn); `deltas` (by seq, `seqs` is the next one) and `persisted` stand
-    between the entries; `unsaved` are the events that lore derived and the log does not hold.
+    the turn of one that names its turn); `deltas` (by seq, `seqs` is the next one) and `persisted` (in the
+    order of turns) stand between the entries, `moves` counts how often any of these moved or went;
+    `unsaved` are the events that lore derived and the log does not hold.
     """
 
     id: str = MAIN
@@ -197,6 +198,7 @@ class Chain(Struct):
     deltas: dict[int, Insert] = {}
     seqs: int = 0
     persisted: tuple[Insert, ...] = ()
+    moves: int = 0
     waiting: Waiting | None = None
     unsaved: tuple[Event, ...] = ()
     stream: Stream | None = None
@@ -237,8 +239,8 @@ def _joined(text: Raw, deltas: list[Raw]) -> Raw:
 class Session(Struct, frozen=True):
     """The state of a whole session.
 
-    `aliases` maps ids of known entries to the ids that they are known under, `removed` holds the ids that
-    were taken back; `at` is when the session began, as it was recorded.
+    `aliases` maps ids of known entries to the ids that they are known under, `titles` what identifies an
+    entry to its id, `removed` holds the ids that were taken back; `at` is when the session began, as it was recorded.
     """
 
     id: str = ""
@@ -256,6 +258,7 @@ class Session(Struct, frozen=True):
     turn_layers: tuple[Layer, ...] = ()
     knowledge: dict[str, Fact] = {}
     aliases: dict[str, str] = {}
+    titles: dict[str, str] = {}
     removed: dict[str, None] = {}
     chains: dict[str, Chain] = {}
     opaque: int = 0

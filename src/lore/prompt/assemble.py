@@ -11,6 +11,7 @@ Not safe between threads: one assembler follows one chain.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from operator import attrgetter
 from typing import NamedTuple
@@ -68,7 +69,7 @@ class Assembler:
         self.policy: Policy = policy or self.rules.tail
         self._entries: Vector[Entry] = Vector()
         self._inserts: list[Insert] = []
-        self._placed: tuple[dict[int, Insert], tuple[Insert, ...]] = ({}, ())
+        self._placed = _Placed({}, (), 0)
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_Mark] = []
         self._end = _Mark()
@@ -134,21 +135,17 @@ class Assembler:
             self._recorded.pop()
 
     def _follow(self, chain: Chain) -> None:
-        """Take the chain's inserts; drop the groups behind the first one that is new or moved."""
-        deltas, persisted = self._placed
-        if deltas is chain.deltas and persisted is chain.persisted:
+        """Take the chain's inserts; drop the groups behind the first one that is new, moved or gone."""
+        placed = _Placed(chain.deltas, chain.persisted, chain.moves)
+        gone, new = _changed(self._placed, placed)
+        self._placed = placed
+        if not gone and not new:
             return
-        self._placed = (chain.deltas, chain.persisted)
-        new = _added(deltas, persisted, chain)
-        same = len(self._inserts)
-        if new is not None and (not self._inserts or not new or new[0].order >= self._inserts[-1].order):
-            self._inserts.extend(new)
-        else:
-            before = self._inserts
-            self._inserts = sorted((*chain.deltas.values(), *chain.persisted), key=attrgetter("order"))
-            pairs = enumerate(zip(before, self._inserts, strict=False))
-            shorter = min(same, len(self._inserts))
-            same = next((number for number, (one, other) in pairs if one is not other), shorter)
+        first = min(map(_ORDER, (*gone, *new)))
+        same = bisect_left(self._inserts, first, key=_ORDER)
+        left = {id(one) for one in gone}
+        behind = [one for one in self._inserts[same:] if id(one) not in left]
+        self._inserts[same:] = sorted((*behind, *new), key=_ORDER)
         place = self._inserts[same].place if same < len(self._inserts) else self._end.entries
         while self._groups and (self._end.inserts > same or self._end.entries > place):
             self._end = self._groups.pop()
@@ -253,15 +250,33 @@ def _sums_up_nothing(item: Item) -> bool:
     return type(item) is CompactDivider and item.pruned == 0
 
 
-def _added(deltas: dict[int, Insert], persisted: tuple[Insert, ...], chain: Chain) -> list[Insert] | None:
-    """Return what came to the inserts, in order; None where more than that changed. Costs O(deltas + new)."""
-    size = len(persisted)
-    if len(chain.persisted) < size or (size and chain.persisted[size - 1] is not persisted[-1]):
-        return None
-    if any(chain.deltas.get(number) is not one for number, one in deltas.items()):
-        return None
-    new = [one for number, one in chain.deltas.items() if number not in deltas]
-    return sorted((*new, *chain.persisted[size:]), key=attrgetter("order"))
+class _Placed(NamedTuple):
+    """What stands between the entries, as a chain had it."""
+
+    deltas: dict[int, Insert]
+    persisted: tuple[Insert, ...]
+    moves: int
+
+
+_ORDER = attrgetter("order")
+
+
+def _changed(before: _Placed, now: _Placed) -> tuple[list[Insert], list[Insert]]:
+    """Return the inserts that went and those that came. Costs O(deltas + new), O(all) where any moved."""
+    gone: list[Insert] = []
+    new: list[Insert] = []
+    if before.deltas is not now.deltas:
+        gone = [one for number, one in before.deltas.items() if now.deltas.get(number) is not one]
+        new = [one for number, one in now.deltas.items() if before.deltas.get(number) is not one]
+    if before.persisted is not now.persisted:
+        same = len(before.persisted)
+        if before.moves != now.moves or len(now.persisted) < same:
+            pairs = enumerate(zip(before.persisted, now.persisted, strict=False))
+            shorter = min(same, len(now.persisted))
+            same = next((at for at, (one, other) in pairs if one is not other), shorter)
+        gone += before.persisted[same:]
+        new += now.persisted[same:]
+    return gone, new
 
 
 def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
