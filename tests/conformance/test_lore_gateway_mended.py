@@ -226,3 +226,24 @@ def test_context_that_waited_is_written_once_where_a_layer_speaks_every_turn(way
             one.restart(way)
         _next(one)
     assert agent.turns[-1].body == plain.turns[-1].body
+
+
+def test_a_compaction_that_moves_only_early_context_is_followed():
+    """The assembler once looked at the last context alone, and left the first one before the divider."""
+    session, log = Session(rules=Rules(tail="persist")), []
+
+    def keep(*events):
+        for one in events:
+            session.apply(one)
+        log.extend(events)
+
+    keep(event("session_started", session_id="s", model="claude-opus-5"))
+    keep(event("append", item={"type": "user_message", "uuid": "u1", "text": "one"}))
+    log.extend(session.begin_turn({"current_time": "1"}).events)
+    keep(event("append", item={"type": "assistant_message", "uuid": "a1", "text": "x"}))
+    keep(event("append", item={"type": "user_message", "uuid": "u2", "text": "two"}))
+    log.extend(session.begin_turn({"current_time": "2"}).events)
+    keep(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u1", "u2"], summary="SUM"))
+    prompt, events = session.begin_turn()
+    again = Session.restore([*log, *events], rules=Rules(tail="persist"))
+    assert session.write(prompt) == again.write(again.assembled().prompt)

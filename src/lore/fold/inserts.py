@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from operator import attrgetter
 
 import msgspec
 
@@ -69,17 +68,18 @@ def _placed(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]:
 
 def context(chain: Chain, event: ContextPersisted) -> Problems:
     """Write a turn's context into history: once, and turn after turn."""
-    at = bisect_left(chain.persisted, event.turn, key=attrgetter("number"))
-    if at < len(chain.persisted):
+    latest = chain.persisted.last()
+    if latest is not None and event.turn <= latest.number:
+        at = bisect_left(range(len(chain.persisted)), event.turn, key=lambda at: chain.persisted[at].number)
         if chain.persisted[at].number == event.turn:
             _saved(chain, lambda one: isinstance(one, ContextPersisted) and one.turn == event.turn)
             return ()
-        last = chain.persisted[-1].number
+        last = chain.persisted[len(chain.persisted) - 1].number
         return (Problem("LORE214", f"context_persisted of turn {event.turn} comes after that of {last}, skipped"),)
     if said(event.content) is None or event.insert_at < 0:
         return (Problem("LORE214", f"context_persisted of turn {event.turn}: unreadable, skipped"),)
     place, problems = _placed(chain, event.insert_at, f"context_persisted of turn {event.turn}")
-    chain.persisted = (*chain.persisted, Insert(place, chain.turns, event.turn, event.content))
+    chain.persisted = chain.persisted.append(Insert(place, chain.turns, event.turn, event.content))
     if chain.waiting is not None and chain.waiting.turn <= event.turn:
         chain.waiting = None
     return problems

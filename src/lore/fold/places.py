@@ -21,22 +21,27 @@ def move(chain: Chain, place_of: Callable[[int], int | None]) -> None:
     if not chain.deltas and not chain.persisted:
         return
     chain.deltas = {one.number: kept for one in chain.deltas.values() if (kept := _at(one, place_of(one.place)))}
-    _keep(chain, tuple([kept for one in chain.persisted if (kept := _at(one, place_of(one.place)))]))
+    _keep(chain, [kept for one in chain.persisted if (kept := _at(one, place_of(one.place)))])
 
 
 def drop(chain: Chain, gone: Container[int]) -> None:
     """Let the context that was persisted before these entries go with them."""
     if chain.persisted:
-        _keep(chain, tuple([one for one in chain.persisted if one.place not in gone]))
+        _keep(chain, [one for one in chain.persisted if one.place not in gone])
 
 
-def _keep(chain: Chain, persisted: tuple[Insert, ...]) -> None:
-    chain.persisted = persisted
-    chain.moves += 1
-    if not any(isinstance(one, ContextPersisted) for one in chain.unsaved):
+def _keep(chain: Chain, persisted: list[Insert]) -> None:
+    before = chain.persisted
+    pairs = enumerate(zip(before, persisted, strict=False))
+    same = next((at for at, (one, other) in pairs if one is not other), min(len(before), len(persisted)))
+    if same == len(before):
         return
-    held = {one.number for one in chain.persisted}
-    chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, ContextPersisted) or one.turn in held])
+    chain.persisted = before.cut(same).extend(persisted[same:])
+    if any(isinstance(one, ContextPersisted) for one in chain.unsaved):
+        held = {one.number for one in persisted}
+        chain.unsaved = tuple(
+            [one for one in chain.unsaved if not isinstance(one, ContextPersisted) or one.turn in held]
+        )
 
 
 def _at(insert: Insert, place: int | None) -> Insert | None:

@@ -19,11 +19,12 @@ def start(chain: Chain, event: TurnStarted) -> Problems:
     problems: Problems = ()
     if chain.turn is not None and event.turn <= chain.turn.turn:
         problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
+        chain.reset = None  # numbers begin again: a reset of this turn is none that was made before
     settle(chain)
     chain.turns += 1
     chain.sent_before, chain.sent = chain.sent, len(chain.entries)
-    written = chain.persisted[-1].number if chain.persisted else None
-    if not is_absent(event.context) and written != event.turn:
+    written = chain.persisted.last()
+    if not is_absent(event.context) and (written is None or written.number != event.turn):
         chain.waiting = Waiting(event.turn, event.context)
     chain.previous = chain.last
     chain.turn, chain.last, chain.since = OpenTurn(event.turn, event.at, event.context, chain.since), None, ()

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 from lore.errors import LoreError
 from lore.model import lenient
 from lore.model.items import Item
-from lore.model.state import Chain, Entry, Index, Session, settled
+from lore.model.state import Chain, Entry, Index, Insert, Session, settled
 from lore.model.vector import Vector
 
 VERSION = 3
@@ -28,12 +28,16 @@ HINT = "delete it; lore then folds the log anew"
 
 
 class _SavedChain(Struct, frozen=True):
-    """A chain without its entries; of each entry the turn, the group, and the bytes of its item's JSON."""
+    """A chain without its entries; of each entry the turn, the group, and the bytes of its item's JSON.
+
+    And the context that was written into its history.
+    """
 
     chain: Chain
     turns: tuple[int, ...]
     groups: tuple[int, ...]
     sizes: tuple[int, ...]
+    persisted: tuple[Insert, ...]
 
 
 class _Saved(Struct, frozen=True):
@@ -103,10 +107,10 @@ def save(state: Session, written: Mapping[str, Written] | None = None) -> Saved:
         new = [_ENCODER.encode(entry.item) for entry in chain.entries.since(kept)]
         if new:
             items.append(b"\n".join([*new, b""]))
-        bare = msgspec.structs.replace(chain, entries=Vector[Entry](), index=None)
+        bare = msgspec.structs.replace(chain, entries=Vector[Entry](), persisted=Vector[Insert](), index=None)
         turns = tuple([entry.turn for entry in chain.entries])
         groups = tuple([entry.group for entry in chain.entries])
-        chains.append(_SavedChain(bare, turns, groups, (*old, *map(len, new))))
+        chains.append(_SavedChain(bare, turns, groups, (*old, *map(len, new)), tuple(chain.persisted)))
     saved = _Saved(VERSION, msgspec.structs.replace(state, chains={}), tuple(chains))
     return Saved(msgspec.json.encode(saved, enc_hook=_encode_own), items)
 
@@ -168,7 +172,7 @@ def _restored(saved: _Saved, pieces: _Pieces) -> Loaded:
         parts = [pieces.all[where.piece][where.begin : where.end] for where in ranges]
         items = _items(parts, one.sizes)
         entries = Vector(map(Entry, items, one.turns, one.groups))
-        chains[one.chain.id] = msgspec.structs.replace(one.chain, entries=entries)
+        chains[one.chain.id] = msgspec.structs.replace(one.chain, entries=entries, persisted=Vector(one.persisted))
         written[one.chain.id] = Written(items, one.sizes, parts, ranges)
     if not pieces.over:
         raise ValueError("it has bytes left over")

@@ -171,8 +171,8 @@ class Chain(Struct):
     the entries that the latest request was made of, `sent_before` those of the one before. `pinned` and
     `pinned_layers` stand in the system prompt since the first request, or since the last reset (`reset`:
     the turn of one that names its turn); `deltas` (by seq, `seqs` is the next one) and `persisted` (in the
-    order of turns) stand between the entries, `moves` counts how often any of these moved or went;
-    `unsaved` are the events that lore derived and the log does not hold.
+    order of turns) stand between the entries; `unsaved` are the events that lore derived and the log does
+    not hold.
     """
 
     id: str = MAIN
@@ -197,8 +197,7 @@ class Chain(Struct):
     reset: int | None = None
     deltas: dict[int, Insert] = {}
     seqs: int = 0
-    persisted: tuple[Insert, ...] = ()
-    moves: int = 0
+    persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])
     waiting: Waiting | None = None
     unsaved: tuple[Event, ...] = ()
     stream: Stream | None = None

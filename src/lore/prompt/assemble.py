@@ -69,7 +69,7 @@ class Assembler:
         self.policy: Policy = policy or self.rules.tail
         self._entries: Vector[Entry] = Vector()
         self._inserts: list[Insert] = []
-        self._placed = _Placed({}, (), 0)
+        self._placed = _Placed({}, Vector())
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_Mark] = []
         self._end = _Mark()
@@ -136,15 +136,15 @@ class Assembler:
 
     def _follow(self, chain: Chain) -> None:
         """Take the chain's inserts; drop the groups behind the first one that is new, moved or gone."""
-        placed = _Placed(chain.deltas, chain.persisted, chain.moves)
+        placed = _Placed(chain.deltas, chain.persisted)
         gone, new = _changed(self._placed, placed)
         self._placed = placed
         if not gone and not new:
             return
         first = min(map(_ORDER, (*gone, *new)))
         same = bisect_left(self._inserts, first, key=_ORDER)
-        left = {id(one) for one in gone}
-        behind = [one for one in self._inserts[same:] if id(one) not in left]
+        left = {(one.is_delta, one.number) for one in gone}
+        behind = [one for one in self._inserts[same:] if (one.is_delta, one.number) not in left]
         self._inserts[same:] = sorted((*behind, *new), key=_ORDER)
         place = self._inserts[same].place if same < len(self._inserts) else self._end.entries
         while self._groups and (self._end.inserts > same or self._end.entries > place):
@@ -214,8 +214,9 @@ class Assembler:
             return (), ()
         own = self.policy == "system" and takes_system_messages(chain.model, self.dialect.name)
         text, problems = tail_of(session, context, authority=own)
-        written = chain.persisted[-1].number if chain.persisted else None
-        if not text or self.policy == "persist" or (chain.turn is not None and written == chain.turn.turn):
+        written = chain.persisted.last()
+        said_already = chain.turn is not None and written is not None and written.number == chain.turn.turn
+        if not text or self.policy == "persist" or said_already:
             return (), problems
         said = (TextBlock(Raw(encode(text))),)
         unit = Unit("system" if own else "user", said, joins=not own, origin=VOLATILE)
@@ -254,28 +255,23 @@ class _Placed(NamedTuple):
     """What stands between the entries, as a chain had it."""
 
     deltas: dict[int, Insert]
-    persisted: tuple[Insert, ...]
-    moves: int
+    persisted: Vector[Insert]
 
 
 _ORDER = attrgetter("order")
 
 
 def _changed(before: _Placed, now: _Placed) -> tuple[list[Insert], list[Insert]]:
-    """Return the inserts that went and those that came. Costs O(deltas + new), O(all) where any moved."""
+    """Return the inserts that went and those that came. Costs O(deltas + what differs)."""
     gone: list[Insert] = []
     new: list[Insert] = []
     if before.deltas is not now.deltas:
         gone = [one for number, one in before.deltas.items() if now.deltas.get(number) is not one]
         new = [one for number, one in now.deltas.items() if before.deltas.get(number) is not one]
     if before.persisted is not now.persisted:
-        same = len(before.persisted)
-        if before.moves != now.moves or len(now.persisted) < same:
-            pairs = enumerate(zip(before.persisted, now.persisted, strict=False))
-            shorter = min(same, len(now.persisted))
-            same = next((at for at, (one, other) in pairs if one is not other), shorter)
-        gone += before.persisted[same:]
-        new += now.persisted[same:]
+        same = before.persisted.common(now.persisted)
+        gone += before.persisted.since(same)
+        new += now.persisted.since(same)
     return gone, new
 
 

@@ -133,7 +133,8 @@ def _context(session: Session, chain: Chain, turn: TurnStarted, place: int) -> I
     context, number = turn.context, turn.turn
     if is_absent(context) and chain.waiting is not None:
         context, number = chain.waiting.context, chain.waiting.turn
-    if any(one.number == number or one.age == chain.turns for one in chain.persisted[-1:]):
+    written = chain.persisted.last()
+    if written is not None and (written.number == number or written.age == chain.turns):
         return  # written since the turn before began: it is this turn's, whichever turn's context it holds
     text = tail_of(session, NULL if is_absent(context) else context, authority=False).text
     if text:
