@@ -10,11 +10,11 @@ import pytest
 from lore.fold import step as steps
 from lore.model import checkpoint
 from lore.model import events as e
-from model.making import Fold, append, call, event, said, started, user
+from model.making import Fold, append, assembled, call, event, said, started, user
 
 
 def test_the_table_knows_every_kind_of_event():
-    assert {*steps._ON_CHAIN, *steps._ON_SESSION, e.TurnStarted} == set(e.KINDS.values())
+    assert {*steps._ON_CHAIN, *steps._ON_SESSION, e.Knowledge, e.TurnStarted} == set(e.KINDS.values())
 
 
 def test_the_old_state_stays_as_it_was():
@@ -265,3 +265,32 @@ def test_any_event_can_come_first():
     assert {type(one) for one in samples} == set(e.KINDS.values())
     for one in samples:
         assert isinstance(Fold(one, one).state, msgspec.Struct)
+
+
+def test_a_session_of_another_tool_that_goes_on_with_lores_events_is_lores_own_from_there():
+    """Knowledge that was added to a converted session once changed nothing, and nobody said so."""
+    start = [started(origin="claude-code", system="S"), append(user("u1")), event("turn_started", turn=1)]
+    fold = Fold(*start)
+    assert not fold.state.is_own
+    assert len([one for one in assembled(fold.state).head if one.section == "system"]) == 1
+    fold.take(event("knowledge", op="add", id="k-12345", title="T"), append(user("u2")))
+    fold.take(event("turn_started", turn=2, context={"current_time": "noon"}))
+    assert (fold.state.is_own, fold.state.format) == (True, "claude-code")
+    assert [one.cause for one in fold.state.main().turn.since] == ["LORE145"]
+    prompt = assembled(fold.state)
+    assert [b"[session]" in one.data for one in prompt.head] == [False, True]
+    assert b"noon" in prompt.tail[-1].data
+
+
+def test_an_alias_of_an_entry_that_is_gone_names_a_new_one():
+    fold = Fold(started(), event("knowledge", op="add", id="one", title="T", content="x"))
+    fold.take(event("knowledge", op="add", id="two", title="T", content="y"))
+    assert [(fact.id, fact.content) for fact in fold.state.knowledge.values()] == [("one", "y")]
+    fold.take(event("knowledge", op="remove", id="two"), event("knowledge", op="add", id="two", title="U"))
+    assert list(fold.state.knowledge) == ["two"]
+    assert list(fold.state.removed) == ["one"]
+
+
+def test_more_layers_than_anybody_writes_are_counted_and_left_out():
+    fold = Fold(started(), *[event("layer", name=f"l{n}", when="every_turn", text="t") for n in range(1_002)])
+    assert (len(fold.state.turn_layers), fold.codes) == (1_000, ["LORE207", "LORE207"])

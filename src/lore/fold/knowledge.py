@@ -7,8 +7,6 @@ taken back is remembered: only that says that something is gone.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from lore.fold.timeline import Problems
@@ -17,67 +15,72 @@ from lore.model.materiality import normalised
 from lore.model.problems import Problem
 from lore.model.state import Fact, Session
 
-_replace = msgspec.structs.replace
 
+class Learned:
+    """What a session knows while it is folded: tables of its own, so that many changes in a row copy them once."""
 
-class Known(NamedTuple):
-    """The session after a change of what it knows, and what was wrong with the change."""
+    __slots__ = ("_aliases", "_facts", "_removed", "_titles")
 
-    state: Session
-    problems: Problems = ()
+    def __init__(self, state: Session) -> None:
+        self._facts = dict(state.knowledge)
+        self._aliases = dict(state.aliases)
+        self._titles = dict(state.titles)
+        self._removed = dict(state.removed)
 
+    def into(self, state: Session) -> Session:
+        """Return the state with what was learned; nothing may be changed here from then on."""
+        return msgspec.structs.replace(
+            state, knowledge=self._facts, aliases=self._aliases, titles=self._titles, removed=self._removed
+        )
 
-def change(state: Session, event: Knowledge) -> Known:
-    """Apply one change. Costs O(entries)."""
-    name = state.aliases.get(event.id, event.id)
-    if event.op == "remove":
-        return _remove(state, name, event.id)
-    if event.op not in ("add", "create", "update"):
-        return Known(state, (Problem("LORE207", f"knowledge has unknown op {event.op!r}"),))
-    problems: Problems = ()
-    if name not in state.knowledge:
-        if event.op == "update":
-            problems = (Problem("LORE204", f"knowledge {event.id!r} is updated but not known; added"),)
-        else:
-            name = state.titles.get(_key(event.category or "", event.title or "", event.content or ""), name)
-    if name != event.id and event.id not in state.aliases:
-        state = _replace(state, aliases={**state.aliases, event.id: name})
-    base = state.knowledge.get(name) or Fact(name)
-    fact = Fact(
-        name,
-        base.category if event.category is None else event.category,
-        base.title if event.title is None else event.title,
-        base.content if event.content is None else event.content,
-    )
-    removed = state.removed
-    if name in removed:
-        removed = {one: None for one in removed if one != name}
-    titles = _without(state.titles, base)
-    key = _key(fact.category, fact.title, fact.content)
-    if key:
-        titles.setdefault(key, name)
-    knowledge = {**state.knowledge, name: fact}
-    return Known(_replace(state, knowledge=knowledge, removed=removed, titles=titles), problems)
+    def change(self, event: Knowledge) -> Problems:
+        """Apply one change."""
+        name = event.id if event.id in self._facts else self._aliases.get(event.id, event.id)
+        if name not in self._facts:
+            name = event.id
+        if event.op == "remove":
+            return self._remove(name, event.id)
+        if event.op not in ("add", "create", "update"):
+            return (Problem("LORE207", f"knowledge has unknown op {event.op!r}"),)
+        problems: Problems = ()
+        if name not in self._facts:
+            if event.op == "update":
+                problems = (Problem("LORE204", f"knowledge {event.id!r} is updated but not known; added"),)
+            else:
+                key = _key(event.category or "", event.title or "", event.content or "")
+                name = self._titles.get(key, name)
+        if name != event.id:
+            self._aliases[event.id] = name
+        self._put(name, event)
+        return problems
 
+    def _put(self, name: str, event: Knowledge) -> None:
+        base = self._facts.get(name) or Fact(name)
+        self._forget_title(base)
+        fact = Fact(
+            name,
+            base.category if event.category is None else event.category,
+            base.title if event.title is None else event.title,
+            base.content if event.content is None else event.content,
+        )
+        key = _key(fact.category, fact.title, fact.content)
+        if key:
+            self._titles.setdefault(key, name)
+        self._facts[name] = fact
+        self._removed.pop(name, None)
 
-def _remove(state: Session, name: str, said: str) -> Known:
-    if name not in state.knowledge:
-        return Known(state, (Problem("LORE204", f"knowledge {said!r} is removed but not known"),))
-    rest, removed = dict(state.knowledge), {**state.removed, name: None}
-    fact = rest.pop(name)
-    aliases = state.aliases
-    if aliases:
-        aliases = {one: known for one, known in aliases.items() if known != name}
-    titles = _without(state.titles, fact)
-    return Known(_replace(state, knowledge=rest, aliases=aliases, removed=removed, titles=titles))
+    def _remove(self, name: str, said: str) -> Problems:
+        fact = self._facts.pop(name, None)
+        if fact is None:
+            return (Problem("LORE204", f"knowledge {said!r} is removed but not known"),)
+        self._forget_title(fact)
+        self._removed[name] = None
+        return ()
 
-
-def _without(titles: dict[str, str], fact: Fact) -> dict[str, str]:
-    """Return a copy without what identified an entry."""
-    rest, key = dict(titles), _key(fact.category, fact.title, fact.content)
-    if rest.get(key) == fact.id:
-        del rest[key]
-    return rest
+    def _forget_title(self, fact: Fact) -> None:
+        key = _key(fact.category, fact.title, fact.content)
+        if self._titles.get(key) == fact.id:
+            del self._titles[key]
 
 
 def _key(category: str, title: str, content: str) -> str:

@@ -16,13 +16,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.fold import compaction, inserts, knowledge, timeline, turns
+from lore.fold import compaction, inserts, timeline, turns
+from lore.fold.knowledge import Learned
 from lore.fold.timeline import Problems, note
 from lore.fold.tools import late_last
 from lore.model import events as e
 from lore.model.items import is_absent
 from lore.model.problems import Problem
 from lore.model.state import Chain, Session
+
+MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
 
 _replace = msgspec.structs.replace
 
@@ -35,7 +38,7 @@ class Step(NamedTuple):
 
 
 def step(state: Session, event: e.Event) -> Step:
-    """Apply one event. Costs O(1), compaction and removal O(items that they move)."""
+    """Apply one event. Costs O(1), compaction and removal O(items that they move), knowledge O(entries)."""
     folding = Folding(state)
     problems = folding.apply(event)
     return Step(folding.state(), problems)
@@ -47,16 +50,28 @@ class Folding:
     Not safe between threads.
     """
 
-    __slots__ = ("_chains", "_own", "session")
+    __slots__ = ("_chains", "_learned", "_own", "_session")
 
     def __init__(self, state: Session) -> None:
-        self.session = state  # what all chains share; its `chains` are up to date only in `state()`
+        self._session = state
+        self._learned: Learned | None = None
         self._chains = state.chains
         self._own: dict[str, Chain] = {}
+
+    @property
+    def session(self) -> Session:
+        """What all chains share; its `chains` are up to date only in `state()`. Costs O(1), after changes of
+        what is known once O(entries).
+        """
+        if self._learned is not None:
+            self._session, self._learned = self._learned.into(self._session), None
+        return self._session
 
     def apply(self, event: e.Event) -> Problems:
         """Apply one event."""
         kind = type(event)
+        if kind in _LORES_OWN and not self._session.is_own:
+            self._adopt()
         if kind is e.SessionChanged:
             event = self._in_order(event)  # pyright: ignore[reportArgumentType]
         on_chain = _ON_CHAIN.get(kind)
@@ -64,15 +79,27 @@ class Folding:
             return on_chain(self._own.get(event.chain) or self._mine(event.chain), event)
         if isinstance(event, e.TurnStarted):
             return self._start(event)
+        if isinstance(event, e.Knowledge):
+            if self._learned is None:
+                self._learned = Learned(self._session)
+            return self._learned.change(event)
         session = self.state() if isinstance(event, _OF_CHAINS) else self.session
-        self.session, problems = _ON_SESSION[type(event)](session, event)
+        self._session, problems = _ON_SESSION[type(event)](session, event)
         if isinstance(event, _OF_CHAINS):
             self._chains = self.session.chains
         return problems
 
+    def _adopt(self) -> None:
+        """Take a session that another tool recorded as lore's own from here on: the log goes on with lore's events."""
+        self._session = _replace(self.session, adopted=True)
+        for name in {**self._chains, **self._own}:
+            chain = self._mine_now(name)
+            if chain.turns:
+                note(chain, "LORE145", f"a session of {self._session.format} goes on as lore's own")
+
     def _in_order(self, event: e.SessionChanged) -> e.SessionChanged:
         """Keep the places of tools that lore has sent; what other tools recorded was sent as it is."""
-        if event.tools is None or self.session.format != "lore":
+        if event.tools is None or not self._session.is_own:
             return event
         return _replace(event, tools=late_last(self._mine_now(event.chain).tools or (), event.tools))
 
@@ -94,10 +121,12 @@ class Folding:
 
     def _mine(self, name: str) -> Chain:
         """Return a chain that no state holds, to be changed."""
-        chain = self._own[name] = copy(self._chains.get(name) or self.session.new_chain(name))
+        chain = self._own[name] = copy(self._chains.get(name) or self._session.new_chain(name))
         return chain
 
     def _start(self, event: e.TurnStarted) -> Problems:
+        if not self._session.is_own and not is_absent(event.context):
+            self._adopt()
         chain = self._mine_now(event.chain)
         problems = turns.start(chain, event)
         if chain.pinned is None:
@@ -120,8 +149,8 @@ class Folding:
         if self._own or self._chains is not self.session.chains:
             known = self._chains
             new = {name: one for name, one in self._own.items() if name in known or not self._is_untouched(one)}
-            self.session = _replace(self.session, chains={**known, **new})
-            self._chains, self._own = self.session.chains, {}
+            self._session = _replace(self.session, chains={**known, **new})
+            self._chains, self._own = self._session.chains, {}
         return self.session
 
     def _is_untouched(self, chain: Chain) -> bool:
@@ -189,6 +218,8 @@ def _layer(state: Session, event: e.Layer) -> Step:
     field = "turn_layers" if event.when == "every_turn" else "late_layers" if late else "start_layers"
     layers: tuple[e.Layer, ...] = getattr(state, field)
     names = [layer.name for layer in layers]
+    if len(names) >= MOST_LAYERS and event.name not in names:
+        return Step(state, (Problem("LORE207", f"layer {event.name!r}: more than {MOST_LAYERS} layers, skipped"),))
     if event.name in names:
         place = names.index(event.name)
         layers = (*layers[:place], event, *layers[place + 1 :])
@@ -199,10 +230,6 @@ def _layer(state: Session, event: e.Layer) -> Step:
 
 def _unchanged(_: Chain, __: e.CompactStarted) -> Problems:
     return ()
-
-
-def _knowledge(state: Session, event: e.Knowledge) -> Step:
-    return Step(*knowledge.change(state, event))
 
 
 def _opaque(state: Session, _: e.OpaqueEvent) -> Step:
@@ -229,8 +256,10 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
 _ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {
     e.SessionStarted: _session_started,
     e.Layer: _layer,
-    e.Knowledge: _knowledge,
     e.OpaqueEvent: _opaque,
 }
+
+# What only a log of lore's own has; a turn's context is the other.
+_LORES_OWN = frozenset((e.Knowledge, e.Layer, e.PromptDelta, e.ContextPersisted))
 
 _OF_CHAINS = (e.SessionStarted, e.Layer)  # what on the session looks at its chains

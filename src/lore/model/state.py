@@ -239,12 +239,14 @@ class Session(Struct, frozen=True):
     """The state of a whole session.
 
     `aliases` maps ids of known entries to the ids that they are known under, `titles` what identifies an
-    entry to its id, `removed` holds the ids that were taken back; `at` is when the session began, as it was recorded.
+    entry to its id, `removed` holds the ids that were taken back; `adopted` says that a log which another
+    tool recorded went on with events of lore's own, `at` is when the session began, as it was recorded.
     """
 
     id: str = ""
     at: str | None = None
     format: str = "lore"
+    adopted: bool = False
     model: str | None = None
     dialect: str | None = None
     system: Raw = NULL
@@ -261,6 +263,11 @@ class Session(Struct, frozen=True):
     removed: dict[str, None] = {}
     chains: dict[str, Chain] = {}
     opaque: int = 0
+
+    @property
+    def is_own(self) -> bool:
+        """Whether lore assembles this session's prompts; those of other tools get no text of lore's."""
+        return self.adopted or self.format == "lore"
 
     def chain(self, name: str) -> Chain:
         """Return a chain's state; one that has not begun inherits the header."""

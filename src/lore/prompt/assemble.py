@@ -107,7 +107,7 @@ class Assembler:
         """Render tools and system prompt where they changed; say what is wrong with them then."""
         key = (
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
-            session.attachments, session.format,
+            session.attachments, session.is_own,
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
@@ -210,7 +210,7 @@ class Assembler:
 
     def _tail(self, session: Session, chain: Chain) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
         context = chain.turn.context if chain.turn is not None else NULL
-        if session.format != "lore" or (is_absent(context) and not session.turn_layers):
+        if not session.is_own or (is_absent(context) and not session.turn_layers):
             return (), ()
         own = self.policy == "system" and takes_system_messages(chain.model, self.dialect.name)
         text, problems = tail_of(session, context, authority=own)
@@ -227,7 +227,7 @@ class Assembler:
         if self.rules.marks == "none":
             return marks.NONE
         head = self._head
-        if self.rules.marks == "recorded" or session.format != "lore":
+        if self.rules.marks == "recorded" or not session.is_own:
             return marks.recorded(head, self._recorded)
         ends = self._before(chain.sent_before), self._end.markable
         return marks.place(self.dialect, chain.model, self.rules, head, self._segments, ends)

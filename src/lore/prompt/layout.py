@@ -53,7 +53,7 @@ class SystemText(NamedTuple):
 def system_texts(session: Session, chain: Chain) -> tuple[SystemText, ...]:
     """Return the blocks of the system prompt."""
     found = [SystemText(text, "persisted prompt") for text in _persisted(bytes(chain.system))]
-    if session.format == "lore":
+    if session.is_own:
         found.append(SystemText(encode(_static(session)), "static context"))
         known = pinned_text(chain.pinned or (), chain.pinned_layers, [one.name for one in session.start_layers])
         if known:

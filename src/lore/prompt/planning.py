@@ -43,7 +43,7 @@ class Planner:
 
     def plan(self, session: Session, chain: Chain, turn: TurnStarted) -> list[Event]:
         """Return the events that come before a turn. Costs O(1) where nothing changed, else O(entries known)."""
-        if session.format != "lore":
+        if not session.is_own:
             return []
         events = list(_nudges(chain))
         place = anchor(chain)

@@ -74,7 +74,7 @@ def assemble(name: Name, options: Options) -> Assembly:
         omitted, unsaid = made.omitted, Unsaid().of(chain.entries)
         prompt = rated(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
     notes = _notes(recording, prompt, omitted)
-    if state.format != "lore":
+    if not state.is_own:
         notes += _missing(chain, unsaid, completes=chain.id == state.main().id)
     return Assembly(
         dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
@@ -122,7 +122,7 @@ class AssembledAll:
         notes: dict[str, None] = {}
         for turn in self._last.values():
             notes.update(dict.fromkeys(_notes(self._recording, turn.prompt, turn.omitted)))
-            if state.format != "lore":
+            if not state.is_own:
                 chain = state.chain(turn.chain)
                 missing = _missing(chain, turn.unsaid, completes=chain.id == state.main().id)
                 notes.update(dict.fromkeys(missing))

@@ -55,7 +55,7 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
     chosen = derived_id(fields) if name is None else _good_id(name)
 
     def events(state: Session) -> list[Event]:
-        known = state.knowledge.get(state.aliases.get(chosen, chosen))
+        known = state.knowledge.get(chosen) or state.knowledge.get(state.aliases.get(chosen, chosen))
         if known is not None and _updated(known, fields) == known:
             return []
         return [Knowledge(op="add", id=chosen, **fields._asdict())]
@@ -125,7 +125,7 @@ def _refuse_a_turn(path: str) -> None:
 def find(state: Session, name: str) -> str:
     """Return the id that is meant: the very id, or a prefix that is long enough and no other id's."""
     known = state.knowledge
-    name = state.aliases.get(name, name)
+    name = name if name in known else state.aliases.get(name, name)
     if name in known:
         return name
     alike = [one for one in known if one.startswith(name)] if len(name) >= SHORTEST_ID else []
@@ -193,8 +193,8 @@ def listed(path: str, options: Options) -> KnowledgeResult:
 
 def _state(session: Session, chain: Chain, fact: Fact, told: dict[str, str]) -> str | None:
     """Say how the prompt holds an entry as it is now, by meaning: pinned, told by a delta, or not yet."""
-    if session.format != "lore" or chain.pinned is None:
-        return None if session.format != "lore" else "waiting"
+    if not session.is_own or chain.pinned is None:
+        return None if not session.is_own else "waiting"
     sign = signature(fact.title, fact.content)
     if told.get(fact.id) != sign:
         return "waiting"

@@ -221,7 +221,7 @@ class Recording:
     def begin(self, event: TurnStarted) -> Sequence[Problem]:
         """Fold a turn's start, and before it what lore derives and the log does not hold."""
         session = self._folding.session
-        if session.format != "lore":
+        if not session.is_own:
             return self._folding.apply(event)
         planner = self._planners.get(event.chain)
         if planner is None:
@@ -266,7 +266,7 @@ class Recording:
         assert opened is not None
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte = read.line, read.byte
-        if session.format != "lore" and not self.watchful and not self.is_whole(chain):
+        if not session.is_own and not self.watchful and not self.is_whole(chain):
             turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools))
         else:
             self._make(turn, assembler, chain, read)
@@ -284,7 +284,7 @@ class Recording:
 
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
-        return self._folding.session.format != "lore" and chain.tools is not None and not is_absent(chain.system)
+        return not self._folding.session.is_own and chain.tools is not None and not is_absent(chain.system)
 
     # turns whose prompts stand ready
 
