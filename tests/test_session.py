@@ -8,7 +8,8 @@ import pytest
 
 from lore import Session, event
 from lore.errors import LoreError
-from lore.model.events import ContextPersisted, PromptDelta, TurnStarted
+from lore.model.events import ContextPersisted, PromptDelta, TurnStarted, encode
+from lore.prompt.dialects.template import JinjaTemplate
 from lore.prompt.settings import Rules
 
 
@@ -90,3 +91,46 @@ def test_context_that_history_holds_already_is_not_said_again_by_another_policy(
 def test_loading_what_is_no_session_is_an_error():
     with pytest.raises(LoreError):
         Session.load(b"nothing")
+
+
+def test_a_turn_that_a_template_refuses_changes_nothing():
+    """Its events were applied once, and lost: every later turn failed on a context that nobody had sent."""
+    refuses = "{% for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('no') }}{% endif %}{% endfor %}ok"
+    session = Session(dialect=JinjaTemplate(refuses), rules=Rules(tail="persist"))
+    for one in (event("session_started", session_id="s", model="m"), user("u1", "hello")):
+        session.apply(one)
+    before = session.dump()
+    with pytest.raises(LoreError, match="no"):
+        session.begin_turn({"current_time": "bad"})
+    assert session.dump() == before
+    assert [type(one) for one in session.begin_turn({"current_time": "good"}).events] == [ContextPersisted, TurnStarted]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the turn", "saved later"])
+@pytest.mark.parametrize("policy", ["system", "persist"])
+def test_what_was_saved_holds_under_other_settings(policy, late):
+    """Other settings once derived other words for a turn that was sent, and kept those."""
+    session, log = Session(rules=Rules(tail=policy, knowledge_tokens=20)), []
+
+    def keep(one):
+        session.apply(one)
+        log.append(one)
+
+    keep(event("session_started", session_id="s", model="m"))
+    sent = []
+    for number in (1, 2, 3):
+        keep(user(f"u{number}", f"ask {number}"))
+        prompt, events = session.begin_turn({"current_time": f"0{number}:00"})
+        log += events
+        sent.append([one.data for one in prompt][: prompt.stable])
+        keep(event("knowledge", op="add", id=f"k-{number}", title=f"T{number}", content="what is known " * 20))
+    saved = [one for one in log if isinstance(one, PromptDelta | ContextPersisted)]
+    if late:
+        log = [*(one for one in log if one not in saved), *saved]
+    data = b"".join(encode(one) + b"\n" for one in log)
+    again = Session.read(data, rules=Rules(tail=policy, knowledge_tokens=4000))
+    assert again.problems == []
+    again.apply(user("u4", "ask 4"))
+    prompt = [one.data for one in again.begin_turn().prompt]
+    assert prompt[: len(sent[-1])] == sent[-1]
+    assert prompt[: len(sent[0])] == sent[0]

@@ -30,6 +30,7 @@ from lore.model.items import NULL
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt
 from lore.model.state import Session as State
+from lore.prompt.ahead import Ahead
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
@@ -65,6 +66,7 @@ class Session:
         self._dialect = _named(dialect) if isinstance(dialect, str) else dialect
         self._folding = Folding(State())
         self.problems: list[Problem] = []
+        self._ahead = Ahead()
         self._planners: dict[str, Planner] = {}
         self._assemblers: dict[str, Assembler] = {}
 
@@ -72,10 +74,23 @@ class Session:
     def restore(
         cls, events: Iterable[Event], *, dialect: Dialect | str | None = None, rules: Rules | None = None
     ) -> Session:
-        """Return the session that these events make. Costs O(events)."""
+        """Return the session that these events make; what was saved late is known before. Costs O(events)."""
         session = cls(dialect=dialect, rules=rules)
-        for one in events:
+        every = list(events)
+        session._ahead = Ahead(every)
+        for one in every:
             session.apply(one)
+        return session
+
+    @classmethod
+    def read(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:
+        """Return the session of a log, given as bytes; unreadable lines are among its `problems`."""
+        reader = LoreLog()
+        values = [one.value for one in (*reader.feed(data), *reader.finish())]
+        odd = tuple([one for one in values if isinstance(one, Problem)])
+        events = [one for one in values if not isinstance(one, Problem)]
+        session = cls.restore(events, dialect=dialect, rules=rules)  # pyright: ignore[reportArgumentType]
+        session._noted(odd)
         return session
 
     @classmethod
@@ -115,7 +130,8 @@ class Session:
         """Begin the next turn of a chain: make its prompt, and the events that the log must hold for it.
 
         `context` is this turn's volatile context (`memory_recall`, `current_time`, …). Raises LoreError for
-        a context that cannot be, and then changes nothing. Costs O(what is new since the turn before).
+        a context that cannot be, and where a chat template refuses the prompt; then nothing changes. Costs
+        O(what is new since the turn before).
         """
         opened = self._folding.chain(chain).turn
         number = 1 if opened is None else opened.turn + 1
@@ -124,11 +140,16 @@ class Session:
         if problems:
             raise LoreError(problems[0].message, hint=CONTEXT)
         event = TurnStarted(turn=number, context=said, chain=chain, at=at)
+        before = self._folding.state()
         planned = self._plan(event)
         late = self._folding.save(chain)
-        for one in (*planned, event):
-            self._noted(self._folding.apply(one))
-        made = self.assembled(chain)
+        odd = [problem for one in (*planned, event) for problem in self._folding.apply(one)]
+        try:
+            made = self.assembled(chain)
+        except LoreError:  # a chat template may refuse a conversation
+            self._folding = Folding(before)
+            raise
+        self._noted(tuple(odd))
         self._noted(made.problems)
         return Begun(made.prompt, (*late, *planned, event))
 
@@ -150,7 +171,7 @@ class Session:
     def _plan(self, event: TurnStarted) -> list[Event]:
         planner = self._planners.get(event.chain)
         if planner is None:
-            planner = self._planners[event.chain] = Planner(self.rules)
+            planner = self._planners[event.chain] = Planner(self.rules, self._ahead)
         return planner.plan(self._folding.session, self._folding.chain(event.chain), event)
 
 

@@ -180,11 +180,12 @@ class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
 
 
 class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
-    """A durable prompt delta; selector and content are JSON, kept to the byte."""
+    """A durable prompt delta; selector and content are JSON, kept to the byte. `turn` is the first that sent it."""
 
     seq: int
     selector: Raw
     content: Raw = NULL
+    turn: int | None = None
 
 
 class ContextPersisted(Envelope, frozen=True, kw_only=True, tag="context_persisted"):

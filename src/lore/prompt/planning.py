@@ -13,19 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
-from lore.model.events import CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
+from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
 from lore.model.inserts import Told, moved, place_in, selector, told
 from lore.model.items import NULL, is_absent
 from lore.model.materiality import signature
 from lore.model.state import Chain, Fact, Insert, Session
+from lore.prompt.ahead import Ahead
 from lore.prompt.knowledge import News, delta_text
 from lore.prompt.placing import anchor, safe
 from lore.prompt.settings import Rules
 from lore.prompt.tail import tail_of
 
+_replace = msgspec.structs.replace
 MOST_DELTAS = 8
 CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned anew"
 
@@ -33,8 +36,9 @@ CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned anew"
 class Planner:
     """Plan one chain's turns, in order; what did not change since the last one is not looked at again."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, ahead: Ahead | None = None) -> None:
         self.rules = rules
+        self._ahead = ahead or Ahead()
         self._pinned: tuple[object, object] = (None, None)
         self._base = Told({}, (), {})
         self._facts: dict[str, Fact] = {}
@@ -47,11 +51,19 @@ class Planner:
             return []
         events = list(_nudges(chain))
         place = anchor(chain)
-        if place is not None:
-            events += self._knowledge(session, chain, turn, place)
-            if self.rules.tail == "persist":
-                events += _context(session, chain, turn, place)
-        return events
+        if place is None:
+            return events
+        saved = self._saved(chain, turn, place)
+        events += saved if saved is not None else self._knowledge(session, chain, turn, place)
+        return [*events, *self._context(session, chain, turn, place)]
+
+    def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
+        """Return what the log says further on that this turn brought; None where it says nothing."""
+        reset = self._ahead.reset(chain.id, turn.turn)
+        if reset is not None and chain.reset != turn.turn:
+            return [reset]
+        found = [one for one in self._ahead.deltas(chain.id, turn.turn) if one.seq not in chain.deltas]
+        return [_replace(one, selector=moved(one.selector, place)) for one in found] or None
 
     def _knowledge(self, session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
         if chain.pinned is None:
@@ -64,14 +76,31 @@ class Planner:
             self._settled = seen
             return
         if len(chain.deltas) >= MOST_DELTAS:
-            yield CacheReset(reason=CAP_REASON, turn=turn.turn, chain=chain.id)
+            yield CacheReset(reason=CAP_REASON, turn=turn.turn, chain=_name(chain))
             return
         names = {*session.knowledge, *session.removed, *signs}
         text = delta_text(session.id, news, names, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
         changed = {fact.id: self._signs[fact.id] for fact in news.changed}
         chosen = selector(place, Told(changed, news.removed, layers))
-        yield PromptDelta(seq=chain.seqs, selector=chosen, content=_content(text), chain=chain.id)
+        seq = self._ahead.seq(chain.id, chain.seqs)
+        yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
+
+    def _context(self, session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
+        """Write the turn's context into history, or the latest one that still waits; as the log says, if it does."""
+        context, number = turn.context, turn.turn
+        if is_absent(context) and chain.waiting is not None:
+            context, number = chain.waiting.context, chain.waiting.turn
+        written = chain.persisted.last()
+        if written is not None and (written.number == number or written.age == chain.turns):
+            return  # written since the turn before began: it is this turn's, whichever turn's context it holds
+        saved = self._ahead.context(chain.id, number)
+        if saved is not None:
+            yield _replace(saved, insert_at=place)
+        elif self.rules.tail == "persist":
+            text = tail_of(session, NULL if is_absent(context) else context, authority=False).text
+            if text:
+                yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_name(chain))
 
     def _news(self, session: Session, chain: Chain) -> tuple[News, dict[str, str]]:
         """Compare what is known with what the prompt says; also return the signatures of the latter."""
@@ -105,6 +134,11 @@ def _is(one: object, other: object) -> bool:
     return one is other
 
 
+def _name(chain: Chain) -> str:
+    """Return a chain's name; the main one's is that very text, or an encoder would not know it for the default."""
+    return MAIN if chain.id == MAIN else chain.id
+
+
 def _number(delta: Insert) -> int:
     return delta.number
 
@@ -125,17 +159,4 @@ def _nudges(chain: Chain) -> Iterable[Event]:
     for delta in chain.deltas.values():
         place = delta.place if delta.place < chain.sent else safe(chain.entries, delta.place, chain.sent)
         if place_in(delta.selector) != place:
-            yield PromptDelta(seq=delta.number, selector=moved(delta.selector, place), chain=chain.id)
-
-
-def _context(session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
-    """Write the turn's context into history, or the latest one that still waits."""
-    context, number = turn.context, turn.turn
-    if is_absent(context) and chain.waiting is not None:
-        context, number = chain.waiting.context, chain.waiting.turn
-    written = chain.persisted.last()
-    if written is not None and (written.number == number or written.age == chain.turns):
-        return  # written since the turn before began: it is this turn's, whichever turn's context it holds
-    text = tail_of(session, NULL if is_absent(context) else context, authority=False).text
-    if text:
-        yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=chain.id)
+            yield PromptDelta(seq=delta.number, selector=moved(delta.selector, place), chain=_name(chain))

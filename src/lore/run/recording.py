@@ -16,6 +16,8 @@ from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import Clock, Read, Reader
+from lore.formats.lines import Lines
+from lore.formats.lore_log import LoreLog
 from lore.formats.registry import BUILT_IN, READERS, recognise
 from lore.model.events import (
     Append,
@@ -32,6 +34,7 @@ from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Made, Turn
 from lore.prefix.chains import Chains
+from lore.prompt.ahead import KINDS, Ahead
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names, dialect_of
@@ -86,6 +89,7 @@ class Recording:
         self._dialect = _dialect_named(dialect) if dialect else None
         self._template = template
         self.rules = rules or Rules()
+        self._ahead: Ahead | None = None
         self._planners: dict[str, Planner] = {}
         self.problems = problems or Problems()
         self._folding = Folding(Session(format=self.reader.name))
@@ -161,6 +165,7 @@ class Recording:
     def resume(self, reader: Reader, state: Session) -> None:
         """Go on where another run stopped."""
         self.reader, self._folding = reader, Folding(state)
+        self._ahead = Ahead()  # what was derived stands in the state; to look through all of the log costs too much
 
     @property
     def state(self) -> Session:
@@ -225,7 +230,9 @@ class Recording:
             return self._folding.apply(event)
         planner = self._planners.get(event.chain)
         if planner is None:
-            planner = self._planners[event.chain] = Planner(self.rules)
+            if self._ahead is None:
+                self._ahead = look_ahead(self.path) if self.reader.name == LoreLog.name else Ahead()
+            planner = self._planners[event.chain] = Planner(self.rules, self._ahead)
         planned = planner.plan(session, self._folding.chain(event.chain), event)
         problems = [problem for one in planned for problem in self._folding.derive(one)]
         return (*problems, *self._folding.apply(event))
@@ -316,6 +323,30 @@ class Recording:
         unreadable = any(self.problems.counts[code, self.shown] for code in ("LORE201", "LORE202", "LORE217"))
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
+
+
+def look_ahead(path: str) -> Ahead:
+    """Read what a log says further on about its turns; nothing of an input that can be read once only.
+
+    Costs one more pass over the bytes, which are searched and not decoded where they say nothing of the kind.
+    """
+    if corpus.is_stream(path) or not _says_any(path):
+        return Ahead()
+    lines, reader = Lines(), LoreLog()
+    every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
+    said = [line.data for line in every if any(kind in line.data for kind in KINDS)]
+    reads = reader.feed(b"".join(line + b"\n" for line in said))
+    return Ahead(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
+
+
+def _says_any(path: str) -> bool:
+    """Tell whether a log may hold records that were saved late."""
+    before = b""
+    for piece in corpus.pieces(path):
+        if any(kind in piece or kind in before + piece[:32] for kind in KINDS):
+            return True
+        before = piece[-32:]
+    return False
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
