@@ -124,8 +124,12 @@ def test_inside_a_tool_loop_the_tail_never_reads_as_a_new_user_turn(dialect, pol
 
 
 @pytest.mark.parametrize("dialect", TAKES)
-def test_after_the_models_words_the_tail_is_a_user_message_of_its_own(dialect):
-    assert _body(dialect, "user", *AFTER_MODEL)["messages"][-1] == {"role": "user", "content": [TEXT]}
+def test_after_the_models_words_no_tail_poses_as_the_user(dialect):
+    """It once stood there as a message of the user's, which models answer."""
+    assert _body(dialect, "user", *AFTER_MODEL)["messages"][-1]["role"] == "assistant"
+    fold = Fold(started(), *AFTER_MODEL)
+    made = Assembler(DIALECTS[dialect], "user").assemble(fold.state, fold.state.main())
+    assert [one.code for one in made.problems] == ["LORE219"]
 
 
 @pytest.mark.parametrize("dialect", TAKES)

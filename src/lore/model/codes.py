@@ -83,6 +83,9 @@ CODES: dict[str, Code] = {
     "LORE216": Code("not-assembled", "unattributable", "Run the command again: this version assembles all parts."),
     "LORE217": Code("line-too-long", "waste", "Find out what wrote the line, and record the session without it."),
     "LORE218": Code("duplicate-tool-names", "waste", "Give every tool a name of its own: providers refuse such lists."),
+    "LORE219": Code(
+        "context-left-out", "unattributable", "Begin turns after a message of the user or a tool's result."
+    ),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."
     ),

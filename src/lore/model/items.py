@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.model import lenient
+from lore.model.canonical import text_of
 
 NULL = Raw(b"null")
 
@@ -111,6 +112,14 @@ Item: TypeAlias = UserMessage | AssistantMessage | ToolCall | CompactDivider | O
 def is_absent(raw: Raw) -> bool:
     """Tell whether optional content is missing (or an explicit null)."""
     return raw is NULL or (memoryview(raw).nbytes == 4 and bytes(raw) == b"null")  # no copy of long content
+
+
+def is_blank(text: Raw | bytes) -> bool:
+    """Tell whether a JSON string says nothing but white space: providers refuse such a text. O(1) for long ones."""
+    start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]
+    if start and start not in b'\\"':
+        return False
+    return not text_of(bytes(text)).strip(" \t\r\n\f\v")
 
 
 def blocks_of(raw: bytes) -> tuple[Block, ...]:

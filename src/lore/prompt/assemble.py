@@ -46,8 +46,8 @@ class Assembled(NamedTuple):
 class _Mark(Struct, frozen=True, gc=False):
     """Where a group of entries begins: entries, inserts, segments and omissions before it; the place behind them.
 
-    `results`: what stands last are a tool's results; `markable` is the last segment that may carry a cache
-    mark, -1 for none.
+    `results`: what stands last are a tool's results; `model`: it is the model's own; `markable` is the last
+    segment that may carry a cache mark, -1 for none.
     """
 
     entries: int = 0
@@ -56,6 +56,7 @@ class _Mark(Struct, frozen=True, gc=False):
     omitted: int = 0
     place: Place = Place()
     results: bool = False
+    model: bool = False
     markable: int = -1
 
 
@@ -174,7 +175,7 @@ class Assembler:
         """Render a group of entries, and before it the inserts whose place has come."""
         end, due = self._end, self._due(units, at, real)
         units = (*[unit for insert in self._inserts[end.inserts : due] for unit in layout.inserted(insert)], *units)
-        place, results, markable, count, left_out = end.place, end.results, end.markable, end.segments, end.omitted
+        place, last, markable, count, left_out = end.place, "", end.markable, end.segments, end.omitted
         for unit in units:
             rendered = self._rendered(unit, place)
             made = rendered.segments
@@ -188,8 +189,9 @@ class Assembler:
             omitted += rendered.omitted
             left_out += len(rendered.omitted)
             place = rendered.after
-            results = unit.role == "results" if rendered.segments else results
-        return _Mark(end.entries + size, due, count, left_out, place, results, markable)
+            last = unit.role if rendered.segments else last
+        results, model = (last == "results", last == "assistant") if last else (end.results, end.model)
+        return _Mark(end.entries + size, due, count, left_out, place, results, model, markable)
 
     def _due(self, units: tuple[Unit, ...], at: int, real: bool) -> int:
         """Count the inserts up to a group: they wait for one that text may stand before, and that says something."""
@@ -218,6 +220,8 @@ class Assembler:
         said_already = chain.turn is not None and written is not None and written.number == chain.turn.turn
         if not text or self.policy == "persist" or said_already:
             return (), problems
+        if self._end.model and not own:
+            return (), (*problems, Problem("LORE219", "no message of the user's is last: its context is left out"))
         said = (TextBlock(Raw(encode(text))),)
         unit = Unit("system" if own else "user", said, joins=not own, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems

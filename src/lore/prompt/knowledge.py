@@ -10,6 +10,7 @@ listed shortened (3 entries of 500 characters) or by id; what was taken back is 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from lore.model.events import Layer
 from lore.model.state import Fact
 from lore.prompt.budget import cut, estimate
 
-SHORTEST_ID = 5
+SHORTEST_ID, LONGEST_ID = 5, 64
 LISTED, LISTED_CHARS, NAMED = 3, 500, 12
 FIRST_CHARS = 900
 HEADING = "## Long-term Knowledge"
@@ -37,12 +38,25 @@ def token(session_id: str) -> str:
     return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def shown_ids(names: Iterable[str]) -> dict[str, str]:
-    """Map ids to their shortest prefixes of at least 5 characters that no other one begins with."""
+def shown_ids(names: Iterable[str], wanted: Iterable[str] | None = None) -> dict[str, str]:
+    """Map ids (those wanted, or all) to their shortest prefixes of at least 5 characters that no other begins with.
+
+    A prefix of more than 64 characters is cut, with a digest behind it.
+    """
     ordered = sorted(set(names))
-    shared = [_shared(one, other) for one, other in zip(ordered, ordered[1:], strict=False)]
-    sizes = map(max, [0, *shared], [*shared, 0]) if ordered else ()
-    return {name: name[: max(SHORTEST_ID, size + 1)] for name, size in zip(ordered, sizes, strict=True)}
+    found: dict[str, str] = {}
+    for name in ordered if wanted is None else wanted:
+        at = bisect_left(ordered, name)
+        beside = (*ordered[max(0, at - 1) : at], *ordered[at + 1 : at + 2])
+        size = max([_shared(name, other) for other in beside], default=0)
+        found[name] = _bounded(name[: max(SHORTEST_ID, size + 1)])
+    return found
+
+
+def _bounded(shown: str) -> str:
+    if len(shown) <= LONGEST_ID:
+        return shown
+    return f"{cut(shown, 48)}…{hashlib.sha256(shown.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def _shared(one: str, other: str) -> int:
@@ -64,7 +78,7 @@ def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = (), said: Itera
 
 def delta_text(session_id: str, news: News, names: Iterable[str], budget: int) -> str:
     """Render a durable delta; `names` are all ids that the session has shown."""
-    ids = shown_ids(names)
+    ids = shown_ids(names, [*(fact.id for fact in news.changed), *news.removed])
     kept, rest = _packed(_in_order(news.changed), ids, budget)
     parts = [f"[knowledge update {token(session_id)}]", *map(_news_of, news.layers)]
     if kept:

@@ -30,6 +30,7 @@ from lore.model.items import (
     ToolCall,
     UserMessage,
     is_absent,
+    is_blank,
 )  # fmt: skip
 from lore.model.jsonslice import elements
 from lore.model.state import Chain, Entry, Insert, Session
@@ -63,8 +64,8 @@ def system_texts(session: Session, chain: Chain) -> tuple[SystemText, ...]:
 
 def _persisted(system: bytes) -> list[bytes]:
     if system[:1] == b'"':
-        return [system] if system != b'""' else []
-    return [text for text in elements(system) if text != b'""']
+        return [system] if not is_blank(system) else []
+    return [text for text in elements(system) if not is_blank(text)]
 
 
 def _static(session: Session) -> str:
@@ -109,7 +110,7 @@ def _units_of(group: list[Item]) -> tuple[Unit, ...]:
 
 
 def _said(role: Role, blocks: tuple[Block, ...], origin: str) -> tuple[Unit, ...]:
-    kept = tuple([one for one in blocks if type(one) is not TextBlock or bytes(one.text) != b'""'])
+    kept = tuple([one for one in blocks if type(one) is not TextBlock or not is_blank(one.text)])
     return (Unit(role, kept, origin=origin),) if kept else ()
 
 

@@ -7,7 +7,7 @@ a model repeat itself until its context was full). Source: the two systems that 
 
 from __future__ import annotations
 
-from lore.model.items import Item, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import Item, TextBlock, ToolCall, UserMessage, is_absent, is_blank
 from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
 
@@ -17,8 +17,8 @@ def is_real(item: Item) -> bool:
     if type(item) is not UserMessage or item.source != "user":
         return False
     if item.blocks is None:
-        return not is_absent(item.text) and bytes(item.text) != b'""'
-    return any(type(one) is not TextBlock or bytes(one.text) != b'""' for one in item.blocks)
+        return not is_absent(item.text) and not is_blank(item.text)
+    return any(type(one) is not TextBlock or not is_blank(one.text) for one in item.blocks)
 
 
 def anchor(chain: Chain) -> int | None:

@@ -43,6 +43,7 @@ class Planner:
         self._base = Told({}, (), {})
         self._facts: dict[str, Fact] = {}
         self._signs: dict[str, str] = {}
+        self._layers: dict[int, tuple[Layer, str]] = {}
         self._settled: tuple[object, ...] = ()
 
     def plan(self, session: Session, chain: Chain, turn: TurnStarted) -> list[Event]:
@@ -110,9 +111,16 @@ class Planner:
                 self._facts[name], self._signs[name] = fact, signature(fact.title, fact.content)
         changed = [fact for name, fact in session.knowledge.items() if said.changed.get(name) != self._signs[name]]
         gone = [name for name in said.changed if name in session.removed]
-        layers = {layer.name: _sign(layer) for layer in session.start_layers} | said.layers
-        late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != _sign(layer)]
+        layers = {layer.name: self._layer(layer) for layer in session.start_layers} | said.layers
+        late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != self._layer(layer)]
         return News(tuple(changed), tuple(gone), tuple(late)), said.changed
+
+    def _layer(self, layer: Layer) -> str:
+        """Return a layer's signature, made once."""
+        known = self._layers.get(id(layer))
+        if known is None or known[0] is not layer:
+            known = self._layers[id(layer)] = (layer, _sign(layer))
+        return known[1]
 
     def said(self, chain: Chain) -> Told:
         """Return what the prompt says: what is pinned, advanced by every delta."""

@@ -44,6 +44,7 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
     for name, (render, quoted) in _PARTS.items():
         try:
             text = render(table.get(name)).strip("\n")
+            text = text if text.strip() else ""
         except _WrongTypeError as error:
             problems.append(Problem("LORE207", f"context {name}: {error}"))
             continue
@@ -55,7 +56,7 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
             parts.append(wrap(session.id, name, text) if authority and outside else text)
     unknown = [key for key in table if key not in _PARTS]
     if unknown:
-        problems.append(Problem("LORE203", f"context has unknown parts: {', '.join(sorted(unknown))[:80]}"))
+        problems.append(Problem("LORE203", f"context has unknown parts: {printable(', '.join(sorted(unknown))[:80])}"))
     return Tail("\n\n".join(parts), tuple(problems))
 
 
@@ -94,7 +95,7 @@ def _text(value: Any) -> str:
 def _labelled(label: str) -> Callable[[Any], str]:
     def render(value: Any) -> str:
         text = _text(value)
-        return f"[{label}]\n{text}" if text else ""
+        return f"[{label}]\n{text}" if text.strip() else ""
 
     return render
 
@@ -127,7 +128,8 @@ def _recalled(value: Any) -> str:
     score = entry.get("score")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise _WrongTypeError("score is not a number")
-    line = f"- {_text(entry.get('title'))} [{_text(entry.get('id'))}]"
+    title, name = (" ".join(_text(entry.get(key)).splitlines()) for key in ("title", "id"))
+    line = f"- {title} [{name}]"  # on one line: a line end could pose as another part
     try:
         line += "" if score is None else f" score={score:.2f}"
     except OverflowError:
