@@ -44,7 +44,7 @@ def test_every_command_stands_in_the_readme(command: str) -> None:
 
 def test_the_commands_of_the_readme_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    commands = re.findall(r"^    lore ((?:assemble|fold|check|diff-prefix|knowledge)[^\n|]*)$", README, re.MULTILINE)
+    commands = re.findall(r"^    lore ((?:assemble|fold|check|diff-prefix|knowledge list)[^\n|]*)$", README, re.MULTILINE)
     assert [main(command.split()) for command in commands] == [1 if "check" in one else 0 for one in commands]
     assert "error" not in capsys.readouterr().err
 
@@ -57,8 +57,8 @@ def test_the_example_of_the_library_runs_and_keeps_its_prefix() -> None:
     first, second = (json.loads(names[name])["messages"] for name in ("first", "second"))
     said = [[block["text"] for one in body for block in one["content"]] for body in (first, second)]
     assert said[0][:1] == said[1][:1] == ["What is new?"]
-    assert "1.0 is out." in said[1][1]
-    assert said[1][2:] == ["And now?", "[current-time]\n09:05"]
+    assert "1.0 is out." in said[1][2]
+    assert [said[1][1], *said[1][3:]] == ["Nothing.", "And now?", "[current-time]\n09:05"]
     for kept in (names["log"], [one for one in names["log"] if not isinstance(one, PromptDelta)]):
         again = Session.restore(kept)
         assert again.write(again.assembled().prompt) == names["second"]

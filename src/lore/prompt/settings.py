@@ -19,6 +19,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     written into history (`persist`). `knowledge_tokens` is the budget of a delta's entries, estimated;
     `removals` says that a change which only takes entries back gives a delta too. `marks`: lore's own, the
     recorded ones, or none; `head_ttl` is the lifetime asked for tools and system prompt, `ttl` for the rest.
+    `bos_token` and `eos_token` are what chat templates get under these names.
     """
 
     tail: Policy = "system"
@@ -27,6 +28,8 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     marks: Marking = "lore"
     head_ttl: Ttl = "5m"
     ttl: Ttl = "5m"
+    bos_token: str = ""
+    eos_token: str = ""
 
     def fault(self) -> str | None:
         """Say what cannot be; None where all can."""

@@ -259,7 +259,10 @@ class Recording:
         if self._template is not None and self._dialect is None:
             from lore.prompt.dialects.template import JinjaTemplate  # noqa: PLC0415 - jinja2 is slow to import
 
-            self._dialect = JinjaTemplate(self._template.source, now=state.at, file=self._template.file)
+            self._dialect = JinjaTemplate(
+                self._template.source, now=state.at, file=self._template.file,
+                bos_token=self.rules.bos_token, eos_token=self.rules.eos_token,
+            )  # fmt: skip
         return self._dialect or dialect_named(state.dialect or "") or DIALECTS["anthropic"]
 
     def _asked(self, name: str, read: Read) -> Turn:
