@@ -50,7 +50,7 @@ def test_the_commands_of_the_readme_run(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_the_example_of_the_library_runs_and_keeps_its_prefix() -> None:
-    example = re.search(r"^(    from lore import Session.*?)(?=^`Session)", README, re.MULTILINE | re.DOTALL)
+    example = re.search(r"^(    from lore import Session.*?)(?=^Tool calls)", README, re.MULTILINE | re.DOTALL)
     assert example is not None
     names: dict[str, Any] = {}
     exec(textwrap.dedent(example[1]), names)  # noqa: S102 - the README is ours
