@@ -232,15 +232,49 @@ def test_what_joins_is_named_too_where_it_cannot_be_said():
 )
 @pytest.mark.parametrize(
     ("dialect", "made"),
-    [("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED), ("bedrock", SPEC)],
-)
+    [
+        ("anthropic", TOOL), ("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED),
+        ("bedrock", SPEC),
+    ],
+)  # fmt: skip
 def test_a_function_of_any_shape_is_wrapped_with_its_schema_as_it_was_spelled(dialect, made, given_tool):
     head = DIALECTS[dialect].head((Raw(dumps(given_tool)),), ())
     assert [json.loads(one.data) for one in head] == [made]
     assert b'{"type":"object","x":1.0}' in head[0].data
 
 
-@pytest.mark.parametrize("dialect", ["openai-responses", "gemini", "bedrock"])
+@pytest.mark.parametrize("group", ["functionDeclarations", "function_declarations"])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "bedrock"])
+def test_functions_that_gemini_declares_in_a_group_are_tools_of_their_own(dialect, group):
+    """A group was once written as it stood, and the API refused the request."""
+    head = DIALECTS[dialect].head((Raw(dumps({group: [DECLARED, {**DECLARED, "name": "b"}]})),), ())
+    assert list(head) == list(DIALECTS[dialect].head((Raw(dumps(TOOL)), Raw(dumps({**TOOL, "name": "b"}))), ()))
+
+
+OWN_TOOLS = [
+    b'{ "name": "ls", "input_schema": {"type":"object"}, "x": 1 }',
+    b'{"type":"custom","name":"ls", "input_schema":{}}',
+    b'{"type":"bash_20250124","name":"bash"}',
+    b'{"type":"web_search_20250305","name":"web_search", "max_uses": 5,"parameters":{}}',
+    b'{"type":"novel", "name":"n","input_schema":{}}',
+]
+
+
+@pytest.mark.parametrize("own", OWN_TOOLS)
+def test_a_tool_of_anthropics_own_stands_to_the_byte(own):
+    assert [one.data for one in DIALECTS["anthropic"].head((Raw(own),), ())] == [own]
+
+
+def test_a_function_is_never_handed_to_anthropic_in_another_shape():
+    """Functions of other providers once stood as they were recorded, which the API answers with 400."""
+    marked = {**FUNCTION, "cache_control": {"type": "ephemeral"}}
+    (one,) = DIALECTS["anthropic"].head((Raw(dumps(marked)),), ())
+    assert (json.loads(one.data), one.mark) == (TOOL, b'{"type":"ephemeral"}')
+    (bare,) = DIALECTS["anthropic"].head((Raw(b'{"type":"function","name":"b"}'),), ())
+    assert json.loads(bare.data) == {"name": "b", "input_schema": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-responses", "gemini", "bedrock"])
 def test_a_tool_of_a_provider_stands_as_it_is_among_functions(dialect):
     tools = (Raw(dumps(TOOL)), Raw(b'{"type":"web_search"}'), Raw(dumps(FLAT)))
     head = DIALECTS[dialect].head(tools, (b'"S"',))

@@ -18,7 +18,7 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlo
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can
-from lore.prompt.dialects.content import outcome
+from lore.prompt.dialects.content import NO_SCHEMA, apart, described, function_of, outcome
 from lore.prompt.dialects.shared import (
     joined,
     listed,
@@ -71,7 +71,7 @@ class Anthropic:
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         texts = [b'{"type":"text","text":' + text + b"}" for text in system]
-        given = listed(b"[" + b",".join(map(bytes, tools)) + b"]", "tools", "tools", "tool")
+        given = listed(b"[" + b",".join(map(_tool, apart(tools))) + b"]", "tools", "tools", "tool")
         return (*given, *listed(b"[" + b",".join(texts) + b"]", "system", "system", "text"))
 
     def first(self, head: tuple[Segment, ...]) -> Place:
@@ -114,6 +114,19 @@ class Anthropic:
 
 _ROLES: dict[Role, str] = {"user": "user", "results": "user", "assistant": "assistant", "system": "system"}
 _THINKING = (b'"thinking"', b'"redacted_thinking"')
+
+
+def _tool(raw: bytes) -> bytes:
+    """A tool of the API's own as it stands; a function in another shape is rewritten, its schema as it was spelled."""
+    own, function = table(raw) or {}, function_of(raw)
+    wrapped = "function" in own or "toolSpec" in own
+    if function is None or (own.get("type", b'"function"') != b'"function"' and not wrapped):
+        return raw
+    if "input_schema" in own and "type" not in own:
+        return raw
+    made = described(function._replace(schema=function.schema or NO_SCHEMA), "input_schema")
+    mark = unmark(raw).mark
+    return b"{" + made + (b"" if mark is None else b',"cache_control":' + mark) + b"}"
 
 
 def _blocks(blocks: list[bytes], message: int, first: int) -> tuple[Segment, ...]:

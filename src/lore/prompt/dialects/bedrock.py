@@ -18,7 +18,7 @@ from lore.model.items import ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Section, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import NO_SCHEMA, Words, described, function_of, outcome, output_blocks
+from lore.prompt.dialects.content import NO_SCHEMA, Words, apart, described, function_of, outcome, output_blocks
 from lore.prompt.dialects.points import POINT, take, with_points
 from lore.prompt.dialects.shared import (
     Shape,
@@ -102,7 +102,7 @@ class Bedrock:
         return prompt_of(self.name, fidelity, members, head, found.messages, _OWN)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        raws = b"[" + b",".join([_tool(bytes(tool)) for tool in tools]) + b"]"
+        raws = b"[" + b",".join([_tool(tool) for tool in apart(tools)]) + b"]"
         found = take(listed(raws, "toolConfig.tools", "tools", "tool", keys=()), [])
         texts = [Segment("system", f"system[{n}]", _WORDS.text(text), "text") for n, text in enumerate(system)]
         return (*found, *texts)

@@ -19,7 +19,7 @@ from lore.model.items import ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import Words, data_url, described, function_of, kind_of, outcome, output_blocks
+from lore.prompt.dialects.content import Words, apart, data_url, described, function_of, kind_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     BREAKPOINT,
     MARK,
@@ -83,7 +83,7 @@ class OpenAIChat:
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found = [
-            Segment("tools", f"tools[{number}]", _tool(bytes(tool)), kind="tool") for number, tool in enumerate(tools)
+            Segment("tools", f"tools[{number}]", _tool(tool), kind="tool") for number, tool in enumerate(apart(tools))
         ]
         if system:
             found.append(Segment("system", "messages[0]", b'"role":"system"', kind="envelope"))

@@ -22,6 +22,7 @@ from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can,
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
+    apart,
     data_url,
     described,
     function_of,
@@ -94,7 +95,7 @@ class OpenAIResponses:
         return prompt_of(self.name, fidelity, members, [*head, *found.system], found.messages, _OWN)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        found = listed(b"[" + b",".join(_tool(bytes(tool)) for tool in tools) + b"]", "tools", "tools", "tool")
+        found = listed(b"[" + b",".join(_tool(tool) for tool in apart(tools)) + b"]", "tools", "tools", "tool")
         if system:
             found.append(Segment("system", "input[0]", b'"type":"message","role":"system"', kind="envelope"))
         for number, text in enumerate(system):
