@@ -359,6 +359,15 @@ def test_arguments_of_gemini_are_an_object_whatever_was_recorded():
     assert made[0]["parts"][0]["functionCall"]["args"] == {"input": [1]}
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_parameters_are_written_as_recorded_whoever_they_are_for(dialect):
+    """A session's parameters went to another API without a word; now the table of capabilities says so."""
+    state = Fold(started(params={"top_k": 1.0, "generationConfig": {"x": 1}}), append(user("u"))).state
+    body = json.loads(DIALECTS[dialect].write(assembled(state, dialect)))
+    assert (body["top_k"], body["generationConfig"]) == (1.0, {"x": 1})
+    assert not DIALECTS[dialect].capabilities["parameters of another provider"].expressed
+
+
 # marks
 
 

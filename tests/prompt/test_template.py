@@ -166,6 +166,23 @@ def test_a_text_dialect_answers_every_feature_and_has_no_marks(dialect):
     assert not dialect.recognises({"messages": b"[]"})
 
 
+@pytest.mark.parametrize(
+    "tool",
+    [
+        TOOLS[0],
+        Raw(b'{"type":"function","name":"ls","description":"list","parameters":{"type": "object"}}'),
+        Raw(b'{"functionDeclarations":[{"name":"ls","description":"list","parameters":{"type": "object"}}]}'),
+        Raw(b'{"toolSpec":{"name":"ls","description":"list","inputSchema":{"json":{"type": "object"}}}}'),
+    ],
+    ids=["anthropic", "flat", "declared", "spec"],
+)
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+def test_a_function_of_any_shape_is_one_that_templates_know(dialect, tool):
+    """Only Anthropic's shape was once rewritten: templates that read `tool.function` failed on the others."""
+    shown = b'{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}'
+    assert [one.data.strip() for one in dialect.head((tool,), ()) if one.kind == "tool"] == [shown]
+
+
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
 @given(body=st.binary(max_size=40))
 def test_text_is_read_as_one_segment_and_written_again(dialect, body):
@@ -334,7 +351,7 @@ def test_arguments_that_are_too_large_a_number_are_a_clear_error_or_text():
         seen((Unit("assistant", (), one),))["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"p": 1e999}'
     )
     with pytest.raises(LoreError, match=r"tools\[0\] holds JSON"):
-        seen((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "n": 1e999}'),))
+        seen((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "parameters": 1e999}'),))
 
 
 def test_a_long_conversation_fits_a_template_of_the_usual_kind():

@@ -17,7 +17,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can
+from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can, cannot
 from lore.prompt.dialects.content import NO_SCHEMA, apart, described, function_of, outcome
 from lore.prompt.dialects.shared import (
     joined,
@@ -48,6 +48,10 @@ class Anthropic:
         "images in tool results": can("as blocks of the result"),
         "messages of one role in a row": can("the API joins them"),
         "blocks of another provider": can("written as recorded: the API may refuse them"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("cache_control on tools, system blocks and content blocks"),
     }
 

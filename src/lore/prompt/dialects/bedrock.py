@@ -78,6 +78,10 @@ class Bedrock:
         "images in tool results": can("as blocks of the result"),
         "messages of one role in a row": cannot("joined to one message: roles alternate, the first must be the user's"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
     }
 

@@ -64,6 +64,10 @@ class Gemini:
         "images in tool results": cannot("left out: a function's response is an object of text"),
         "messages of one role in a row": cannot("joined to one content: roles alternate"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": cannot("the API caches what repeats by itself"),
     }
 

@@ -69,6 +69,10 @@ class OpenAIChat:
         "images in tool results": cannot("left out: a tool message holds text"),
         "messages of one role in a row": can("the API takes them"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
     }
 

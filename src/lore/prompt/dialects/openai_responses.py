@@ -80,6 +80,10 @@ class OpenAIResponses:
         "images in tool results": can("as parts of the output"),
         "messages of one role in a row": can("the API takes them"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
     }
 

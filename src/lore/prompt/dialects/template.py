@@ -24,6 +24,7 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.chatml import parsed
+from lore.prompt.dialects.content import apart
 from lore.prompt.dialects.text import function, result, texts, thoughts, whole
 from lore.prompt.sandbox import Budget, RaisedError, Sandbox, cleaned
 from lore.prompt.strftime import moment, strftime
@@ -51,6 +52,10 @@ class JinjaTemplate:
         "images in tool results": cannot("left out: content is text"),
         "messages of one role in a row": can("handed over as they are; the template may refuse them"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own stand as recorded: a template may fail"
+        ),
+        "parameters of another provider": cannot("left out: text carries none"),
         "cache marks": cannot("text carries none: engines reuse the longest common prefix"),
         "control text in content": cannot("kept as it stands, unless the template changes it"),
     }
@@ -74,7 +79,7 @@ class JinjaTemplate:
         return parsed(self.name, body)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        listed = [Segment("tools", f"tools[{n}]", function(bytes(tool)), "tool") for n, tool in enumerate(tools)]
+        listed = [Segment("tools", f"tools[{n}]", function(tool), "tool") for n, tool in enumerate(apart(tools))]
         texts = [Segment("system", f"messages[0].content[{n}]", text, "text") for n, text in enumerate(system)]
         return (*listed, *texts)
 
