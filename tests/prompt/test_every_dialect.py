@@ -354,9 +354,24 @@ def test_a_cache_point_kept_in_a_session_is_a_mark_and_named():
     assert (len(said("bedrock", unit)[0]["content"]), rendered("bedrock", unit)[1]) == (1, ["cachePoint"])
 
 
-def test_arguments_of_gemini_are_an_object_whatever_was_recorded():
-    made = said("gemini", Unit("assistant", (), (called(input=Raw(b"[1]")),)))
-    assert made[0]["parts"][0]["functionCall"]["args"] == {"input": [1]}
+@pytest.mark.parametrize(
+    ("dialect", "where"),
+    [("anthropic", ("input",)), ("gemini", ("functionCall", "args")), ("bedrock", ("toolUse", "input"))],
+)
+@pytest.mark.parametrize("recorded", [[1], None, "s", 2.0, {"p": 1}, {}])
+def test_arguments_are_an_object_whatever_was_recorded(dialect, where, recorded):
+    """Arguments that were no object went out as they were to two of these APIs, which answer 400."""
+    made = said(dialect, Unit("assistant", (), (called(input=Raw(dumps(recorded))),)))
+    (found,) = made[0]["parts" if dialect == "gemini" else "content"]
+    for key in where:
+        found = found[key]
+    assert found == (recorded if isinstance(recorded, dict) else {"input": recorded})
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini", "bedrock"])
+def test_arguments_that_are_an_object_stand_to_the_byte(dialect):
+    (_, made) = rendered(dialect, Unit("assistant", (), (called(input=Raw(b'{ "p" : 1e3 }')),)))[0].messages
+    assert b':{ "p" : 1e3 }}' in made.data
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

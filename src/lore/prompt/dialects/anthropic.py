@@ -18,7 +18,7 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlo
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can, cannot
-from lore.prompt.dialects.content import NO_SCHEMA, apart, described, function_of, outcome
+from lore.prompt.dialects.content import NO_SCHEMA, apart, arguments, described, function_of, outcome
 from lore.prompt.dialects.shared import (
     joined,
     listed,
@@ -157,7 +157,7 @@ def _block(block: Block) -> bytes:
 
 def _call(call: ToolCall) -> bytes:
     parts = (b'{"type":"tool_use","id":', encode(call.call_id), b',"name":', encode(call.name), b',"input":')
-    return b"".join((*parts, bytes(call.input), b"}"))
+    return b"".join((*parts, arguments(call), b"}"))
 
 
 def _result(call: ToolCall) -> bytes:

@@ -18,7 +18,16 @@ from lore.model.items import ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Section, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import NO_SCHEMA, Words, apart, described, function_of, outcome, output_blocks
+from lore.prompt.dialects.content import (
+    NO_SCHEMA,
+    Words,
+    apart,
+    arguments,
+    described,
+    function_of,
+    outcome,
+    output_blocks,
+)
 from lore.prompt.dialects.points import POINT, take, with_points
 from lore.prompt.dialects.shared import (
     Shape,
@@ -178,7 +187,7 @@ def _tool(raw: bytes) -> bytes:
 
 def _call(call: ToolCall) -> bytes:
     start = b'{"toolUse":{"toolUseId":' + encode(call.call_id) + b',"name":' + encode(call.name)
-    return start + b',"input":' + bytes(call.input) + b"}}"
+    return start + b',"input":' + arguments(call) + b"}}"
 
 
 def _result(call: ToolCall, omitted: list[str]) -> bytes:

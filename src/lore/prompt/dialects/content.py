@@ -104,6 +104,12 @@ def described(function: Function, key: str) -> bytes:
     return b",".join(parts)
 
 
+def arguments(call: ToolCall) -> bytes:
+    """Return a call's arguments for an API that takes an object alone: any other value stands under `input`."""
+    given = bytes(call.input)
+    return given if given[:1] == b"{" else b'{"input":' + given + b"}"
+
+
 class Outcome(NamedTuple):
     """What came of a call: a JSON string or an array of blocks, and whether the call failed."""
 

@@ -21,7 +21,7 @@ from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import Words, described, function_of, outcome, output_blocks
+from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     Shape,
     Writing,
@@ -175,9 +175,7 @@ def _tool(raw: bytes) -> tuple[bool, bytes]:
 
 
 def _call(call: ToolCall) -> bytes:
-    given = bytes(call.input)
-    arguments = given if given[:1] == b"{" else b'{"input":' + given + b"}"  # args must be an object
-    return b'{"functionCall":{' + _identity(call) + b',"args":' + arguments + b"}}"
+    return b'{"functionCall":{' + _identity(call) + b',"args":' + arguments(call) + b"}}"
 
 
 def _result(call: ToolCall, omitted: list[str]) -> bytes:
