@@ -19,6 +19,7 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import FEATURES, Memo, Unit
 from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.template import JinjaTemplate
+from lore.prompt.models import takes_system_messages
 from model.making import Fold, append, call, event, said, started, user
 
 TOOLS = (Raw(b'{"name":"ls","description":"list","input_schema":{"type": "object"}}'),)
@@ -149,6 +150,19 @@ def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown
 
 
 # both
+
+
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+@pytest.mark.parametrize("model", ["gpt-5.6-sol", "claude-opus-5", "gemma-4-27b", None])
+def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, model):
+    """Both answered that models with a dated row take a system message, but no row is for text."""
+    assert not dialect.capabilities["system messages in mid-conversation"].expressed
+    fold = Fold(started(model=model), append(user("u")), event("turn_started", turn=1, context={"extra": "now"}))
+    assert not takes_system_messages(model, dialect.name)
+    prompt = Assembler(dialect, "system").assemble(fold.state, fold.state.main()).prompt
+    body = dialect.write(prompt)
+    assert body.rindex(b"user") > body.rindex(b"system")
+    assert b"now" in body[body.rindex(b"user") :]
 
 
 def test_nothing_stands_between_calls_and_their_results():

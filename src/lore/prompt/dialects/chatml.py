@@ -44,7 +44,9 @@ class ChatML:
 
     name: ClassVar[str] = "template"
     capabilities: ClassVar[Mapping[str, Capability]] = {
-        "system messages in mid-conversation": can("on models with a dated row; else in the user's role"),
+        "system messages in mid-conversation": cannot(
+            "the context of a turn goes in the user's role: models of this kind have no row"
+        ),
         "thinking": cannot("left out: ChatML has no agreed place for it, and templates drop it from earlier turns"),
         "images": cannot("left out: this is text"),
         "images in tool results": cannot("left out: this is text"),

@@ -46,7 +46,9 @@ class JinjaTemplate:
 
     name: ClassVar[str] = "template"
     capabilities: ClassVar[Mapping[str, Capability]] = {
-        "system messages in mid-conversation": can("on models with a dated row; the template may refuse them"),
+        "system messages in mid-conversation": cannot(
+            "the context of a turn goes in the user's role: templates may refuse them"
+        ),
         "thinking": can("as reasoning_content of its message; the template decides what it keeps"),
         "images": cannot("left out: content is text"),
         "images in tool results": cannot("left out: content is text"),
