@@ -31,6 +31,9 @@ LIKE_CHATML = (
 )
 
 
+IMAGE = ImageBlock("image/png", Raw(b'"AA=="'))
+
+
 def text(words):
     return TextBlock(Raw(encode(words)))
 
@@ -316,6 +319,50 @@ def test_a_tail_joins_the_last_message_or_opens_one():
     opened = seen(units, tail=(Unit("system", (text("now"),)),))
     assert joined["messages"] == [{"role": "user", "content": "a\nnow"}]
     assert opened["messages"][1:] == [{"role": "system", "content": "now"}]
+
+
+DELTA = Unit("user", (text("new"),), origin="context_injection: delta 1")
+
+
+def test_what_is_put_in_and_the_users_words_behind_it_are_one_message():
+    """Two messages of the user in a row made templates refuse every turn after the first change of knowledge."""
+    before = (Unit("user", (text("a"),)), Unit("assistant", (text("b"),)))
+    context = Unit("user", (text("c"),), origin="context_injection: context of turn 2")
+    last = Unit("user", (text("d"), IMAGE, text("e")), origin="user")
+    found = seen((*before, DELTA, context, last), tail=(Unit("user", (text("now"),), joins=True),))["messages"]
+    assert found[2:] == [{"role": "user", "content": "new\n\nc\n\nd\ne\nnow"}]
+    assert prompt_of(JinjaTemplate(ECHO), (DELTA, last))[1] == ["image"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        Unit("assistant", (text("b"),)), Unit("system", (text("b"),)), Unit("results", (), (made(output=Raw(b'"o"')),)),
+        Unit("user", (IMAGE,)), Unit("user", (ThinkingBlock(Raw(b'"hm"')), text("b"))),
+    ],
+)  # fmt: skip
+def test_what_is_put_in_stays_a_message_before_anything_else(after):
+    alone, found = seen((DELTA,))["messages"], seen((DELTA, after))["messages"]
+    assert found[:1] == alone
+    assert len(found) == 1 + (after.blocks != (IMAGE,))
+
+
+def test_two_messages_of_the_user_are_handed_over_as_they_are():
+    found = seen((Unit("user", (text("a"),)), DELTA, Unit("user", (text("b"),)), Unit("user", (text("c"),))))[
+        "messages"
+    ]
+    assert [one["content"] for one in found] == ["a", "new\n\nb", "c"]
+
+
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "results"]), BLOCKS, st.booleans()), max_size=8))
+def test_what_is_put_in_never_changes_a_segment_before_it(dialect, said_):
+    units = [Unit(role, blocks, origin="context_injection: delta 1" if put else role) for role, blocks, put in said_]
+    stable = []
+    for count in range(len(units) + 1):
+        messages = list(prompt_of(dialect, units[:count])[0].messages)
+        assert messages[: len(stable)] == stable
+        stable = messages
 
 
 def test_finishing_parts_the_stable_text_from_the_tail_and_the_opening():

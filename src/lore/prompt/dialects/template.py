@@ -35,6 +35,8 @@ _PIECE = re.compile(
     r"\n|.+?(?:\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
 
+_INJECTED = "context_injection"  # what an origin begins with, and the role of a place behind such a message
+
 
 class JinjaTemplate:
     """Dialect of text rendered by a chat template.
@@ -52,7 +54,9 @@ class JinjaTemplate:
         "thinking": can("as reasoning_content of its message; the template decides what it keeps"),
         "images": cannot("left out: content is text"),
         "images in tool results": cannot("left out: content is text"),
-        "messages of one role in a row": can("handed over as they are; the template may refuse them"),
+        "messages of one role in a row": can(
+            "what lore puts in is joined to the user's; the template may refuse others"
+        ),
         "blocks of another provider": cannot("their text where they have one, else left out"),
         "tools of another provider": can(
             "functions are rewritten, their schema as spelled; a provider's own stand as recorded: a template may fail"
@@ -92,9 +96,12 @@ class JinjaTemplate:
         omitted: list[str] = []
         said = texts(unit.blocks, omitted)
         thought = thoughts(unit.blocks)
-        if unit.joins and said and place.role in ("user", "tool"):
-            block = Segment("messages", f"messages[{place.messages - 1}].content", encode("\n".join(said)))
-            return Rendered((block,), place, tuple(omitted))
+        if said and not thought and _is_joined(unit, place):
+            space = "" if unit.joins else "\n"  # what is injected is parted from the user's words by a blank line
+            text = encode(space + "\n".join(said))
+            block = Segment("messages", f"messages[{place.messages - 1}].content", text)
+            after = place if unit.joins else Place(place.messages, _role(unit), place.blocks + 1)
+            return Rendered((block,), after, tuple(omitted))
         messages = [_result(call, omitted) for call in unit.calls] if unit.role == "results" else []
         if said or thought or (unit.calls and not messages):
             messages.append(_message(unit, said, thought))
@@ -106,7 +113,7 @@ class JinjaTemplate:
                 for number, message in enumerate(messages, place.messages)
             ]
         )
-        return Rendered(segments, Place(place.messages + len(messages), str(messages[-1]["role"]), 1), tuple(omitted))
+        return Rendered(segments, Place(place.messages + len(messages), _role(unit, messages[-1]), 1), tuple(omitted))
 
     def mark(self, model: str | None, ttl: str) -> Mark | None:
         return None
@@ -142,6 +149,22 @@ class JinjaTemplate:
 
 def _raise(message: object = "") -> NoReturn:
     raise RaisedError(cleaned(str(message)))
+
+
+def _is_joined(unit: Unit, place: Place) -> bool:
+    """Tell whether a text extends the last message: it asks to, or what lore put in stands before a user's words.
+
+    Templates whose roles must alternate would refuse two messages of the user.
+    """
+    if unit.joins:
+        return place.role in ("user", "tool", _INJECTED)
+    return unit.role == "user" and place.role == _INJECTED
+
+
+def _role(unit: Unit, message: Mapping[str, object] | None = None) -> str:
+    """Name the role of the last message; one that was put in is known by a name of its own."""
+    role = "user" if message is None else str(message["role"])
+    return _INJECTED if role == "user" and unit.origin.startswith(_INJECTED) else role
 
 
 def _message(unit: Unit, said: list[str], thought: list[str]) -> dict[str, object]:
