@@ -394,6 +394,23 @@ def test_tokens_and_the_time_are_given():
     assert written(given, units) == "<s>|</s>|26 Jul 2024"
 
 
+@pytest.mark.parametrize(
+    ("source", "tokens", "named"),
+    [
+        ("{{ bos_token }}{{ eos_token }}", {}, ["bos_token", "eos_token"]),
+        ("{{- bos_token + 'x' }}{{ bos_token }}", {"eos_token": "</s>"}, ["bos_token"]),
+        ("{{ bos_token }}{{ eos_token }}", {"bos_token": "<s>"}, ["eos_token"]),
+        ("{{ bos_token }}", {"bos_token": "<s>"}, []),
+        ("{{ my_bos_token }}{{ bos_tokens }}", {}, []),
+        (ECHO, {}, []),
+    ],
+)
+def test_a_token_that_a_template_names_and_nobody_gave_is_said_once(source, tokens, named):
+    """Text without its first token was once rendered without a word: no engine had that text in its cache."""
+    notes = [f"the template names {name}, which is empty: set assemble.{name}" for name in named]
+    assert list(JinjaTemplate(source, **tokens).notes) == notes
+
+
 def test_a_template_that_refuses_a_conversation_says_why_and_where():
     source = (
         "{% for m in messages %}\n{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{% endfor %}"

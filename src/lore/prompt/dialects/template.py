@@ -43,7 +43,8 @@ class JinjaTemplate:
 
     Call `finish` on each assembled prompt to compare prompts as the text that an engine sees; `write` does
     it where it was not done. A rendering reads the whole history: O(history) a turn, so all turns of a
-    session cost O(turns x history). Raises LoreError where the template does not compile.
+    session cost O(turns x history). `notes` is what a user should be told of the template, once. Raises
+    LoreError where it does not compile.
     """
 
     name: ClassVar[str] = "template"
@@ -77,6 +78,7 @@ class JinjaTemplate:
         functions = {"raise_exception": _raise, "strftime_now": strftime_now}
         self._sandbox = Sandbox(source, functions, file=file)
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        self.notes: tuple[str, ...] = _notes(source, self._tokens)
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         return False  # text has no members to be recognised by
@@ -149,6 +151,12 @@ class JinjaTemplate:
 
 def _raise(message: object = "") -> NoReturn:
     raise RaisedError(cleaned(str(message)))
+
+
+def _notes(source: str, tokens: Mapping[str, str]) -> tuple[str, ...]:
+    """Say which tokens a template names that nothing was given for: its text then lacks them."""
+    missing = [name for name, value in tokens.items() if not value and re.search(rf"\b{name}\b", source)]
+    return tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in missing])
 
 
 def _is_joined(unit: Unit, place: Place) -> bool:
