@@ -13,8 +13,10 @@ from msgspec import Raw
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.model.prompt import Prompt
 from lore.model.vector import Vector
+from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo, Place, Unit
 from lore.prompt.dialects import DIALECTS, dialect_of
+from lore.prompt.settings import Rules
 from model.making import Fold, append, assembled, dumps, parsed, started, user
 from strategies import bodies, styles, texts, values, write
 
@@ -123,7 +125,8 @@ def test_every_block_is_written_or_named(dialect):
         made = DIALECTS[dialect].render(Unit(role, some), Place())
         written = sum(one.kind != "envelope" for one in made.segments)
         items = sum(one.kind == "envelope" and b'"role"' not in one.data for one in made.segments)
-        assert written + items + len(made.omitted) >= len(some)
+        marked = sum(one.mark is not None for one in made.segments)
+        assert written + items + marked + len(made.omitted) >= len(some)
 
     law()
 
@@ -349,9 +352,36 @@ def test_thought_parts_of_gemini_pass_as_recorded():
     assert said("gemini", Unit("assistant", (raw(part),)))[0]["parts"] == [part]
 
 
-def test_a_cache_point_kept_in_a_session_is_a_mark_and_named():
-    unit = Unit("user", (text("a"), raw({"cachePoint": {"type": "default"}})))
-    assert (len(said("bedrock", unit)[0]["content"]), rendered("bedrock", unit)[1]) == (1, ["cachePoint"])
+POINT = {"cachePoint": {"type": "default", "ttl": "1h"}}
+
+
+def test_a_cache_point_kept_in_a_session_is_the_mark_of_the_block_before():
+    """It was left out, though the same point is a mark where a recorded body is read."""
+    state = Fold(
+        started(model="us.anthropic.claude-opus-5"),
+        append({"type": "user_message", "uuid": "u", "blocks": [
+            {"type": "text", "text": "a"}, {"type": "raw", "json": POINT}, {"type": "text", "text": "b"}]}),
+    ).state  # fmt: skip
+    made = Assembler(DIALECTS["bedrock"], rules=Rules(marks="recorded")).assemble(state, state.main())
+    body = DIALECTS["bedrock"].write(made.prompt)
+    assert json.loads(body)["messages"][0]["content"] == [{"text": "a"}, POINT, {"text": "b"}]
+    again = DIALECTS["bedrock"].parse(body, "wire", Memo())
+    assert (list(again), again.marks, again.mark_values) == (
+        list(made.prompt), made.prompt.marks, made.prompt.mark_values
+    )  # fmt: skip
+    assert not made.omitted
+
+
+def test_a_cache_point_behind_results_is_the_mark_of_the_last_one():
+    made = rendered("bedrock", Unit("results", (raw(POINT), text("a")), (called(0), called(1))))[0]
+    assert [one.mark is not None for one in made.messages] == [False, False, True, False]
+
+
+@pytest.mark.parametrize("some", [(POINT,), (POINT, {"text": "a"}), ({"text": "a"}, POINT, POINT)])
+def test_a_cache_point_that_marks_nothing_is_named(some):
+    assert rendered("bedrock", Unit("user", tuple(map(raw, some))))[1] == ["cachePoint"]
+    output = Raw(dumps([{"type": "raw", "json": one} for one in some]))
+    assert set(rendered("bedrock", Unit("results", (), (called(output=output),)))[1]) == {"cachePoint"}
 
 
 @pytest.mark.parametrize(

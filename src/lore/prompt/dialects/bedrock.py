@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
-from lore.model.items import ThinkingBlock, ToolCall
+from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Section, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
@@ -28,7 +28,7 @@ from lore.prompt.dialects.content import (
     outcome,
     output_blocks,
 )
-from lore.prompt.dialects.points import POINT, take, with_points
+from lore.prompt.dialects.points import POINT, point_in, take, with_points
 from lore.prompt.dialects.shared import (
     Shape,
     Writing,
@@ -126,9 +126,11 @@ class Bedrock:
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing("messages", place)
         parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        parts += _WORDS.all(unit.blocks, writing.omitted)
+        marks = _say(unit.blocks, parts, writing.omitted)
         parts += map(_call, unit.calls if unit.role != "results" else ())
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
+        for segment, mark in zip(writing.segments[-len(parts) :], marks, strict=False):
+            segment.mark = mark or segment.mark
         return writing.done()
 
     def mark(self, model: str | None, ttl: str) -> Mark | None:
@@ -183,6 +185,24 @@ def _tool(raw: bytes) -> bytes:
         return raw
     schema = b'{"json":' + (function.schema or NO_SCHEMA) + b"}"
     return b'{"toolSpec":{' + described(function._replace(schema=schema), "inputSchema") + b"}}"
+
+
+def _say(blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
+    """Write blocks behind the parts before them; returns the marks of all parts: the cache points behind them.
+
+    A point with nothing before it, or with another one behind it, marks nothing and is named.
+    """
+    marks: list[bytes | None] = [None] * len(parts)
+    for block in blocks:
+        point = point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
+        if point is not None and marks:
+            if marks[-1] is not None:
+                omitted.append(POINT)
+            marks[-1] = point
+        elif (made := _WORDS.say(block, omitted)) is not None:
+            parts.append(made)
+            marks.append(None)
+    return marks
 
 
 def _call(call: ToolCall) -> bytes:
