@@ -13,8 +13,10 @@ from msgspec import Raw
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.model.prompt import Prompt
 from lore.model.vector import Vector
+from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo, Place, Unit
 from lore.prompt.dialects import DIALECTS, dialect_of
+from lore.prompt.settings import Rules
 from model.making import Fold, append, assembled, dumps, parsed, started, user
 from strategies import bodies, styles, texts, values, write
 
@@ -123,7 +125,8 @@ def test_every_block_is_written_or_named(dialect):
         made = DIALECTS[dialect].render(Unit(role, some), Place())
         written = sum(one.kind != "envelope" for one in made.segments)
         items = sum(one.kind == "envelope" and b'"role"' not in one.data for one in made.segments)
-        assert written + items + len(made.omitted) >= len(some)
+        marked = sum(one.mark is not None for one in made.segments)
+        assert written + items + marked + len(made.omitted) >= len(some)
 
     law()
 
@@ -232,15 +235,49 @@ def test_what_joins_is_named_too_where_it_cannot_be_said():
 )
 @pytest.mark.parametrize(
     ("dialect", "made"),
-    [("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED), ("bedrock", SPEC)],
-)
+    [
+        ("anthropic", TOOL), ("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED),
+        ("bedrock", SPEC),
+    ],
+)  # fmt: skip
 def test_a_function_of_any_shape_is_wrapped_with_its_schema_as_it_was_spelled(dialect, made, given_tool):
     head = DIALECTS[dialect].head((Raw(dumps(given_tool)),), ())
     assert [json.loads(one.data) for one in head] == [made]
     assert b'{"type":"object","x":1.0}' in head[0].data
 
 
-@pytest.mark.parametrize("dialect", ["openai-responses", "gemini", "bedrock"])
+@pytest.mark.parametrize("group", ["functionDeclarations", "function_declarations"])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "bedrock"])
+def test_functions_that_gemini_declares_in_a_group_are_tools_of_their_own(dialect, group):
+    """A group was once written as it stood, and the API refused the request."""
+    head = DIALECTS[dialect].head((Raw(dumps({group: [DECLARED, {**DECLARED, "name": "b"}]})),), ())
+    assert list(head) == list(DIALECTS[dialect].head((Raw(dumps(TOOL)), Raw(dumps({**TOOL, "name": "b"}))), ()))
+
+
+OWN_TOOLS = [
+    b'{ "name": "ls", "input_schema": {"type":"object"}, "x": 1 }',
+    b'{"type":"custom","name":"ls", "input_schema":{}}',
+    b'{"type":"bash_20250124","name":"bash"}',
+    b'{"type":"web_search_20250305","name":"web_search", "max_uses": 5,"parameters":{}}',
+    b'{"type":"novel", "name":"n","input_schema":{}}',
+]
+
+
+@pytest.mark.parametrize("own", OWN_TOOLS)
+def test_a_tool_of_anthropics_own_stands_to_the_byte(own):
+    assert [one.data for one in DIALECTS["anthropic"].head((Raw(own),), ())] == [own]
+
+
+def test_a_function_is_never_handed_to_anthropic_in_another_shape():
+    """Functions of other providers once stood as they were recorded, which the API answers with 400."""
+    marked = {**FUNCTION, "cache_control": {"type": "ephemeral"}}
+    (one,) = DIALECTS["anthropic"].head((Raw(dumps(marked)),), ())
+    assert (json.loads(one.data), one.mark) == (TOOL, b'{"type":"ephemeral"}')
+    (bare,) = DIALECTS["anthropic"].head((Raw(b'{"type":"function","name":"b"}'),), ())
+    assert json.loads(bare.data) == {"name": "b", "input_schema": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-responses", "gemini", "bedrock"])
 def test_a_tool_of_a_provider_stands_as_it_is_among_functions(dialect):
     tools = (Raw(dumps(TOOL)), Raw(b'{"type":"web_search"}'), Raw(dumps(FLAT)))
     head = DIALECTS[dialect].head(tools, (b'"S"',))
@@ -315,14 +352,65 @@ def test_thought_parts_of_gemini_pass_as_recorded():
     assert said("gemini", Unit("assistant", (raw(part),)))[0]["parts"] == [part]
 
 
-def test_a_cache_point_kept_in_a_session_is_a_mark_and_named():
-    unit = Unit("user", (text("a"), raw({"cachePoint": {"type": "default"}})))
-    assert (len(said("bedrock", unit)[0]["content"]), rendered("bedrock", unit)[1]) == (1, ["cachePoint"])
+POINT = {"cachePoint": {"type": "default", "ttl": "1h"}}
 
 
-def test_arguments_of_gemini_are_an_object_whatever_was_recorded():
-    made = said("gemini", Unit("assistant", (), (called(input=Raw(b"[1]")),)))
-    assert made[0]["parts"][0]["functionCall"]["args"] == {"input": [1]}
+def test_a_cache_point_kept_in_a_session_is_the_mark_of_the_block_before():
+    """It was left out, though the same point is a mark where a recorded body is read."""
+    state = Fold(
+        started(model="us.anthropic.claude-opus-5"),
+        append({"type": "user_message", "uuid": "u", "blocks": [
+            {"type": "text", "text": "a"}, {"type": "raw", "json": POINT}, {"type": "text", "text": "b"}]}),
+    ).state  # fmt: skip
+    made = Assembler(DIALECTS["bedrock"], rules=Rules(marks="recorded")).assemble(state, state.main())
+    body = DIALECTS["bedrock"].write(made.prompt)
+    assert json.loads(body)["messages"][0]["content"] == [{"text": "a"}, POINT, {"text": "b"}]
+    again = DIALECTS["bedrock"].parse(body, "wire", Memo())
+    assert (list(again), again.marks, again.mark_values) == (
+        list(made.prompt), made.prompt.marks, made.prompt.mark_values
+    )  # fmt: skip
+    assert not made.omitted
+
+
+def test_a_cache_point_behind_results_is_the_mark_of_the_last_one():
+    made = rendered("bedrock", Unit("results", (raw(POINT), text("a")), (called(0), called(1))))[0]
+    assert [one.mark is not None for one in made.messages] == [False, False, True, False]
+
+
+@pytest.mark.parametrize("some", [(POINT,), (POINT, {"text": "a"}), ({"text": "a"}, POINT, POINT)])
+def test_a_cache_point_that_marks_nothing_is_named(some):
+    assert rendered("bedrock", Unit("user", tuple(map(raw, some))))[1] == ["cachePoint"]
+    output = Raw(dumps([{"type": "raw", "json": one} for one in some]))
+    assert set(rendered("bedrock", Unit("results", (), (called(output=output),)))[1]) == {"cachePoint"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "where"),
+    [("anthropic", ("input",)), ("gemini", ("functionCall", "args")), ("bedrock", ("toolUse", "input"))],
+)
+@pytest.mark.parametrize("recorded", [[1], None, "s", 2.0, {"p": 1}, {}])
+def test_arguments_are_an_object_whatever_was_recorded(dialect, where, recorded):
+    """Arguments that were no object went out as they were to two of these APIs, which answer 400."""
+    made = said(dialect, Unit("assistant", (), (called(input=Raw(dumps(recorded))),)))
+    (found,) = made[0]["parts" if dialect == "gemini" else "content"]
+    for key in where:
+        found = found[key]
+    assert found == (recorded if isinstance(recorded, dict) else {"input": recorded})
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini", "bedrock"])
+def test_arguments_that_are_an_object_stand_to_the_byte(dialect):
+    (_, made) = rendered(dialect, Unit("assistant", (), (called(input=Raw(b'{ "p" : 1e3 }')),)))[0].messages
+    assert b':{ "p" : 1e3 }}' in made.data
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_parameters_are_written_as_recorded_whoever_they_are_for(dialect):
+    """A session's parameters went to another API without a word; now the table of capabilities says so."""
+    state = Fold(started(params={"top_k": 1.0, "generationConfig": {"x": 1}}), append(user("u"))).state
+    body = json.loads(DIALECTS[dialect].write(assembled(state, dialect)))
+    assert (body["top_k"], body["generationConfig"]) == (1.0, {"x": 1})
+    assert not DIALECTS[dialect].capabilities["parameters of another provider"].expressed
 
 
 # marks

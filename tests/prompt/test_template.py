@@ -19,6 +19,7 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import FEATURES, Memo, Unit
 from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.template import JinjaTemplate
+from lore.prompt.models import takes_system_messages
 from model.making import Fold, append, call, event, said, started, user
 
 TOOLS = (Raw(b'{"name":"ls","description":"list","input_schema":{"type": "object"}}'),)
@@ -28,6 +29,9 @@ LIKE_CHATML = (
     "{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+
+
+IMAGE = ImageBlock("image/png", Raw(b'"AA=="'))
 
 
 def text(words):
@@ -151,6 +155,19 @@ def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown
 # both
 
 
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+@pytest.mark.parametrize("model", ["gpt-5.6-sol", "claude-opus-5", "gemma-4-27b", None])
+def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, model):
+    """Both answered that models with a dated row take a system message, but no row is for text."""
+    assert not dialect.capabilities["system messages in mid-conversation"].expressed
+    fold = Fold(started(model=model), append(user("u")), event("turn_started", turn=1, context={"extra": "now"}))
+    assert not takes_system_messages(model, dialect.name)
+    prompt = Assembler(dialect, "system").assemble(fold.state, fold.state.main()).prompt
+    body = dialect.write(prompt)
+    assert body.rindex(b"user") > body.rindex(b"system")
+    assert b"now" in body[body.rindex(b"user") :]
+
+
 def test_nothing_stands_between_calls_and_their_results():
     units = (Unit("results", (text("note"),), (made(output=Raw(b'"o"')),)),)
     assert "</tool_response>\nnote<|im_end|>" in written(ChatML(), units)
@@ -164,6 +181,23 @@ def test_a_text_dialect_answers_every_feature_and_has_no_marks(dialect):
     assert dialect.mark("gpt-5.6", "5m") is None
     assert not any(map(dialect.may_mark, prompt_of(dialect, (Unit("user", (text("a"),)),))[0]))
     assert not dialect.recognises({"messages": b"[]"})
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        TOOLS[0],
+        Raw(b'{"type":"function","name":"ls","description":"list","parameters":{"type": "object"}}'),
+        Raw(b'{"functionDeclarations":[{"name":"ls","description":"list","parameters":{"type": "object"}}]}'),
+        Raw(b'{"toolSpec":{"name":"ls","description":"list","inputSchema":{"json":{"type": "object"}}}}'),
+    ],
+    ids=["anthropic", "flat", "declared", "spec"],
+)
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+def test_a_function_of_any_shape_is_one_that_templates_know(dialect, tool):
+    """Only Anthropic's shape was once rewritten: templates that read `tool.function` failed on the others."""
+    shown = b'{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}'
+    assert [one.data.strip() for one in dialect.head((tool,), ()) if one.kind == "tool"] == [shown]
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
@@ -287,6 +321,50 @@ def test_a_tail_joins_the_last_message_or_opens_one():
     assert opened["messages"][1:] == [{"role": "system", "content": "now"}]
 
 
+DELTA = Unit("user", (text("new"),), origin="context_injection: delta 1")
+
+
+def test_what_is_put_in_and_the_users_words_behind_it_are_one_message():
+    """Two messages of the user in a row made templates refuse every turn after the first change of knowledge."""
+    before = (Unit("user", (text("a"),)), Unit("assistant", (text("b"),)))
+    context = Unit("user", (text("c"),), origin="context_injection: context of turn 2")
+    last = Unit("user", (text("d"), IMAGE, text("e")), origin="user")
+    found = seen((*before, DELTA, context, last), tail=(Unit("user", (text("now"),), joins=True),))["messages"]
+    assert found[2:] == [{"role": "user", "content": "new\n\nc\n\nd\ne\nnow"}]
+    assert prompt_of(JinjaTemplate(ECHO), (DELTA, last))[1] == ["image"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        Unit("assistant", (text("b"),)), Unit("system", (text("b"),)), Unit("results", (), (made(output=Raw(b'"o"')),)),
+        Unit("user", (IMAGE,)), Unit("user", (ThinkingBlock(Raw(b'"hm"')), text("b"))),
+    ],
+)  # fmt: skip
+def test_what_is_put_in_stays_a_message_before_anything_else(after):
+    alone, found = seen((DELTA,))["messages"], seen((DELTA, after))["messages"]
+    assert found[:1] == alone
+    assert len(found) == 1 + (after.blocks != (IMAGE,))
+
+
+def test_two_messages_of_the_user_are_handed_over_as_they_are():
+    found = seen((Unit("user", (text("a"),)), DELTA, Unit("user", (text("b"),)), Unit("user", (text("c"),))))[
+        "messages"
+    ]
+    assert [one["content"] for one in found] == ["a", "new\n\nb", "c"]
+
+
+@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "results"]), BLOCKS, st.booleans()), max_size=8))
+def test_what_is_put_in_never_changes_a_segment_before_it(dialect, said_):
+    units = [Unit(role, blocks, origin="context_injection: delta 1" if put else role) for role, blocks, put in said_]
+    stable = []
+    for count in range(len(units) + 1):
+        messages = list(prompt_of(dialect, units[:count])[0].messages)
+        assert messages[: len(stable)] == stable
+        stable = messages
+
+
 def test_finishing_parts_the_stable_text_from_the_tail_and_the_opening():
     units = (Unit("user", (text("a\nb"),)),)
     dialect = JinjaTemplate(LIKE_CHATML, bos_token="<s>")
@@ -316,6 +394,23 @@ def test_tokens_and_the_time_are_given():
     assert written(given, units) == "<s>|</s>|26 Jul 2024"
 
 
+@pytest.mark.parametrize(
+    ("source", "tokens", "named"),
+    [
+        ("{{ bos_token }}{{ eos_token }}", {}, ["bos_token", "eos_token"]),
+        ("{{- bos_token + 'x' }}{{ bos_token }}", {"eos_token": "</s>"}, ["bos_token"]),
+        ("{{ bos_token }}{{ eos_token }}", {"bos_token": "<s>"}, ["eos_token"]),
+        ("{{ bos_token }}", {"bos_token": "<s>"}, []),
+        ("{{ my_bos_token }}{{ bos_tokens }}", {}, []),
+        (ECHO, {}, []),
+    ],
+)
+def test_a_token_that_a_template_names_and_nobody_gave_is_said_once(source, tokens, named):
+    """Text without its first token was once rendered without a word: no engine had that text in its cache."""
+    notes = [f"the template names {name}, which is empty: set assemble.{name}" for name in named]
+    assert list(JinjaTemplate(source, **tokens).notes) == notes
+
+
 def test_a_template_that_refuses_a_conversation_says_why_and_where():
     source = (
         "{% for m in messages %}\n{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{% endfor %}"
@@ -334,7 +429,7 @@ def test_arguments_that_are_too_large_a_number_are_a_clear_error_or_text():
         seen((Unit("assistant", (), one),))["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"p": 1e999}'
     )
     with pytest.raises(LoreError, match=r"tools\[0\] holds JSON"):
-        seen((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "n": 1e999}'),))
+        seen((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "parameters": 1e999}'),))
 
 
 def test_a_long_conversation_fits_a_template_of_the_usual_kind():

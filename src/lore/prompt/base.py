@@ -80,6 +80,8 @@ FEATURES = (
     "images in tool results",
     "messages of one role in a row",
     "blocks of another provider",
+    "tools of another provider",
+    "parameters of another provider",
     "cache marks",
 )
 

@@ -17,8 +17,8 @@ from lore.model.exchange import Fidelity
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can
-from lore.prompt.dialects.content import outcome
+from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can, cannot
+from lore.prompt.dialects.content import NO_SCHEMA, apart, arguments, described, function_of, outcome
 from lore.prompt.dialects.shared import (
     joined,
     listed,
@@ -48,6 +48,10 @@ class Anthropic:
         "images in tool results": can("as blocks of the result"),
         "messages of one role in a row": can("the API joins them"),
         "blocks of another provider": can("written as recorded: the API may refuse them"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("cache_control on tools, system blocks and content blocks"),
     }
 
@@ -71,7 +75,7 @@ class Anthropic:
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         texts = [b'{"type":"text","text":' + text + b"}" for text in system]
-        given = listed(b"[" + b",".join(map(bytes, tools)) + b"]", "tools", "tools", "tool")
+        given = listed(b"[" + b",".join(map(_tool, apart(tools))) + b"]", "tools", "tools", "tool")
         return (*given, *listed(b"[" + b",".join(texts) + b"]", "system", "system", "text"))
 
     def first(self, head: tuple[Segment, ...]) -> Place:
@@ -116,6 +120,19 @@ _ROLES: dict[Role, str] = {"user": "user", "results": "user", "assistant": "assi
 _THINKING = (b'"thinking"', b'"redacted_thinking"')
 
 
+def _tool(raw: bytes) -> bytes:
+    """A tool of the API's own as it stands; a function in another shape is rewritten, its schema as it was spelled."""
+    own, function = table(raw) or {}, function_of(raw)
+    wrapped = "function" in own or "toolSpec" in own
+    if function is None or (own.get("type", b'"function"') != b'"function"' and not wrapped):
+        return raw
+    if "input_schema" in own and "type" not in own:
+        return raw
+    made = described(function._replace(schema=function.schema or NO_SCHEMA), "input_schema")
+    mark = unmark(raw).mark
+    return b"{" + made + (b"" if mark is None else b',"cache_control":' + mark) + b"}"
+
+
 def _blocks(blocks: list[bytes], message: int, first: int) -> tuple[Segment, ...]:
     path = f"messages[{message}].content"
     bare = [unmark(data) for data in blocks]  # what was recorded with a mark is content without it
@@ -140,7 +157,7 @@ def _block(block: Block) -> bytes:
 
 def _call(call: ToolCall) -> bytes:
     parts = (b'{"type":"tool_use","id":', encode(call.call_id), b',"name":', encode(call.name), b',"input":')
-    return b"".join((*parts, bytes(call.input), b"}"))
+    return b"".join((*parts, arguments(call), b"}"))
 
 
 def _result(call: ToolCall) -> bytes:

@@ -14,12 +14,21 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
-from lore.model.items import ThinkingBlock, ToolCall
+from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Section, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import NO_SCHEMA, Words, described, function_of, outcome, output_blocks
-from lore.prompt.dialects.points import POINT, take, with_points
+from lore.prompt.dialects.content import (
+    NO_SCHEMA,
+    Words,
+    apart,
+    arguments,
+    described,
+    function_of,
+    outcome,
+    output_blocks,
+)
+from lore.prompt.dialects.points import POINT, point_in, take, with_points
 from lore.prompt.dialects.shared import (
     Shape,
     Writing,
@@ -78,6 +87,10 @@ class Bedrock:
         "images in tool results": can("as blocks of the result"),
         "messages of one role in a row": cannot("joined to one message: roles alternate, the first must be the user's"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
     }
 
@@ -102,7 +115,7 @@ class Bedrock:
         return prompt_of(self.name, fidelity, members, head, found.messages, _OWN)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        raws = b"[" + b",".join([_tool(bytes(tool)) for tool in tools]) + b"]"
+        raws = b"[" + b",".join([_tool(tool) for tool in apart(tools)]) + b"]"
         found = take(listed(raws, "toolConfig.tools", "tools", "tool", keys=()), [])
         texts = [Segment("system", f"system[{n}]", _WORDS.text(text), "text") for n, text in enumerate(system)]
         return (*found, *texts)
@@ -113,9 +126,11 @@ class Bedrock:
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing("messages", place)
         parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        parts += _WORDS.all(unit.blocks, writing.omitted)
+        marks = _say(unit.blocks, parts, writing.omitted)
         parts += map(_call, unit.calls if unit.role != "results" else ())
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
+        for segment, mark in zip(writing.segments[-len(parts) :], marks, strict=False):
+            segment.mark = mark or segment.mark
         return writing.done()
 
     def mark(self, model: str | None, ttl: str) -> Mark | None:
@@ -172,9 +187,27 @@ def _tool(raw: bytes) -> bytes:
     return b'{"toolSpec":{' + described(function._replace(schema=schema), "inputSchema") + b"}}"
 
 
+def _say(blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
+    """Write blocks behind the parts before them; returns the marks of all parts: the cache points behind them.
+
+    A point with nothing before it, or with another one behind it, marks nothing and is named.
+    """
+    marks: list[bytes | None] = [None] * len(parts)
+    for block in blocks:
+        point = point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
+        if point is not None and marks:
+            if marks[-1] is not None:
+                omitted.append(POINT)
+            marks[-1] = point
+        elif (made := _WORDS.say(block, omitted)) is not None:
+            parts.append(made)
+            marks.append(None)
+    return marks
+
+
 def _call(call: ToolCall) -> bytes:
     start = b'{"toolUse":{"toolUseId":' + encode(call.call_id) + b',"name":' + encode(call.name)
-    return start + b',"input":' + bytes(call.input) + b"}}"
+    return start + b',"input":' + arguments(call) + b"}}"
 
 
 def _result(call: ToolCall, omitted: list[str]) -> bytes:

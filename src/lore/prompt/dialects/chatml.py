@@ -20,6 +20,7 @@ from lore.model.items import ToolCall
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can, cannot
+from lore.prompt.dialects.content import apart
 from lore.prompt.dialects.text import decoded, function, result, texts, thoughts, whole
 
 _START, _END = "<|im_start|>", "<|im_end|>"
@@ -43,12 +44,18 @@ class ChatML:
 
     name: ClassVar[str] = "template"
     capabilities: ClassVar[Mapping[str, Capability]] = {
-        "system messages in mid-conversation": can("on models with a dated row; else in the user's role"),
+        "system messages in mid-conversation": cannot(
+            "the context of a turn goes in the user's role: models of this kind have no row"
+        ),
         "thinking": cannot("left out: ChatML has no agreed place for it, and templates drop it from earlier turns"),
         "images": cannot("left out: this is text"),
         "images in tool results": cannot("left out: this is text"),
         "messages of one role in a row": can("each is a message of its own"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: a model may not know them"
+        ),
+        "parameters of another provider": cannot("left out: text carries none"),
         "cache marks": cannot("text carries none: engines reuse the longest common prefix"),
         "control text in content": cannot("kept as it stands: ChatML has no way to escape <|im_end|>"),
     }
@@ -63,8 +70,8 @@ class ChatML:
         found: list[Segment] = []
         if tools:
             found.append(Segment("tools", "messages[0]", _utf8(f"{_START}system\n{_TOOLS}"), kind="envelope"))
-            for number, tool in enumerate(tools):
-                text = whole(function(bytes(tool)).decode("utf-8", "replace"))
+            for number, tool in enumerate(apart(tools)):
+                text = whole(function(tool).decode("utf-8", "replace"))
                 found.append(Segment("tools", f"tools[{number}]", _utf8(f"\n{text}"), kind="tool"))
             found.append(Segment("tools", "messages[0].tools", _utf8(_HOW), kind="envelope"))
         elif system:

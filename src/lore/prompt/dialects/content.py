@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import array, table
 from lore.model.prompt import NO_RESULT
 
 
@@ -81,6 +81,17 @@ def function_of(raw: bytes) -> Function | None:
 
 
 _FUNCTION = b'"function"'
+_GROUPS = ("functionDeclarations", "function_declarations")
+
+
+def apart(tools: tuple[Raw, ...]) -> list[bytes]:
+    """Return tools one by one: functions that Gemini declares in a group stand alone."""
+    found: list[bytes] = []
+    for tool in tools:
+        own = table(bytes(tool)) or {}
+        group = next((own[key] for key in _GROUPS if [*own] == [key]), b"")
+        found += array(group) if group[:1] == b"[" else [bytes(tool)]
+    return found
 
 
 def described(function: Function, key: str) -> bytes:
@@ -91,6 +102,12 @@ def described(function: Function, key: str) -> bytes:
     if function.schema is not None:
         parts.append(encode(key) + b":" + function.schema)
     return b",".join(parts)
+
+
+def arguments(call: ToolCall) -> bytes:
+    """Return a call's arguments for an API that takes an object alone: any other value stands under `input`."""
+    given = bytes(call.input)
+    return given if given[:1] == b"{" else b'{"input":' + given + b"}"
 
 
 class Outcome(NamedTuple):

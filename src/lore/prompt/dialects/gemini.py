@@ -21,7 +21,7 @@ from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import Words, described, function_of, outcome, output_blocks
+from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     Shape,
     Writing,
@@ -64,6 +64,10 @@ class Gemini:
         "images in tool results": cannot("left out: a function's response is an object of text"),
         "messages of one role in a row": cannot("joined to one content: roles alternate"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": cannot("the API caches what repeats by itself"),
     }
 
@@ -171,9 +175,7 @@ def _tool(raw: bytes) -> tuple[bool, bytes]:
 
 
 def _call(call: ToolCall) -> bytes:
-    given = bytes(call.input)
-    arguments = given if given[:1] == b"{" else b'{"input":' + given + b"}"  # args must be an object
-    return b'{"functionCall":{' + _identity(call) + b',"args":' + arguments + b"}}"
+    return b'{"functionCall":{' + _identity(call) + b',"args":' + arguments(call) + b"}}"
 
 
 def _result(call: ToolCall, omitted: list[str]) -> bytes:

@@ -19,7 +19,7 @@ from lore.model.items import ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.content import Words, data_url, described, function_of, kind_of, outcome, output_blocks
+from lore.prompt.dialects.content import Words, apart, data_url, described, function_of, kind_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     BREAKPOINT,
     MARK,
@@ -69,6 +69,10 @@ class OpenAIChat:
         "images in tool results": cannot("left out: a tool message holds text"),
         "messages of one role in a row": can("the API takes them"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
     }
 
@@ -83,7 +87,7 @@ class OpenAIChat:
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found = [
-            Segment("tools", f"tools[{number}]", _tool(bytes(tool)), kind="tool") for number, tool in enumerate(tools)
+            Segment("tools", f"tools[{number}]", _tool(tool), kind="tool") for number, tool in enumerate(apart(tools))
         ]
         if system:
             found.append(Segment("system", "messages[0]", b'"role":"system"', kind="envelope"))

@@ -22,6 +22,7 @@ from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can,
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
+    apart,
     data_url,
     described,
     function_of,
@@ -79,6 +80,10 @@ class OpenAIResponses:
         "images in tool results": can("as parts of the output"),
         "messages of one role in a row": can("the API takes them"),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        ),
+        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache marks": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
     }
 
@@ -94,7 +99,7 @@ class OpenAIResponses:
         return prompt_of(self.name, fidelity, members, [*head, *found.system], found.messages, _OWN)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        found = listed(b"[" + b",".join(_tool(bytes(tool)) for tool in tools) + b"]", "tools", "tools", "tool")
+        found = listed(b"[" + b",".join(_tool(tool) for tool in apart(tools)) + b"]", "tools", "tools", "tool")
         if system:
             found.append(Segment("system", "input[0]", b'"type":"message","role":"system"', kind="envelope"))
         for number, text in enumerate(system):

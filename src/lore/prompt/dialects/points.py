@@ -18,7 +18,7 @@ def take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
     """Add segments to those before them; a cache point becomes the mark of the last one."""
     points = 0
     for one in found:
-        value = _point_in(one.data) if one.kind != "envelope" else None
+        value = point_in(one.data) if one.kind != "envelope" else None
         if value is None:
             if points:
                 base, _, number = one.path.rpartition("[")
@@ -31,7 +31,7 @@ def take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
     return taken
 
 
-def _point_in(data: bytes) -> bytes | None:
+def point_in(data: bytes) -> bytes | None:
     """Return the mark that a block is, as JSON; None where it is content."""
     own = table(data) or {} if b'"cachePoint"' in data else {}
     value = own.get(POINT, b"")

@@ -24,6 +24,7 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.chatml import parsed
+from lore.prompt.dialects.content import apart
 from lore.prompt.dialects.text import function, result, texts, thoughts, whole
 from lore.prompt.sandbox import Budget, RaisedError, Sandbox, cleaned
 from lore.prompt.strftime import moment, strftime
@@ -34,23 +35,34 @@ _PIECE = re.compile(
     r"\n|.+?(?:\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
 
+_INJECTED = "context_injection"  # what an origin begins with, and the role of a place behind such a message
+
 
 class JinjaTemplate:
     """Dialect of text rendered by a chat template.
 
     Call `finish` on each assembled prompt to compare prompts as the text that an engine sees; `write` does
     it where it was not done. A rendering reads the whole history: O(history) a turn, so all turns of a
-    session cost O(turns x history). Raises LoreError where the template does not compile.
+    session cost O(turns x history). `notes` is what a user should be told of the template, once. Raises
+    LoreError where it does not compile.
     """
 
     name: ClassVar[str] = "template"
     capabilities: ClassVar[Mapping[str, Capability]] = {
-        "system messages in mid-conversation": can("on models with a dated row; the template may refuse them"),
+        "system messages in mid-conversation": cannot(
+            "the context of a turn goes in the user's role: templates may refuse them"
+        ),
         "thinking": can("as reasoning_content of its message; the template decides what it keeps"),
         "images": cannot("left out: content is text"),
         "images in tool results": cannot("left out: content is text"),
-        "messages of one role in a row": can("handed over as they are; the template may refuse them"),
+        "messages of one role in a row": can(
+            "what lore puts in is joined to the user's; the template may refuse others"
+        ),
         "blocks of another provider": cannot("their text where they have one, else left out"),
+        "tools of another provider": can(
+            "functions are rewritten, their schema as spelled; a provider's own stand as recorded: a template may fail"
+        ),
+        "parameters of another provider": cannot("left out: text carries none"),
         "cache marks": cannot("text carries none: engines reuse the longest common prefix"),
         "control text in content": cannot("kept as it stands, unless the template changes it"),
     }
@@ -66,6 +78,7 @@ class JinjaTemplate:
         functions = {"raise_exception": _raise, "strftime_now": strftime_now}
         self._sandbox = Sandbox(source, functions, file=file)
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        self.notes: tuple[str, ...] = _notes(source, self._tokens)
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         return False  # text has no members to be recognised by
@@ -74,7 +87,7 @@ class JinjaTemplate:
         return parsed(self.name, body)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        listed = [Segment("tools", f"tools[{n}]", function(bytes(tool)), "tool") for n, tool in enumerate(tools)]
+        listed = [Segment("tools", f"tools[{n}]", function(tool), "tool") for n, tool in enumerate(apart(tools))]
         texts = [Segment("system", f"messages[0].content[{n}]", text, "text") for n, text in enumerate(system)]
         return (*listed, *texts)
 
@@ -85,9 +98,12 @@ class JinjaTemplate:
         omitted: list[str] = []
         said = texts(unit.blocks, omitted)
         thought = thoughts(unit.blocks)
-        if unit.joins and said and place.role in ("user", "tool"):
-            block = Segment("messages", f"messages[{place.messages - 1}].content", encode("\n".join(said)))
-            return Rendered((block,), place, tuple(omitted))
+        if said and not thought and _is_joined(unit, place):
+            space = "" if unit.joins else "\n"  # what is injected is parted from the user's words by a blank line
+            text = encode(space + "\n".join(said))
+            block = Segment("messages", f"messages[{place.messages - 1}].content", text)
+            after = place if unit.joins else Place(place.messages, _role(unit), place.blocks + 1)
+            return Rendered((block,), after, tuple(omitted))
         messages = [_result(call, omitted) for call in unit.calls] if unit.role == "results" else []
         if said or thought or (unit.calls and not messages):
             messages.append(_message(unit, said, thought))
@@ -99,7 +115,7 @@ class JinjaTemplate:
                 for number, message in enumerate(messages, place.messages)
             ]
         )
-        return Rendered(segments, Place(place.messages + len(messages), str(messages[-1]["role"]), 1), tuple(omitted))
+        return Rendered(segments, Place(place.messages + len(messages), _role(unit, messages[-1]), 1), tuple(omitted))
 
     def mark(self, model: str | None, ttl: str) -> Mark | None:
         return None
@@ -135,6 +151,28 @@ class JinjaTemplate:
 
 def _raise(message: object = "") -> NoReturn:
     raise RaisedError(cleaned(str(message)))
+
+
+def _notes(source: str, tokens: Mapping[str, str]) -> tuple[str, ...]:
+    """Say which tokens a template names that nothing was given for: its text then lacks them."""
+    missing = [name for name, value in tokens.items() if not value and re.search(rf"\b{name}\b", source)]
+    return tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in missing])
+
+
+def _is_joined(unit: Unit, place: Place) -> bool:
+    """Tell whether a text extends the last message: it asks to, or what lore put in stands before a user's words.
+
+    Templates whose roles must alternate would refuse two messages of the user.
+    """
+    if unit.joins:
+        return place.role in ("user", "tool", _INJECTED)
+    return unit.role == "user" and place.role == _INJECTED
+
+
+def _role(unit: Unit, message: Mapping[str, object] | None = None) -> str:
+    """Name the role of the last message; one that was put in is known by a name of its own."""
+    role = "user" if message is None else str(message["role"])
+    return _INJECTED if role == "user" and unit.origin.startswith(_INJECTED) else role
 
 
 def _message(unit: Unit, said: list[str], thought: list[str]) -> dict[str, object]:

@@ -14,6 +14,7 @@ from lore.model.canonical import text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT
+from lore.prompt.dialects.content import described, function_of
 
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -66,12 +67,8 @@ def result(call: ToolCall, omitted: list[str]) -> str:
 
 
 def function(raw: bytes) -> bytes:
-    """Return a tool as a function; one in Anthropic's shape is wrapped, its schema as it was spelled."""
-    own = table(raw) or {}
-    if "function" in own or "input_schema" not in own:
+    """Return a tool as a function in Chat's shape; one in another's is wrapped, its schema as it was spelled."""
+    own = function_of(raw)
+    if own is None or "function" in (table(raw) or {}):
         return raw
-    parts = [b'"name":' + own.get("name", b'""')]
-    if "description" in own:
-        parts.append(b'"description":' + own["description"])
-    parts.append(b'"parameters":' + own["input_schema"])
-    return b'{"type":"function","function":{' + b",".join(parts) + b"}}"
+    return b'{"type":"function","function":{' + described(own, "parameters") + b"}}"
