@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
 import typer
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lore.corpus import Name
     from lore.model.events import Event
     from lore.run.appending import Appender
+    from lore.run.assembling import Assembly
     from lore.run.options import Options
 
 MANY = 100_000_000  # bytes of whole bodies from which on they are many
@@ -143,30 +144,37 @@ def _locked(path: str, options: Options, asked: _Asked) -> Generator[Appender | 
 
 
 def _one(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
+    """Answer for one turn; what was derived is appended only when the answer that it belongs to is written."""
     from lore.run.assembling import assemble
 
     made = assemble(name, options)
-    if appender is not None:
-        _persist(appender, made.unsaved, options.log)
-    if not asked.explain or asked.output is not None:
-        with _destination(asked, (name.path,)) as write:
-            write(made.body + b"\n")
-    if asked.explain:
-        from lore.run.explaining import explained
-
-        result = explained(made, options.ruled.tail)
-        if asked.as_json:
-            from lore.report.json_report import render
-
-            sys.stdout.write(render(result) + "\n")
+    alone = asked.explain and asked.output is None
+    with _destination(asked, (name.path,)) as file:
+        if alone:
+            _explain(made, options, asked)
         else:
-            from lore.report.explained import write as write_explained
-
-            write_explained(result, out(asked.color))
+            file.write(made.body + b"\n")
+        _persist(appender, file, made.unsaved, options.log)
+    if asked.explain and not alone:
+        _explain(made, options, asked)
     say_problems(made.problems)
     _note(made.notes)
     shown = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
     options.log(f"{shown}, tail {options.policy}")
+
+
+def _explain(made: Assembly, options: Options, asked: _Asked) -> None:
+    from lore.run.explaining import explained
+
+    result = explained(made, options.ruled.tail)
+    if asked.as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(result) + "\n")
+    else:
+        from lore.report.explained import write
+
+        write(result, out(asked.color))
 
 
 def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
@@ -175,11 +183,10 @@ def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None)
 
     made = AssembledAll(name, options, full=asked.full)
     lines = _warned(made.lines()) if asked.full else made.lines()
-    with _destination(asked, made.inputs) as write:
+    with _destination(asked, made.inputs) as file:
         for piece in in_pieces(lines):
-            write(piece)
-        if appender is not None:
-            _persist(appender, made.unsaved, options.log)
+            file.write(piece)
+        _persist(appender, file, made.unsaved, options.log)
     say_problems(made.problems)
     _note(made.notes())
     options.log(f"{made.turns:,} turns, tail {options.policy}")
@@ -197,19 +204,24 @@ def _warned(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[Callable[[bytes], object]]:
-    """Give what writes: to standard output, or to a file that is written whole or not at all."""
+def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
+    """Give what is written to: standard output, or a file that is written whole or not at all."""
     from lore.corpus import STDIN
     from lore.run.writing import written
 
     if asked.output in (None, STDIN):
-        yield sys.stdout.buffer.write
+        yield sys.stdout.buffer
         return
     with written(asked.output, force=asked.force, inputs=inputs) as file:
-        yield file.write
+        yield file
 
 
-def _persist(appender: Appender, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
+def _persist(appender: Appender | None, file: BinaryIO, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
+    """Append what was derived, behind the answer: where that cannot be written, the log stays as it is."""
+    if appender is None:
+        return
+    sys.stdout.flush()
+    file.flush()
     if appender.append(events):
         tell("note: the last line of the log is torn; it stays as it is, with a line end")
     say(f"{len(events)} events appended to the log")
