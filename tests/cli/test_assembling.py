@@ -1,0 +1,23 @@
+"""`lore assemble`: what its notes, warnings and refusals say, and text that hardly any encoder takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import lore, put
+from model.making import log, record, user
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+# A parameter whose name was half a surrogate pair ended `--all` as a bug in lore.
+def test_parameters_may_have_any_name_and_keep_their_spelling():
+    start = record("session_started", v=1, session_id="s", params={"half": 1.0, "max_tokens": 9})
+    lines = log(start, record("append", item=user("u", "x")), record("turn_started", turn=1))
+    put("s.jsonl", lines.replace(b"half", b"\\ud800"))
+    ran = lore("assemble", "s.jsonl", "--all")
+    assert ran.code == 0
+    assert '"params":{"\\ud800":1.0,"max_tokens":9}' in ran.out
+    put("all.jsonl", ran.out.encode())
+    told = lore("diff-prefix", "all.jsonl#1", "s.jsonl#1", "--json", "--no-tokens").json
+    assert (told["relation"], told["problems"]) == ("identical", [])
