@@ -18,6 +18,7 @@ from lore.model.results import (
     DivergenceResult,
     FileLengths,
     FoldResult,
+    Followed,
     PromptLengths,
     SessionResult,
     Side,
@@ -220,3 +221,15 @@ def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():
 def test_rendered_results_have_their_keys_in_the_order_of_the_contract():
     keys = list(json.loads(render(EMPTY)))
     assert keys[:6] == ["left", "right", "file", "prompt", "relation", "divergence"] or keys[0] == "schema"
+
+
+# A problem that quoted half a surrogate pair from a recording ended `--json` as a bug in lore.
+@pytest.mark.parametrize("half", ["\ud800", "\udfff x", "naïve \udc80\n"])
+def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(half):
+    def made(text):
+        found = [finding("LORE301", PLACE, text, turn=4)]
+        whole = Checked(summary=Summary(), findings=found, problems=[Problem("LORE201", text, "a")])
+        return whole, Followed(cursor=text, event=msgspec.Raw(b'{"n": 1.0}'))
+
+    for odd, plain in zip(made(half), made("@@"), strict=True):
+        assert json.loads(render(odd)) == json.loads(render(plain).replace("@@", json.dumps(half)[1:-1]))
