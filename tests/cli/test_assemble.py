@@ -11,7 +11,6 @@ import pytest
 
 from cli.running import compacted, lore, process, put, session
 from formats.claude import answered, asked, joined, text
-from lore.cli import assemble as command
 from lore.model.events import CacheReset, encode
 from lore.run import assembling
 from model.making import body, dumps, header, log, record, user
@@ -134,14 +133,6 @@ def test_whole_bodies_are_those_of_each_turn():
         told = json.loads(line)
         alone = lore("assemble", "s.jsonl", "--turn", str(told["turn"])).out.rstrip("\n")
         assert line.endswith(f'"body":{alone}}}')
-
-
-def test_many_whole_bodies_are_warned_of_once(monkeypatch):
-    monkeypatch.setattr(command, "MANY", 10)
-    ran = lore("assemble", "s.jsonl", "--all", "--full")
-    assert len(ran.lines) == 2
-    assert ran.err.count("of whole bodies") == 1
-    assert "of whole bodies" not in lore("assemble", "s.jsonl", "--all").err
 
 
 def test_a_session_without_turns_has_none_to_write():

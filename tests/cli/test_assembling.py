@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.running import lore, put
+from cli.running import compacted, lore, put
+from lore.cli import assemble as command
 from model.making import log, record, user
 
 pytestmark = pytest.mark.usefixtures("desk")
@@ -21,3 +22,17 @@ def test_parameters_may_have_any_name_and_keep_their_spelling():
     put("all.jsonl", ran.out.encode())
     told = lore("diff-prefix", "all.jsonl#1", "s.jsonl#1", "--json", "--no-tokens").json
     assert (told["relation"], told["problems"]) == ("identical", [])
+
+
+# Deltas were never warned of, and a log of many resets makes as many of them as of whole bodies.
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--full"], "a whole body each turn; without it only a reset"), ([], "each reset of the session writes")],
+)
+def test_an_answer_that_grows_large_is_warned_of_once(monkeypatch, options, said):
+    put("c.jsonl", compacted())
+    assert "warning" not in lore("assemble", "c.jsonl", "--all", *options).err
+    monkeypatch.setattr(command, "MANY", 10)
+    ran = lore("assemble", "c.jsonl", "--all", *options)
+    assert len(ran.lines) == 3
+    assert (ran.err.count("warning: more than"), said in ran.err) == (1, True)

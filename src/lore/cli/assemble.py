@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from lore.run.assembling import Assembly
     from lore.run.options import Options
 
-MANY = 100_000_000  # bytes of whole bodies from which on they are many
+MANY = 100_000_000  # bytes of an answer from which on they are many
+HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the prompt anew"
+HINT_RESETS = "each reset of the session writes its prompt anew"
 
 
 class _Asked(NamedTuple):
@@ -59,7 +61,9 @@ class _Asked(NamedTuple):
 def run(
     session: Annotated[str, typer.Argument(help="A session log, or `-`; PATH#N names a turn.")],
     turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every turn, one line each, as deltas.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False,
     persist: Annotated[
@@ -182,7 +186,7 @@ def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None)
     from lore.run.deltas import in_pieces
 
     made = AssembledAll(name, options, full=asked.full)
-    lines = _warned(made.lines()) if asked.full else made.lines()
+    lines = _warned(made.lines(), HINT_BODIES if asked.full else HINT_RESETS)
     with _destination(asked, made.inputs) as file:
         for piece in in_pieces(lines):
             file.write(piece)
@@ -192,14 +196,14 @@ def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None)
     options.log(f"{made.turns:,} turns, tail {options.policy}")
 
 
-def _warned(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Warn once whole bodies have grown to more than anybody may have expected."""
+def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
+    """Warn once when an answer has grown to more than anybody may have expected."""
     written, warned = 0, False
     for line in lines:
         written += len(line)
         if written > MANY and not warned:
             warned = True
-            tell(f"warning: more than {MANY // 1_000_000} MB of whole bodies; --all without --full writes each once")
+            tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
         yield line
 
 
