@@ -6,7 +6,7 @@ import pytest
 
 from cli.running import compacted, lore, put
 from lore.cli import assemble as command
-from model.making import log, record, user
+from model.making import header, log, record, user
 
 pytestmark = pytest.mark.usefixtures("desk")
 
@@ -36,3 +36,24 @@ def test_an_answer_that_grows_large_is_warned_of_once(monkeypatch, options, said
     ran = lore("assemble", "c.jsonl", "--all", *options)
     assert len(ran.lines) == 3
     assert (ran.err.count("warning: more than"), said in ran.err) == (1, True)
+
+
+# A log without turns was assembled without a word, also where its prompt was one that no provider takes.
+@pytest.mark.parametrize("options", [[], ["--explain"]])
+def test_a_log_without_turns_is_said_to_be_assembled_as_it_stands(options):
+    put("none.jsonl", log(header()))
+    put("one.jsonl", log(header(), record("append", item=user("u", "x"))))
+    none, one = (lore("assemble", name, *options) for name in ("none.jsonl", "one.jsonl"))
+    for ran in (none, one):
+        assert (ran.code, "no turn yet: the log is assembled as it stands" in ran.err) == (0, True)
+    assert "the prompt holds no message: providers refuse such a request" in none.err
+    assert "holds no message" not in one.err
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "bedrock", "gemini", "openai-chat", "openai-responses", "template"])
+def test_a_turn_without_a_message_is_noted_where_a_provider_would_refuse_it(dialect):
+    put("none.jsonl", log(header(), record("turn_started", turn=1)))
+    for options in ([], ["--all"]):
+        ran = lore("assemble", "none.jsonl", "--dialect", dialect, *options)
+        assert ("holds no message" in ran.err) == (dialect != "template")
+        assert "as it stands" not in ran.err

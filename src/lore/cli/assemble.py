@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple, TypeAlias
 
 import typer
 
@@ -41,8 +41,20 @@ if TYPE_CHECKING:
     from lore.run.options import Options
 
 MANY = 100_000_000  # bytes of an answer from which on they are many
+NO_JSON = "--json answers with --explain; a body is JSON already"
 HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the prompt anew"
 HINT_RESETS = "each reset of the session writes its prompt anew"
+
+Log: TypeAlias = Annotated[str, typer.Argument(help="A session log, or `-`; PATH#N names a turn.")]
+Turn: TypeAlias = Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")]
+Every: TypeAlias = Annotated[
+    bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")
+]
+Full: TypeAlias = Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")]
+Explain: TypeAlias = Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")]
+Persist: TypeAlias = Annotated[
+    bool, typer.Option("--persist", help="Append what lore derived for all turns to the session, a lore log.")
+]
 
 
 class _Asked(NamedTuple):
@@ -59,16 +71,12 @@ class _Asked(NamedTuple):
 
 @quiet_pipe
 def run(
-    session: Annotated[str, typer.Argument(help="A session log, or `-`; PATH#N names a turn.")],
-    turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")
-    ] = False,
-    full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False,
-    persist: Annotated[
-        bool, typer.Option("--persist", help="Append the events that were derived to the session, a lore log.")
-    ] = False,
+    session: Log,
+    turn: Turn = None,
+    every: Every = False,
+    full: Full = False,
+    explain: Explain = False,
+    persist: Persist = False,
     dialect: Dialect = None,
     template: TemplateFile = None,
     tail: Tail = None,
@@ -124,7 +132,7 @@ def _refuse_what_contradicts(asked: _Asked, turn: int | None, *, every: bool) ->
         (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
         (asked.full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
         (every and asked.explain, "--explain shows one turn, --all means every turn", "choose one"),
-        (asked.as_json and not asked.explain, "--json is about --explain: a body is what it is", "leave it out"),
+        (asked.as_json and not asked.explain, NO_JSON, "add --explain, or leave --json out"),
         (asked.force and asked.output is None, "--force overwrites the file that --output names", "name it"),
     )
     for found, message, hint in contradictions:
