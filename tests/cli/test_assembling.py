@@ -6,6 +6,7 @@ import pytest
 
 from cli.running import compacted, lore, put
 from lore.cli import assemble as command
+from lore.prompt.dialects import dialect_names
 from model.making import header, log, record, user
 
 pytestmark = pytest.mark.usefixtures("desk")
@@ -57,3 +58,14 @@ def test_a_turn_without_a_message_is_noted_where_a_provider_would_refuse_it(dial
         ran = lore("assemble", "none.jsonl", "--dialect", dialect, *options)
         assert ("holds no message" in ran.err) == (dialect != "template")
         assert "as it stands" not in ran.err
+
+
+# The help named the dialects in one order, the error for an unknown one in another.
+@pytest.mark.parametrize("command", ["assemble", "diff-prefix"])
+def test_the_help_and_the_error_name_the_dialects_in_one_order(command):
+    put("s.jsonl", log(header(), record("turn_started", turn=1)))
+    named = ", ".join(dialect_names())
+    shown = "".join(line.strip() + " " for line in lore(command, "--help").out.splitlines()).replace("- ", "-")
+    assert f"Request shape: {named}." in shown
+    words = ["s.jsonl#1", "s.jsonl#1"] if command == "diff-prefix" else ["s.jsonl"]
+    assert f"dialects: {named}\n" in lore(command, *words, "--dialect", "morse").err

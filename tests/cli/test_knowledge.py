@@ -268,3 +268,10 @@ def test_a_damaged_log_is_listed_with_its_problems():
     ran = knowledge("list", "k.jsonl", "--json").json
     assert [one["code"] for one in ran["problems"]] == ["LORE201", "LORE207"]
     assert len(ran["knowledge"]) == 3
+
+
+# A line of the help ended in "print...".
+@pytest.mark.parametrize("words", [[], ["knowledge"]])
+def test_no_line_of_the_help_is_cut(words):
+    ran = lore(*words, "--help")
+    assert (ran.code, "..." in ran.out.partition("Commands:")[2]) == (0, False)

@@ -102,14 +102,10 @@ def run(
     _refuse_what_contradicts(asked, turn, every=every)
     rules = settings(config).assemble
     options = Options(
-        format=format,
-        dialect=None if template is not None else dialect,
-        policy=tail_policy(tail, rules.tail),
-        rules=rules,
-        completion=completion(system, tools),
-        template=common.template(template, dialect),
+        format=format, dialect=None if template is not None else dialect, policy=tail_policy(tail, rules.tail),
+        rules=rules, completion=completion(system, tools), template=common.template(template, dialect),
         log=log(verbose),
-    )
+    )  # fmt: skip
     with _locked(name.path, options, asked) as appender:
         _all(name, options, asked, appender) if every else _one(name, options, asked, appender)
     return 0
