@@ -69,6 +69,14 @@ def test_notes_are_counted_and_shown_only_with_v():
     assert "1 file passed over" in report(result)
 
 
+# Three problems were counted below two that were shown, and nothing said where the third one was.
+def test_problems_that_are_not_shown_are_said_to_be_hidden():
+    found = [finding("LORE204", PLACE, "nobody"), finding("LORE203", PLACE, "new"), finding("LORE125", PLACE, "full")]
+    result = checked(Summary(problems=2), found)
+    assert "2 problems in the recordings, 1 of them shown with -v only\n2 expected or harmless" in report(result)
+    assert "2 problems in the recordings\n" in report(result, verbose=True)
+
+
 def test_numbers_agree_with_their_words():
     assert (counted(1, "file"), counted(0, "file"), counted(1200, "file")) == ("1 file", "0 files", "1,200 files")
 
