@@ -42,16 +42,22 @@ demo: .venv/lore
 	@echo; echo "== 1. Assemble: the request body of a session's last turn. Same log, same bytes."
 	@echo "\$$ lore assemble fixtures/sessions/plain.jsonl | cut -c 1-400"
 	@$(LORE) assemble fixtures/sessions/plain.jsonl | cut -c 1-400
-	@echo; echo "== 2. Compare: the tools came in another order. All that follows is paid again."
+	@echo; echo "== 2. Explain: what changes stands last, and what the session learned stands where it was told."
+	@echo "\$$ lore assemble fixtures/sessions/knowledge.jsonl --explain"
+	@$(LORE) assemble fixtures/sessions/knowledge.jsonl --explain
+	@echo; echo "== 3. Knowledge: what the session knows, and how its prompt holds it."
+	@echo "\$$ lore knowledge list fixtures/sessions/knowledge.jsonl"
+	@$(LORE) knowledge list fixtures/sessions/knowledge.jsonl
+	@echo; echo "== 4. Compare: the tools came in another order. All that follows is paid again."
 	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
 	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
-	@echo; echo "== 3. Compare: only the cache mark moved. Nothing is lost."
+	@echo; echo "== 5. Compare: only the cache mark moved. Nothing is lost."
 	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json"
 	@$(LORE) diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json
-	@echo; echo "== 4. Check: a folder of sessions that waste nothing. Exit code 0."
+	@echo; echo "== 6. Check: a folder of sessions that waste nothing. Exit code 0."
 	@echo "\$$ lore check fixtures/sessions"
 	@$(LORE) check fixtures/sessions
-	@echo; echo "== 5. Check: the time stands in the system prompt. CI fails: exit code 1."
+	@echo; echo "== 7. Check: the time stands in the system prompt. CI fails: exit code 1."
 	@echo "\$$ lore check fixtures/recordings"
 	@$(LORE) check fixtures/recordings; test $$? -eq 1
 

@@ -44,7 +44,9 @@ def test_every_command_stands_in_the_readme(command: str) -> None:
 
 def test_the_commands_of_the_readme_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    commands = re.findall(r"^    lore ((?:assemble|fold|check|diff-prefix|knowledge list)[^\n|]*)$", README, re.MULTILINE)
+    commands = re.findall(
+        r"^    lore ((?:assemble|fold|check|diff-prefix|knowledge list)[^\n|]*)$", README, re.MULTILINE
+    )
     assert [main(command.split()) for command in commands] == [1 if "check" in one else 0 for one in commands]
     assert "error" not in capsys.readouterr().err
 

@@ -11,7 +11,6 @@ import pytest
 
 from cli.running import compacted, lore, process, put, session
 from formats.claude import answered, asked, joined, text
-from lore.cli import assemble as command
 from lore.model.events import CacheReset, encode
 from lore.run import assembling
 from model.making import body, dumps, header, log, record, user
@@ -136,14 +135,6 @@ def test_whole_bodies_are_those_of_each_turn():
         assert line.endswith(f'"body":{alone}}}')
 
 
-def test_many_whole_bodies_are_warned_of_once(monkeypatch):
-    monkeypatch.setattr(command, "MANY", 10)
-    ran = lore("assemble", "s.jsonl", "--all", "--full")
-    assert len(ran.lines) == 2
-    assert ran.err.count("of whole bodies") == 1
-    assert "of whole bodies" not in lore("assemble", "s.jsonl", "--all").err
-
-
 def test_a_session_without_turns_has_none_to_write():
     put("empty.jsonl", log(header(), record("append", item=user("u"))))
     ran = lore("assemble", "empty.jsonl", "--all")
@@ -196,8 +187,8 @@ def test_a_damaged_assembly_is_judged_as_damaged():
         (["--all", "--turn", "1"], "--turn names one turn, --all means every turn"),
         (["--full"], "use it with --all"),
         (["--all", "--explain"], "--explain shows one turn"),
-        (["--json"], "--json is about --explain"),
-        (["--all", "--json"], "--json is about --explain"),
+        (["--json"], "--json answers with --explain; a body is JSON already"),
+        (["--all", "--json"], "--json answers with --explain; a body is JSON already"),
         (["--force"], "--force overwrites the file that --output names"),
         (["--turn", "9"], "s.jsonl has no turn 9"),
         (["--tail", "sideways"], "unknown tail policy 'sideways'"),

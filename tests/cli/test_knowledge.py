@@ -116,7 +116,10 @@ def test_entries_are_removed_each_once_by_the_beginnings_of_their_ids():
         ("abcdef", "'abcdef' is the beginning of 2 ids"),
         ("zzzz", "the nearest id is zzzzz-9"),
         ("abcdef3", "the nearest id is abcdef"),
+        ("abcdfe1", "the nearest id is abcdef1"),
         ("", "the session knows no entry ''"),
+        # The beginning of an id that was too short was said to be unknown, as if nothing were like it.
+        ("zzzz", "'zzzz' is too little of an id: at least 5 characters are needed, or all of it"),
     ],
 )
 def test_an_entry_that_is_not_known_is_an_error_and_nothing_is_written(words, name, said):
@@ -124,6 +127,13 @@ def test_an_entry_that_is_not_known_is_an_error_and_nothing_is_written(words, na
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert added("k.jsonl", session(*KNOWN)) == []
+
+
+# Any name at all was told the nearest id, however far that was.
+@pytest.mark.parametrize("name", ["quux", "", "\ud800", "1" * 5000])
+def test_what_is_like_no_id_has_no_nearest(name):
+    ran = knowledge("remove", "k.jsonl", name)
+    assert (ran.code, "hint: `lore knowledge list` shows all" in ran.err, "nearest" in ran.err) == (2, True, False)
 
 
 def test_a_session_that_knows_nothing_says_so():
@@ -258,3 +268,10 @@ def test_a_damaged_log_is_listed_with_its_problems():
     ran = knowledge("list", "k.jsonl", "--json").json
     assert [one["code"] for one in ran["problems"]] == ["LORE201", "LORE207"]
     assert len(ran["knowledge"]) == 3
+
+
+# A line of the help ended in "print...".
+@pytest.mark.parametrize("words", [[], ["knowledge"]])
+def test_no_line_of_the_help_is_cut(words):
+    ran = lore(*words, "--help")
+    assert (ran.code, "..." in ran.out.partition("Commands:")[2]) == (0, False)

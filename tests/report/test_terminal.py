@@ -18,6 +18,7 @@ from lore.model.results import (
     DivergenceResult,
     FileLengths,
     FoldResult,
+    Followed,
     PromptLengths,
     SessionResult,
     Side,
@@ -66,6 +67,14 @@ def test_notes_are_counted_and_shown_only_with_v():
     assert "· LORE125 compaction" in report(result, verbose=True)
     assert "2 problems in the recordings" in report(result)
     assert "1 file passed over" in report(result)
+
+
+# Three problems were counted below two that were shown, and nothing said where the third one was.
+def test_problems_that_are_not_shown_are_said_to_be_hidden():
+    found = [finding("LORE204", PLACE, "nobody"), finding("LORE203", PLACE, "new"), finding("LORE125", PLACE, "full")]
+    result = checked(Summary(problems=2), found)
+    assert "2 problems in the recordings, 1 of them shown with -v only\n2 expected or harmless" in report(result)
+    assert "2 problems in the recordings\n" in report(result, verbose=True)
 
 
 def test_numbers_agree_with_their_words():
@@ -220,3 +229,15 @@ def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():
 def test_rendered_results_have_their_keys_in_the_order_of_the_contract():
     keys = list(json.loads(render(EMPTY)))
     assert keys[:6] == ["left", "right", "file", "prompt", "relation", "divergence"] or keys[0] == "schema"
+
+
+# A problem that quoted half a surrogate pair from a recording ended `--json` as a bug in lore.
+@pytest.mark.parametrize("half", ["\ud800", "\udfff x", "naïve \udc80\n"])
+def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(half):
+    def made(text):
+        found = [finding("LORE301", PLACE, text, turn=4)]
+        whole = Checked(summary=Summary(), findings=found, problems=[Problem("LORE201", text, "a")])
+        return whole, Followed(cursor=text, event=msgspec.Raw(b'{"n": 1.0}'))
+
+    for odd, plain in zip(made(half), made("@@"), strict=True):
+        assert json.loads(render(odd)) == json.loads(render(plain).replace("@@", json.dumps(half)[1:-1]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from formats.claude import answered, asked, joined, line, text
 from lore.corpus import Name
@@ -82,6 +84,15 @@ def test_tools_may_stand_in_a_whole_body():
     assert [json.loads(one) for one in made.tools] == TOOLS
 
 
+# A set of tools, which has no order, was said to hold none; in the order of a file it would change with it.
+@hypothesis.settings(max_examples=50, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+@hypothesis.given(st.permutations(["b", "a", "é", "tool", "B"]))
+def test_a_set_of_tools_is_ordered_by_name_however_it_was_written(names):
+    made = read_completion(None, put("t", dumps({name: {"name": name, "n": 1.0} for name in names})), strict=True)
+    assert [json.loads(one)["name"] for one in made.tools] == ["B", "a", "b", "tool", "é"]
+    assert made.tools[0] == b'{"name":"B","n":1.0}'
+
+
 @pytest.mark.parametrize(
     ("name", "data", "said", "place"),
     [
@@ -105,6 +116,8 @@ def test_a_file_that_holds_no_system_prompt_is_an_error_with_its_place(name, dat
     ("data", "said"),
     [
         (b"", "not JSON"), (b"{}", "no tools"), (b'"x"', "no tools"), (b'{"tools":5}', "no tools"),
+        (b'{"a":{},"b":5}', "no tools"), (b'{"name":"x","input_schema":{}}', "no tools"),
+        (b'{"tools":{"a":{}}}', "no tools"), (b'{"a":"a"}', "no tools"), (b'{"result":{"tools":[]}}', "no tools"),
         (b'[{},"x"]', "element 1"), (b"[" * 5000, "not JSON|deeply"), (b"[NaN]", "not JSON"),
     ],
 )  # fmt: skip

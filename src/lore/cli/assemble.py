@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple, TypeAlias
 
 import typer
 
@@ -37,9 +37,24 @@ if TYPE_CHECKING:
     from lore.corpus import Name
     from lore.model.events import Event
     from lore.run.appending import Appender
+    from lore.run.assembling import Assembly
     from lore.run.options import Options
 
-MANY = 100_000_000  # bytes of whole bodies from which on they are many
+MANY = 100_000_000  # bytes of an answer from which on they are many
+NO_JSON = "--json answers with --explain; a body is JSON already"
+HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the prompt anew"
+HINT_RESETS = "each reset of the session writes its prompt anew"
+
+Log: TypeAlias = Annotated[str, typer.Argument(help="A session log, or `-`; PATH#N names a turn.")]
+Turn: TypeAlias = Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")]
+Every: TypeAlias = Annotated[
+    bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")
+]
+Full: TypeAlias = Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")]
+Explain: TypeAlias = Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")]
+Persist: TypeAlias = Annotated[
+    bool, typer.Option("--persist", help="Append what lore derived for all turns to the session, a lore log.")
+]
 
 
 class _Asked(NamedTuple):
@@ -56,14 +71,12 @@ class _Asked(NamedTuple):
 
 @quiet_pipe
 def run(
-    session: Annotated[str, typer.Argument(help="A session log, or `-`; PATH#N names a turn.")],
-    turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every turn, one line each, as deltas.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False,
-    persist: Annotated[
-        bool, typer.Option("--persist", help="Append the events that were derived to the session, a lore log.")
-    ] = False,
+    session: Log,
+    turn: Turn = None,
+    every: Every = False,
+    full: Full = False,
+    explain: Explain = False,
+    persist: Persist = False,
     dialect: Dialect = None,
     template: TemplateFile = None,
     tail: Tail = None,
@@ -89,14 +102,10 @@ def run(
     _refuse_what_contradicts(asked, turn, every=every)
     rules = settings(config).assemble
     options = Options(
-        format=format,
-        dialect=None if template is not None else dialect,
-        policy=tail_policy(tail, rules.tail),
-        rules=rules,
-        completion=completion(system, tools),
-        template=common.template(template, dialect),
+        format=format, dialect=None if template is not None else dialect, policy=tail_policy(tail, rules.tail),
+        rules=rules, completion=completion(system, tools), template=common.template(template, dialect),
         log=log(verbose),
-    )
+    )  # fmt: skip
     with _locked(name.path, options, asked) as appender:
         _all(name, options, asked, appender) if every else _one(name, options, asked, appender)
     return 0
@@ -119,7 +128,7 @@ def _refuse_what_contradicts(asked: _Asked, turn: int | None, *, every: bool) ->
         (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
         (asked.full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
         (every and asked.explain, "--explain shows one turn, --all means every turn", "choose one"),
-        (asked.as_json and not asked.explain, "--json is about --explain: a body is what it is", "leave it out"),
+        (asked.as_json and not asked.explain, NO_JSON, "add --explain, or leave --json out"),
         (asked.force and asked.output is None, "--force overwrites the file that --output names", "name it"),
     )
     for found, message, hint in contradictions:
@@ -143,30 +152,37 @@ def _locked(path: str, options: Options, asked: _Asked) -> Generator[Appender | 
 
 
 def _one(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
+    """Answer for one turn; what was derived is appended only when the answer that it belongs to is written."""
     from lore.run.assembling import assemble
 
     made = assemble(name, options)
-    if appender is not None:
-        _persist(appender, made.unsaved, options.log)
-    if not asked.explain or asked.output is not None:
-        with _destination(asked, (name.path,)) as write:
-            write(made.body + b"\n")
-    if asked.explain:
-        from lore.run.explaining import explained
-
-        result = explained(made, options.ruled.tail)
-        if asked.as_json:
-            from lore.report.json_report import render
-
-            sys.stdout.write(render(result) + "\n")
+    alone = asked.explain and asked.output is None
+    with _destination(asked, (name.path,)) as file:
+        if alone:
+            _explain(made, options, asked)
         else:
-            from lore.report.explained import write as write_explained
-
-            write_explained(result, out(asked.color))
+            file.write(made.body + b"\n")
+        _persist(appender, file, made.unsaved, options.log)
+    if asked.explain and not alone:
+        _explain(made, options, asked)
     say_problems(made.problems)
     _note(made.notes)
     shown = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
     options.log(f"{shown}, tail {options.policy}")
+
+
+def _explain(made: Assembly, options: Options, asked: _Asked) -> None:
+    from lore.run.explaining import explained
+
+    result = explained(made, options.ruled.tail)
+    if asked.as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(result) + "\n")
+    else:
+        from lore.report.explained import write
+
+        write(result, out(asked.color))
 
 
 def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
@@ -174,42 +190,46 @@ def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None)
     from lore.run.deltas import in_pieces
 
     made = AssembledAll(name, options, full=asked.full)
-    lines = _warned(made.lines()) if asked.full else made.lines()
-    with _destination(asked, made.inputs) as write:
+    lines = _warned(made.lines(), HINT_BODIES if asked.full else HINT_RESETS)
+    with _destination(asked, made.inputs) as file:
         for piece in in_pieces(lines):
-            write(piece)
-        if appender is not None:
-            _persist(appender, made.unsaved, options.log)
+            file.write(piece)
+        _persist(appender, file, made.unsaved, options.log)
     say_problems(made.problems)
     _note(made.notes())
     options.log(f"{made.turns:,} turns, tail {options.policy}")
 
 
-def _warned(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Warn once whole bodies have grown to more than anybody may have expected."""
+def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
+    """Warn once when an answer has grown to more than anybody may have expected."""
     written, warned = 0, False
     for line in lines:
         written += len(line)
         if written > MANY and not warned:
             warned = True
-            tell(f"warning: more than {MANY // 1_000_000} MB of whole bodies; --all without --full writes each once")
+            tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
         yield line
 
 
 @contextmanager
-def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[Callable[[bytes], object]]:
-    """Give what writes: to standard output, or to a file that is written whole or not at all."""
+def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
+    """Give what is written to: standard output, or a file that is written whole or not at all."""
     from lore.corpus import STDIN
     from lore.run.writing import written
 
     if asked.output in (None, STDIN):
-        yield sys.stdout.buffer.write
+        yield sys.stdout.buffer
         return
     with written(asked.output, force=asked.force, inputs=inputs) as file:
-        yield file.write
+        yield file
 
 
-def _persist(appender: Appender, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
+def _persist(appender: Appender | None, file: BinaryIO, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
+    """Append what was derived, behind the answer: where that cannot be written, the log stays as it is."""
+    if appender is None:
+        return
+    sys.stdout.flush()
+    file.flush()
     if appender.append(events):
         tell("note: the last line of the log is torn; it stays as it is, with a line end")
     say(f"{len(events)} events appended to the log")

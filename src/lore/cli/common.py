@@ -29,7 +29,7 @@ Format: TypeAlias = Annotated[
 Dialect: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--dialect", help="Request shape: anthropic, openai-chat, openai-responses, gemini, bedrock, template."
+        "--dialect", help="Request shape: bedrock, anthropic, openai-chat, openai-responses, gemini, template."
     ),
 ]
 Tail: TypeAlias = Annotated[

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lore.run.options import Options
 
 app = typer.Typer(
-    help="What a session knows: changes become durable deltas of its prompts.",
+    help="List and change what a session knows.\n\nChanges become durable deltas of its prompts.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -82,7 +82,7 @@ def remove(
     format: Format = None,
     verbose: Verbose = False,
 ) -> int:
-    """Take known entries away, all that are named or none, and print their ids."""
+    """Take entries away, all named or none, and print their ids."""
     from lore.run import knowledge
 
     return _answer(knowledge.remove(session, _options(format, verbose), names), as_json=as_json)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import msgspec
+from msgspec import UNSET, Raw
 from rich.console import Console
 
+from lore.model.canonical import encode
 from lore.model.mask import mask
 from lore.model.results import Checked
 
@@ -16,10 +19,31 @@ _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 def render(result: msgspec.Struct) -> str:
     """Encode a result as one line, without the line feed."""
-    text = mask(msgspec.json.encode(result).decode("utf-8"))
+    try:
+        spelled = msgspec.json.encode(result)
+    except UnicodeEncodeError:
+        spelled = _slowly(result)
+    text = mask(spelled.decode("utf-8"))
     if text.isascii() and "\x7f" not in text:
         return text
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def _slowly(value: object) -> bytes:
+    """Encode a result that quotes half a surrogate pair, as recordings may: it stays an escape."""
+    match value:
+        case Raw():
+            return bytes(value)
+        case msgspec.Struct():
+            members = {name: getattr(value, name) for name in value.__struct_fields__}
+            return _slowly({name: member for name, member in members.items() if member is not UNSET})
+        case dict():
+            table = cast("dict[str, object]", value)
+            return b"{" + b",".join([encode(key) + b":" + _slowly(member) for key, member in table.items()]) + b"}"
+        case list() | tuple():
+            return b"[" + b",".join(map(_slowly, cast("list[object]", value))) + b"]"
+        case _:
+            return encode(value)
 
 
 class Json:

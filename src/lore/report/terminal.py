@@ -8,6 +8,7 @@ from lore.model.results import Checked, Finding, Summary
 from lore.report.console import line
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
+_PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
 
 
 class Terminal:
@@ -19,10 +20,10 @@ class Terminal:
             _finding(one, out)
         if shown:
             out.print()
-        _summary(result.summary, out)
-        notes = sum(one.severity == "note" for one in result.findings)
-        if notes and not verbose:
-            out.print(line((f"{notes} expected or harmless: show them with -v", "dim")))
+        hidden = [] if verbose else [one for one in result.findings if one.severity == "note"]
+        _summary(result.summary, out, sum(one.code.startswith(_PROBLEM) for one in hidden))
+        if hidden:
+            out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
 
 
 def write_finding(one: Finding, out: Console) -> None:
@@ -48,7 +49,7 @@ def _place(one: Finding) -> str:
     return place if one.json_path is None else f"{place}  {one.json_path}"
 
 
-def _summary(sums: Summary, out: Console) -> None:
+def _summary(sums: Summary, out: Console, hidden: int) -> None:
     out.print(
         line(
             f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
@@ -66,7 +67,8 @@ def _summary(sums: Summary, out: Console) -> None:
         )
     )
     if sums.problems:
-        out.print(line(f"{counted(sums.problems, 'problem')} in the recordings"))
+        rest = f", {hidden:,} of them shown with -v only" if hidden else ""
+        out.print(line(f"{counted(sums.problems, 'problem')} in the recordings{rest}"))
 
 
 def counted(number: int, word: str) -> str:

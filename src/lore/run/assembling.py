@@ -30,6 +30,8 @@ from lore.run.problems import Problems
 from lore.run.recording import Recording
 from lore.run.sides import pick
 
+NO_TURN = "the session has no turn yet"
+
 
 class Assembly(NamedTuple):
     """The body, the prompt it was written from, what was wrong, and notes about what it leaves out.
@@ -73,7 +75,8 @@ def assemble(name: Name, options: Options) -> Assembly:
         made = Assembler(dialect, rules=options.ruled).assemble(state, chain)
         omitted, unsaid = made.omitted, Unsaid().of(chain.entries)
         prompt = rated(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
-    notes = _notes(recording, prompt, omitted)
+    notes = [] if turn is not None else [f"{NO_TURN}: the log is assembled as it stands"]
+    notes += _notes(recording, prompt, omitted)
     if not state.is_own:
         notes += _missing(chain, unsaid, completes=chain.id == state.main().id)
     return Assembly(
@@ -127,7 +130,7 @@ class AssembledAll:
                 missing = _missing(chain, turn.unsaid, completes=chain.id == state.main().id)
                 notes.update(dict.fromkeys(missing))
         if not self.turns:
-            notes["the session has no turn yet: there is none to assemble"] = None
+            notes[f"{NO_TURN}: there is none to assemble"] = None
         return list(notes)
 
 
@@ -164,6 +167,9 @@ def _notes(recording: Recording, prompt: Prompt, omitted: Iterable[str]) -> list
         f"{count} {what} block{'s' * (count > 1)} left out: {prompt.dialect} has no place for them"
         for what, count in sorted(Counter(omitted).items())
     ]
+    notes += getattr(recording.dialect_for(recording.state), "notes", ())  # a chat template's
     if prompt.dialect == "anthropic" and "max_tokens" not in prompt.params:
         notes.append("the session has no params.max_tokens, which Anthropic's API requires")
+    if prompt.fidelity != "rendered" and not any(one.section == "messages" for one in prompt):
+        notes.append("the prompt holds no message: providers refuse such a request")
     return notes

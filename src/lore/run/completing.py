@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from lore import corpus
 from lore.errors import LoreError, Where
+from lore.fold.tools import name_of
 from lore.formats.base import Read, Reader
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
@@ -31,7 +32,7 @@ from lore.model.vector import Vector
 _SPACE = b" \t\r\n"
 _BREAKS = re.compile(rb"[ \t]*[\r\n][ \t\r\n]*")  # never inside a string, where line ends are escapes
 HINT_SYSTEM = "give text, or JSON: a string, a list of strings, a list of text blocks"
-HINT_TOOLS = "give a JSON array of tools, or an object with `tools`"
+HINT_TOOLS = "give a JSON array of tools, an object with `tools`, or one that has each tool under its name"
 
 
 class Completion(NamedTuple):
@@ -177,10 +178,17 @@ def _texts(path: str, raw: bytes) -> bytes:
 
 
 def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
+    """Read tools in the order given; a set, each tool under its name, has none: it is ordered by name."""
     found = _value(path, data)
     held = table(found)
-    listed = found if held is None else held.get("tools", b"")
     shown = corpus.show(path)
+    if (
+        held
+        and "tools" not in held
+        and all(one[:1] == b"{" and name_of(Raw(one)) == name for name, one in held.items())
+    ):
+        return tuple(held[name] for name in sorted(held))
+    listed = found if held is None else held.get("tools", b"")
     if listed[:1] != b"[":
         raise LoreError(f"{shown} holds no tools", hint=HINT_TOOLS, where=Where(shown))
     tools = tuple(elements(listed))

@@ -43,7 +43,8 @@ class Deltas:
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
             append=tuple([_told(one, values.get(at)) for at, one in enumerate(since(prompt, kept, tail=True), kept)]),
             reset=reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity, marks=tuple(values.items()),
-            params=_params(before, prompt), auto_mark=True if prompt.auto_mark else UNSET,
+            params=_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
+            auto_mark=True if prompt.auto_mark else UNSET,
         )  # fmt: skip
         return _ENCODER.encode(told) + b"\n"
 
@@ -71,11 +72,12 @@ def _alike(before: Prompt, prompt: Prompt, kept: int) -> int:
     return kept
 
 
-def _params(before: Prompt | None, prompt: Prompt) -> dict[str, Raw] | msgspec.UnsetType:
+def _params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
+    """Return the request's other fields where they are new: values as spelled, names that may be any text."""
     known = {} if before is None else before.params
     if known is prompt.params or known == prompt.params:
         return UNSET
-    return {key: Raw(value) for key, value in prompt.params.items()}
+    return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
 
 
 def _told(one: Segment, mark: Raw | None) -> AssembledSegment:

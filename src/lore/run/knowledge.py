@@ -29,6 +29,7 @@ from lore.run.recording import Recording
 
 DERIVED = 12  # hex digits of an id that lore derives
 LONGEST_ID = 200
+ALIKE = 0.6  # how much of a name another one has to share to be called near
 
 
 class Fields(NamedTuple):
@@ -133,15 +134,22 @@ def find(state: Session, name: str) -> str:
         return alike[0]
     if alike:
         raise LoreError(f"{name!r} is the beginning of {len(alike)} ids", hint="say more of it: " + _listed(alike))
+    if name and any(one.startswith(name) for one in known):
+        raise LoreError(
+            f"{name!r} is too little of an id: at least {SHORTEST_ID} characters are needed, or all of it",
+            hint=_nearest(name, list(known)),
+        )
     raise LoreError(f"the session knows no entry {name!r}", hint=_nearest(name, list(known)))
 
 
 def _nearest(name: str, known: list[str]) -> str:
+    """Return the hint for a name that no entry has: an id that is like it, where one is."""
     if not known:
         return "it knows nothing yet: `lore knowledge add`"
-    near = difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=0.0)
-    starts = sorted(one for one in known if one.startswith(name))
-    return f"the nearest id is {starts[0] if starts else near[0]}; `lore knowledge list` shows all"
+    every = "`lore knowledge list` shows all"
+    starts = sorted(one for one in known if name and one.startswith(name))
+    near = starts or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=ALIKE)
+    return f"the nearest id is {near[0]}; {every}" if near else every
 
 
 def _listed(names: list[str]) -> str:
@@ -184,7 +192,6 @@ def listed(path: str, options: Options) -> KnowledgeResult:
     recording = options.open(path, problems)
     state = _folded(recording)
     main = state.main()
-    facts = sorted(state.knowledge.values(), key=lambda one: (one.category, one.title, one.content, one.id))
     told = Planner(Rules()).said(main).changed
     facts = sorted(state.knowledge.values(), key=lambda one: (one.category, one.title, one.content, one.id))
     found = [KnownFact(one.id, one.category, one.title, one.content, _state(state, main, one, told)) for one in facts]

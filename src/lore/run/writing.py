@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from lore import corpus
@@ -28,6 +28,8 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
         raise LoreError(f"{shown} exists", hint="name another file, or overwrite it with --force")
     temporary = os.path.join(os.path.dirname(path), f".lore-{os.getpid()}.part")
     try:
+        with suppress(FileNotFoundError):
+            os.lstat(path)  # a name that no file can have is refused now, and not when all has been written
         with open(temporary, "xb") as file:
             yield file
             file.flush()

@@ -1,0 +1,56 @@
+"""`lore assemble --persist`: the log grows only when the answer was written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put
+
+KNOWN = (Path(__file__).parents[2] / "fixtures/sessions/knowledge.jsonl").read_bytes()
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+@pytest.fixture(autouse=True)
+def files(desk):
+    put("p.jsonl", KNOWN)
+    put("ex.json", b"mine\n")
+    Path("folder").mkdir()
+
+
+# `--persist -o EXISTING` ended with exit 2, and the log had grown all the same.
+@pytest.mark.parametrize("options", [[], ["--all"], ["--explain"]])
+@pytest.mark.parametrize(
+    "output",
+    [["ex.json"], ["p.jsonl", "--force"], ["nodir/x"], ["folder"], ["folder", "--force"], ["a\0b"], ["x" * 300]],
+)
+def test_where_the_answer_is_refused_the_log_stays_as_it_is(options, output):
+    ran = lore("assemble", "p.jsonl", *options, "--persist", "-o", *output)
+    assert (ran.code, ran.out) == (2, "")
+    assert Path("p.jsonl").read_bytes() == KNOWN
+    assert sorted(os.listdir()) == ["ex.json", "folder", "p.jsonl"]
+
+
+# A body that met a full disk was lost, and the log had grown all the same.
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("options", [[], ["--all"], ["--explain"], ["--explain", "--json"], ["-o", "-"]])
+def test_where_standard_output_is_full_the_log_stays_as_it_is(options):
+    with open("/dev/full", "wb") as full:
+        words = [sys.executable, "-m", "lore", "assemble", "p.jsonl", "--persist", *options]
+        ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert ran.returncode == 2
+    assert b"no space left" in ran.stderr
+    assert Path("p.jsonl").read_bytes() == KNOWN
+
+
+@pytest.mark.parametrize("options", [[], ["--all"], ["--explain"], ["-o", "new.json"], ["-o", "ex.json", "--force"]])
+def test_where_the_answer_is_written_the_log_grows(options):
+    assert lore("assemble", "p.jsonl", *options, "--persist").code == 0
+    grown = Path("p.jsonl").read_bytes()
+    assert grown.startswith(KNOWN)
+    assert len(grown) > len(KNOWN)
