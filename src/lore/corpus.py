@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from io import FileIO
 from typing import NamedTuple
@@ -81,6 +81,23 @@ def pieces(path: str, size: int = PIECE) -> Iterator[bytes]:
         raise unreadable(path, error) from None
     except ValueError as error:  # an embedded NUL
         raise LoreError(f"cannot open {show(path)!r}: {error}") from None
+
+
+def holds_any(path: str, words: Collection[bytes]) -> bool:
+    """Tell whether a regular file holds any of these words, of at most 64 bytes each; others are not read.
+
+    Raises OSError where it cannot be read. Costs one pass over its bytes.
+    """
+    if is_stream(path):
+        return False
+    before = b""
+    with open(path, "rb", buffering=0) as file:
+        while data := file.read(PIECE):
+            edge = before + data[:64]
+            if any(word in data or word in edge for word in words):
+                return True
+            before = data[-64:]
+    return False
 
 
 def _folder_hint(path: str) -> str:

@@ -333,23 +333,16 @@ def look_ahead(path: str) -> Ahead:
 
     Costs one more pass over the bytes, which are searched and not decoded where they say nothing of the kind.
     """
-    if corpus.is_stream(path) or not _says_any(path):
+    try:
+        if not corpus.holds_any(path, KINDS):
+            return Ahead()
+        lines, reader = Lines(), LoreLog()
+        every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
+        said = [line.data for line in every if any(kind in line.data for kind in KINDS)]
+    except (LoreError, OSError):  # it is gone, or changes while it is read: what was opened is read all the same
         return Ahead()
-    lines, reader = Lines(), LoreLog()
-    every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
-    said = [line.data for line in every if any(kind in line.data for kind in KINDS)]
     reads = reader.feed(b"".join(line + b"\n" for line in said))
     return Ahead(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
-
-
-def _says_any(path: str) -> bool:
-    """Tell whether a log may hold records that were saved late."""
-    before = b""
-    for piece in corpus.pieces(path):
-        if any(kind in piece or kind in before + piece[:32] for kind in KINDS):
-            return True
-        before = piece[-32:]
-    return False
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
