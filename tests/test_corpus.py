@@ -125,3 +125,11 @@ def test_the_literal_prefix_of_two_files_is_counted(tmp_path, left, right, commo
         path.write_bytes(data)
     assert common_length(*map(str, paths)) == (len(left), len(right), common)
     assert common_length(*map(str, reversed(paths))) == (len(right), len(left), common)
+
+
+@pytest.mark.parametrize("before", [0, corpus.PIECE - 3, 2 * corpus.PIECE - 1, corpus.PIECE])
+def test_a_word_is_found_wherever_pieces_end(tmp_path, before):
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * before + b"cache_reset" + b"y" * 100)
+    assert corpus.holds_any(str(path), (b"nothing", b"cache_reset"))
+    assert not corpus.holds_any(str(path), (b"cache_resets",))

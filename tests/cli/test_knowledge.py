@@ -275,3 +275,13 @@ def test_a_damaged_log_is_listed_with_its_problems():
 def test_no_line_of_the_help_is_cut(words):
     ran = lore(*words, "--help")
     assert (ran.code, "..." in ran.out.partition("Commands:")[2]) == (0, False)
+
+
+def test_an_entry_that_is_known_by_its_title_is_updated_under_its_own_id():
+    """`add` once printed an id under which the list knew nothing."""
+    ran = knowledge("add", "k.jsonl", "--category", "c", "--title", "one", "--content", "second")
+    assert ran.out == "abcdef1\n"
+    assert "abcdef1  c  One: first" not in knowledge("list", "k.jsonl").out
+    assert {one["id"] for one in knowledge("list", "k.jsonl", "--json").json["knowledge"]} == {
+        "abcdef1", "abcdef2", "zzzzz-9",
+    }  # fmt: skip

@@ -54,3 +54,20 @@ def test_where_the_answer_is_written_the_log_grows(options):
     grown = Path("p.jsonl").read_bytes()
     assert grown.startswith(KNOWN)
     assert len(grown) > len(KNOWN)
+
+
+# What was sent and saved once gave way to what other settings derive.
+@pytest.mark.parametrize("tail", ["system", "persist"])
+def test_what_was_persisted_is_assembled_under_other_settings(tail):
+    sent = lore("assemble", "p.jsonl", "--tail", tail, "--persist").out
+    assert Path("p.jsonl").read_bytes() != KNOWN
+    put("lore.toml", b"[assemble]\nknowledge_tokens = 20\nremovals = false\n")
+    assert lore("assemble", "p.jsonl", "--tail", "system").out == sent
+    assert lore("fold", "p.jsonl", "--json").json["problems"] == []
+    assert lore("check", "p.jsonl").code == 0
+
+
+def test_without_the_saved_events_the_settings_decide():
+    sent = lore("assemble", "p.jsonl").out
+    put("lore.toml", b"[assemble]\nknowledge_tokens = 20\nremovals = false\n")
+    assert lore("assemble", "p.jsonl").out != sent

@@ -47,7 +47,7 @@ class Learned:
             if event.op == "update":
                 problems = (Problem("LORE204", f"knowledge {event.id!r} is updated but not known; added"),)
             else:
-                key = _key(event.category or "", event.title or "", event.content or "")
+                key = identity(event.category or "", event.title or "", event.content or "")
                 name = self._titles.get(key, name)
         if name != event.id:
             self._aliases[event.id] = name
@@ -63,7 +63,7 @@ class Learned:
             base.title if event.title is None else event.title,
             base.content if event.content is None else event.content,
         )
-        key = _key(fact.category, fact.title, fact.content)
+        key = identity(fact.category, fact.title, fact.content)
         if key:
             self._titles.setdefault(key, name)
         self._facts[name] = fact
@@ -78,12 +78,12 @@ class Learned:
         return ()
 
     def _forget_title(self, fact: Fact) -> None:
-        key = _key(fact.category, fact.title, fact.content)
+        key = identity(fact.category, fact.title, fact.content)
         if self._titles.get(key) == fact.id:
             del self._titles[key]
 
 
-def _key(category: str, title: str, content: str) -> str:
+def identity(category: str, title: str, content: str) -> str:
     """Return what identifies an entry: its category and title, or its content; nothing identifies an empty one."""
     named, said = normalised(title), normalised(content)
     return f"{normalised(category)}\x1f{named}" if named else f"\x1f\x1f{said}" if said else ""

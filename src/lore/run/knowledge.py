@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lore import corpus
 from lore.errors import LoreError
+from lore.fold.knowledge import identity
 from lore.formats.base import HOLDS
 from lore.model.events import Event, Knowledge
 from lore.model.materiality import signature
@@ -49,19 +50,25 @@ class Written(NamedTuple):
 
 
 def add(path: str, options: Options, name: str | None, fields: Fields) -> Written:
-    """Add an entry; without a name its id is derived from what it says. An `add` of a known id updates it."""
+    """Add an entry; without a name its id is derived from what it says. An `add` of a known entry updates it."""
     _refuse_bad_text(fields)
     if not any(fields):
         raise LoreError("an entry without words", hint="say what is known with --content or --title")
     chosen = derived_id(fields) if name is None else _good_id(name)
 
+    def known_as(state: Session) -> str:
+        if chosen in state.knowledge:
+            return chosen
+        same = state.titles.get(identity(*(value or "" for value in fields)))
+        return state.aliases.get(chosen, chosen) if same is None else same
+
     def events(state: Session) -> list[Event]:
-        known = state.knowledge.get(chosen) or state.knowledge.get(state.aliases.get(chosen, chosen))
+        known = state.knowledge.get(known_as(state))
         if known is not None and _updated(known, fields) == known:
             return []
-        return [Knowledge(op="add", id=chosen, **fields._asdict())]
+        return [Knowledge(op="add", id=known_as(state), **fields._asdict())]
 
-    return _write(path, options, "add", events, lambda _: [chosen])
+    return _write(path, options, "add", events, lambda state: [known_as(state)])
 
 
 def update(path: str, options: Options, name: str, fields: Fields) -> Written:
