@@ -134,3 +134,34 @@ def test_what_was_saved_holds_under_other_settings(policy, late):
     prompt = [one.data for one in again.begin_turn().prompt]
     assert prompt[: len(sent[-1])] == sent[-1]
     assert prompt[: len(sent[0])] == sent[0]
+
+
+def test_persisted_context_is_kept_with_its_message_and_goes_with_it():
+    session = Session(rules=Rules(tail="persist", marks="none"))
+    session.apply(event("session_started", session_id="s", model="m"))
+    for number in (1, 2, 3):
+        session.apply(user(f"u{number}", f"ask {number}"))
+        session.begin_turn({"current_time": f"0{number}:00"})
+        session.apply(event("append", item={"type": "assistant_message", "uuid": f"a{number}", "text": "so"}))
+    session.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2", "a3"], summary="before"))
+    session.apply(user("u4", "ask 4"))
+    body = json.loads(session.write(session.begin_turn({"current_time": "04:00"}).prompt))
+    said = [block["text"].removeprefix("[current-time]\n") for one in body["messages"] for block in one["content"]]
+    assert said == ["before", "02:00", "ask 2", "so", "04:00", "ask 4"]
+
+
+def test_what_is_merely_missing_is_not_taken_back():
+    """An id that another system's delta told, and that this log never held, is no removal: ranking once made it one."""
+    session = begun()
+    for one in (user("u1", "hello"), event("turn_started", turn=1), user("u2", "and now?")):
+        session.apply(one)
+    told = {"target": "messages", "insert_at": 1, "mut": {"changed": [{"id": "elsewhere", "h": "1"}], "removed": []}}
+    session.apply(event("prompt_delta", seq=0, selector=told, content=[{"role": "user", "text": "told"}]))
+    prompt, events = session.begin_turn()
+    assert [type(one) for one in events] == [TurnStarted]
+    assert b"told" in session.write(prompt)
+    session.apply(event("knowledge", op="add", id="elsewhere", title="T"))
+    session.apply(event("knowledge", op="remove", id="elsewhere"))
+    session.apply(user("u3", "so?"))
+    prompt, events = session.begin_turn()
+    assert b"Superseded" in session.write(prompt)
