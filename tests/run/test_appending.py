@@ -213,11 +213,25 @@ def test_a_system_without_locks_appends_all_the_same(log, monkeypatch):
 
 def test_many_writers_at_once_lose_nothing_and_mix_nothing(log):
     """Each reads what is known and adds an entry; none may tell what another told already."""
+
+    def said(number):
+        return f"{number} " + "x" * 3000  # of the same words under two ids the second would be no news
+
     commands = [
-        [sys.executable, "-m", "lore", "knowledge", "add", "s.jsonl", f"entry{number % 3}", "--content", "x" * 3000]
+        [
+            sys.executable,
+            "-m",
+            "lore",
+            "knowledge",
+            "add",
+            "s.jsonl",
+            f"entry{number % 3}",
+            "--content",
+            said(number % 3),
+        ]
         for number in range(6)
     ]
     running = [subprocess.Popen(one, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for one in commands]
     assert [one.wait(60) for one in running] == [0] * 6
     added = log.read_bytes().removeprefix(session()).splitlines()
-    assert sorted(added) == [encode(Knowledge(op="add", id=f"entry{n}", content="x" * 3000)) for n in range(3)]
+    assert sorted(added) == [encode(Knowledge(op="add", id=f"entry{n}", content=said(n))) for n in range(3)]
