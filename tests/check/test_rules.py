@@ -13,6 +13,7 @@ from lore.model.events import Billed
 from lore.model.problems import Problem
 from lore.model.results import Summary
 from lore.model.state import Change
+from lore.prefix.causes import Cause
 from model.making import assistant, body, parsed, turn
 
 PLACE = Place("dir/a.jsonl")
@@ -67,7 +68,7 @@ def test_a_change_of_model_alone_has_no_place_in_the_prompt():
 def test_every_code_has_words_of_its_kind(code):
     from lore.check import rules  # noqa: PLC0415
 
-    said = rules._message(code, "what happened")
+    said = rules._message(Cause(code, None, "what happened"))
     assert said.endswith("what happened")
     assert (said == "what happened") == (code == "LORE301")  # its evidence is a sentence of its own
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.check.pairs import Pair
-from lore.model.codes import CODES, SEVERITY
+from lore.model.codes import CODES, SEVERITY, CauseKind
 from lore.model.problems import Problem
 from lore.model.results import Finding
 
@@ -46,14 +46,18 @@ def fingerprint(code: str, path: str, chain: str | None, json_path: str | None, 
     return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def finding(code: str, place: Place, message: str, **fields: object) -> Finding:
-    """Make a finding; name, kind, severity, fix and fingerprint follow from the code and the fields."""
+def finding(code: str, place: Place, message: str, *, kind: CauseKind | None = None, **fields: object) -> Finding:
+    """Make a finding; name, severity, fix and fingerprint follow from the code, the kind and the fields.
+
+    `kind` is the code's own where none is given.
+    """
     known = CODES[code]
+    kind = kind or known.kind
     made = Finding(
         code,
         known.name,
-        known.kind,
-        SEVERITY[known.kind],
+        kind,
+        SEVERITY[kind],
         place.path,
         message,
         known.fix,

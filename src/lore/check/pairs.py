@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from lore.cache.lifetime import expiry, lifetime
-from lore.model.codes import CODES
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause, causes, limit_of, recorded
 from lore.prefix.measure import Measure, Measured, size
@@ -64,7 +63,7 @@ class Pair(Struct, frozen=True):
     @property
     def worst(self) -> str:
         """The worst kind among the causes."""
-        kinds = [CODES[cause.code].kind for cause in self.causes if cause.code != "LORE146"]
+        kinds = [cause.kind for cause in self.causes if cause.code != "LORE146"]
         return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
 
 
@@ -148,7 +147,7 @@ class Pairs:
 
     def _causes(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> tuple[Cause, ...]:
         why = causes(left.prompt, right.prompt, found, right.changes)
-        if why and CODES[why[0].code].kind == "expected" and why[0].code != "LORE146":
+        if why and why[0].kind == "expected" and why[0].code != "LORE146":
             return why
         if not why and not fell:
             return ()

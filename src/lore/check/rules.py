@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from lore.check.base import Place, Rule, finding
 from lore.check.pairs import Pair, lost_tokens
-from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.results import Finding
+from lore.prefix.causes import Cause
 from lore.prefix.divergence import place_of
 
 BILLED = frozenset(("LORE128", "LORE301"))
@@ -25,7 +25,7 @@ class PrefixMoved:
             where = None if pair.overlap.covered else place_of(pair.left.prompt, pair.right.prompt, begins)
             tokens, how = lost_tokens(pair, number)
             yield finding(
-                cause.code, place, _message(cause.code, cause.evidence),
+                cause.code, place, _message(cause), kind=cause.kind,
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
                 dialect=pair.right.dialect, section=cause.section or (where and where.section),
                 json_path=None if where is None else where.path, offset=None if where is None else where.offset,
@@ -46,7 +46,7 @@ class BilledReadsFell:
                 continue
             tokens, how = lost_tokens(pair, pair.causes.index(cause))
             yield finding(
-                cause.code, place, _message(cause.code, cause.evidence),
+                cause.code, place, _message(cause), kind=cause.kind,
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
                 dialect=pair.right.dialect, section=cause.section, evidence=cause.evidence,
                 lost_bytes=pair.lost_bytes or None, lost_tokens=tokens, tokens=how,
@@ -96,7 +96,7 @@ _KINDS = {
 }
 
 
-def _message(code: str, evidence: str) -> str:
-    if code == "LORE301":
-        return evidence
-    return f"{_LEADS.get(code) or _KINDS[CODES[code].kind]}: {evidence}"
+def _message(cause: Cause) -> str:
+    if cause.code == "LORE301":
+        return cause.evidence
+    return f"{_LEADS.get(cause.code) or _KINDS[cause.kind]}: {cause.evidence}"

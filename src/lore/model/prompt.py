@@ -59,7 +59,8 @@ class Prompt(Struct, frozen=True):
 
     `marks` are the positions of segments with a mark, counted over head and messages, `mark_values` the
     marks themselves, as JSON; `auto_mark` says that the request asks for automatic marking; `params` are
-    the request's other fields, as JSON.
+    the request's other fields, as JSON; `partial` says that the request continues others which the recording
+    does not hold, so that its beginning is missing.
     """
 
     dialect: str
@@ -72,6 +73,7 @@ class Prompt(Struct, frozen=True):
     mark_values: tuple[bytes, ...] = ()
     auto_mark: bool = False
     params: dict[str, bytes] = {}
+    partial: bool = False
 
     def __len__(self) -> int:
         return len(self.head) + len(self.messages) + len(self.tail)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from lore.model.events import Billed, Verdict
-from lore.model.exchange import Fidelity
+from lore.model.exchange import Call, Fidelity
 from lore.model.prompt import Prompt
 from lore.model.state import Change, Entry
 from lore.model.vector import Vector
@@ -40,7 +40,8 @@ class Turn(Struct):
     are the events since the turn before that entitle the prompt to differ; `line` and `byte` say where
     the recording holds the turn; `omitted` (known once the prompt is) names what the dialect could not
     express, `unsaid` (where asked for) the types of the records in the timeline that no prompt can hold;
-    `response_id` is the provider's name for the response, by which a copy of the turn is known.
+    `response_id` is the provider's name for the response, by which a copy of the turn is known; `call` is
+    what a recorded request says besides its body.
     """
 
     chain: str
@@ -57,6 +58,7 @@ class Turn(Struct):
     response_id: str | None = None
     unsaid: Vector[str] = Vector()
     basis: Basis | None = None
+    call: Call = Call()
 
     @property
     def prompt(self) -> Prompt:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.model.canonical import canonical, decode, encode, printable, text_of
+from lore.model.codes import CODES, CauseKind
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Prompt, Segment
 from lore.model.state import Change
@@ -25,12 +26,21 @@ from lore.prefix.overlap import Overlap, common_bytes, same_content
 
 
 class Cause(Struct, frozen=True):
-    """A finding code, the section it is about, the evidence in words, and the segment where it begins."""
+    """A finding code, the section it is about, the evidence in words, and the segment where it begins.
+
+    `here` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
+    """
 
     code: str
     section: str | None
     evidence: str
     position: int = 0
+    here: CauseKind | None = None
+
+    @property
+    def kind(self) -> CauseKind:
+        """The kind: the code's own, or what it is here."""
+        return self.here or CODES[self.code].kind
 
 
 def limit_of(left: Prompt) -> int:

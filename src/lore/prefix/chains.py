@@ -20,6 +20,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
+from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.overlap import common_bytes, same_content
@@ -58,7 +59,7 @@ class Chains:
         gone, self._gone = self._gone, []
         return gone
 
-    def link(self, prompt: Prompt) -> Link:
+    def link(self, prompt: Prompt, exchange: Exchange | None = None) -> Link:
         """Take the next request."""
         first = hash(_first_message(prompt))
         name = self._continued(prompt, first)

@@ -125,7 +125,7 @@ def _cause(pair: Pair, number: int, counted: int | None) -> CauseResult:
     code = CODES[cause.code]
     tokens, how = lost_tokens(pair, number, counted if pair.lost[number] == pair.lost_bytes else None)
     return CauseResult(
-        cause.code, code.name, code.kind, cause.section, mask(cause.evidence), pair.lost[number], tokens, how, code.fix
+        cause.code, code.name, cause.kind, cause.section, mask(cause.evidence), pair.lost[number], tokens, how, code.fix
     )
 
 

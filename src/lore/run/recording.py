@@ -318,10 +318,10 @@ class Recording:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
             prompt = dialect.parse(exchange.body, exchange.fidelity, memo)
-            link = chains.link(prompt)
+            link = chains.link(prompt, exchange)
             yield Turn(
-                link.chain, link.turn, prompt, asked=exchange.at, usage=exchange.usage,
-                verdict=exchange.verdict, line=read.line, byte=read.byte,
+                link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
+                usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             )  # fmt: skip
         unreadable = any(self.problems.counts[code, self.shown] for code in ("LORE201", "LORE202", "LORE217"))
         if not requests and not unreadable and not self._forced:

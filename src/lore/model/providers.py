@@ -1,0 +1,57 @@
+"""Who serves a request: known by its host, else by its model, else by its shape.
+
+In: the endpoint (host and path), the model, the dialect. Out: one word, `""` where nothing tells. A body of
+one provider's shape is often sent to another (a gateway, an engine on the own machine): so the host comes
+first, and a host that is not listed is nobody that lore knows.
+"""
+
+from __future__ import annotations
+
+_HOSTS: tuple[tuple[str, str], ...] = (
+    ("api.anthropic.com", "anthropic"),
+    ("api.openai.com", "openai"),
+    ("chatgpt.com", "openai"),
+    (".openai.azure.com", "azure"),
+    ("generativelanguage.googleapis.com", "gemini"),
+    ("aiplatform.googleapis.com", "vertex"),
+    (".amazonaws.com", "bedrock"),
+    ("openrouter.ai", "openrouter"),
+    ("api.deepseek.com", "deepseek"),
+    ("api.x.ai", "xai"),
+    ("api.mistral.ai", "mistral"),
+    ("api.moonshot.", "moonshot"),
+    ("api.kimi.com", "moonshot"),
+    ("dashscope", "qwen"),
+    ("api.groq.com", "groq"),
+)
+_MODELS: tuple[tuple[str, str], ...] = (
+    ("claude-", "anthropic"),
+    ("gpt-", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("gemini-", "gemini"),
+    ("deepseek", "deepseek"),
+    ("grok-", "xai"),
+    ("mistral", "mistral"),
+    ("kimi", "moonshot"),
+    ("qwen", "qwen"),
+)
+UNKNOWN = ""
+
+
+def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
+    """Name the provider; `""` where a host is given that is not listed, or nothing tells."""
+    host = endpoint.partition("/")[0].partition(":")[0].lower()
+    if host:
+        return next((name for part, name in _HOSTS if _is_host(host, part)), UNKNOWN)
+    if dialect == "bedrock":
+        return "bedrock"
+    known = (model or "").lower()
+    return next((name for part, name in _MODELS if known.startswith(part)), UNKNOWN)
+
+
+def _is_host(host: str, part: str) -> bool:
+    if part.endswith(".") or "." not in part:
+        return host.startswith(part)
+    return host == part or host.endswith((part if part.startswith(".") else "." + part, "-" + part))
