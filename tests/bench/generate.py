@@ -51,7 +51,7 @@ def write(path: Path, turns: int, seed: int = 1) -> int:
 class _Session:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._pool = _pool(self._random)
+        self._pool = _noise(self._random)
         self._sent = 0
         self._new = 0
 
@@ -109,7 +109,12 @@ class _Session:
         return self._pool[start : start + size]
 
 
-def _pool(chance: random.Random) -> str:
+def pool(seed: int) -> str:
+    """Return about a megabyte of words, always the same for a seed."""
+    return _noise(random.Random(seed))
+
+
+def _noise(chance: random.Random) -> str:
     words = chance.choices(_WORDS, k=POOL_BYTES // 5)
     return " ".join(words)
 

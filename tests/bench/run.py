@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble. Exit code 1 where a bar is
-missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair. Exit code 1
+where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import assembling, clock, files, generate, memory, naive, recordings, resuming
+from bench import assembling, captures, clock, files, generate, memory, naive, recordings, resuming
 from lore.check.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
@@ -192,6 +192,16 @@ def assemble(_: Path, sizes: Sizes) -> Row:
     )
 
 
+def wire(folder: Path, sizes: Sizes) -> Row:
+    """Judging captures against parsing them."""
+    return Row(*captures.against_parsing(folder, sizes.file // 2, sizes.judged))
+
+
+def explain(folder: Path, sizes: Sizes) -> Row:
+    """What explaining one pair of big bodies costs."""
+    return Row(*captures.explained(folder, lore(), min(captures.PAIR_BYTES, sizes.bodies // 100), sizes.started))
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -213,6 +223,8 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "deltas": deltas,
     "memory": peak_memory,
     "assemble": assemble,
+    "captures": wire,
+    "pair": explain,
 }
 
 
