@@ -27,8 +27,12 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 def decode(raw: bytes) -> Any:
     """Decode JSON text exactly; raises ValueError where it is none, RecursionError where too deep."""
-    if _LONG_INTEGER.search(raw) is None and _SURROGATE.search(raw) is None:
-        return orjson.loads(raw)
+    if raw[:1] == b'"' or _LONG_INTEGER.search(raw) is None:  # a text may be as long as a session
+        try:
+            return orjson.loads(raw)
+        except ValueError:
+            if _SURROGATE.search(raw) is None:
+                raise
     return json.loads(raw.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
 
 
