@@ -5,13 +5,26 @@ from __future__ import annotations
 from lore.formats.assembled import Assembled
 from lore.formats.base import Reader
 from lore.formats.bodies import Bodies
+from lore.formats.body_pairs import BodyPairs
 from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude_events import ClaudeEvents
+from lore.formats.completions import Completions
+from lore.formats.genai import GenAI
+from lore.formats.inspect_log import InspectArchive, InspectLog
+from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import LoreLog
 
 READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
     "claude-code": ClaudeCode,
     "assembled": Assembled,
+    "body-pairs": BodyPairs,
+    "completions": Completions,
+    "inspect-archive": InspectArchive,
+    "inspect": InspectLog,
+    "claude-events": ClaudeEvents,
+    "otel-genai": GenAI,
+    "litellm": LiteLLM,
     "bodies": Bodies,
 }
 BUILT_IN = frozenset(READERS)

@@ -45,6 +45,11 @@ CODES: dict[str, Code] = {
     "LORE119": Code("model-changed", "expected", "Give work for another model to a subagent with its own prompt."),
     "LORE125": Code("compaction", "expected", "Compact seldom and much: each compaction pays for the prompt anew."),
     "LORE128": Code("cache-expired", "expected", "Ask for a longer cache lifetime if pauses like this are common."),
+    "LORE132": Code(
+        "continuation",
+        "expected",
+        "Record from the first request of a conversation, with responses, to judge it whole.",
+    ),
     "LORE143": Code("rewind", "expected", "Nothing to do: history was taken back on purpose."),
     "LORE144": Code("cache-reset", "expected", "Nothing to do: the prefix was given up on purpose."),
     "LORE145": Code("session-changed", "expected", "Change system prompt and tools between sessions where you can."),
@@ -85,6 +90,18 @@ CODES: dict[str, Code] = {
     "LORE218": Code("duplicate-tool-names", "waste", "Give every tool a name of its own: providers refuse such lists."),
     "LORE219": Code(
         "context-left-out", "unattributable", "Begin turns after a message of the user or a tool's result."
+    ),
+    "LORE225": Code(
+        "archive-refused", "unattributable", "Record it again, or unpack the file yourself and name what is in it."
+    ),
+    "LORE226": Code(
+        "response-without-request", "unattributable", "Keep both files of a pair, under the names they were given."
+    ),
+    "LORE227": Code(
+        "body-cut", "unattributable", "Let Claude Code write bodies to files: OTEL_LOG_RAW_API_BODIES=file:DIR."
+    ),
+    "LORE228": Code(
+        "content-not-recorded", "unattributable", "Switch on the recording of content where the recorder is set up."
     ),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."
