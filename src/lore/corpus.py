@@ -162,7 +162,7 @@ def _source(path: str) -> Iterator[bytes]:
 
 def may_be_json(data: bytes) -> bool:
     """Tell whether an input that begins like this could hold JSON objects."""
-    return data.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"")
+    return data.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[", b"")
 
 
 def _whole_lines(head: bytes) -> bytes:

@@ -24,7 +24,7 @@ from lore.formats.anthropic_pair import links, session_of
 from lore.formats.lines import LONGEST
 from lore.formats.litellm import is_completion
 from lore.formats.packs import Header
-from lore.formats.times import seconds
+from lore.formats.stamps import seconds
 from lore.model.jsonslice import array, table
 
 REQUEST, RESPONSE = ".request.json", ".response.json"

@@ -27,17 +27,16 @@ _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 
 class _Asked(Struct, frozen=True):
-    """A request without a response: the exchange, and what its response is known by."""
+    """A request without a response: the exchange (None: its body was cut), and what its response is known by."""
 
-    exchange: Exchange
+    exchange: Exchange | None
     key: tuple[str, str, str]
     line: int
     byte: int
 
-    @property
-    def read(self) -> Read:
-        """The exchange with its place."""
-        return Read(self.exchange, self.line, self.byte)
+    def reads(self) -> list[Problem | Read]:
+        """Return the exchange with its place, if there is one."""
+        return [] if self.exchange is None else [Read(self.exchange, self.line, self.byte)]
 
 
 class ClaudeEvents(RecordReader):
@@ -76,26 +75,32 @@ class ClaudeEvents(RecordReader):
 
     def _rest(self) -> list[Read]:
         left, self._asked = self._asked, []
-        return [one.read for one in left]
+        return [read for one in left for read in one.reads() if isinstance(read, Read)]
 
     def _request(self, one: Told, line: Line) -> list[Problem | Read]:
         body = _body(one)
+        asked, said = None, list[Problem | Read]()
         if body is None:
-            return self._said_once(one)
-        asked = exchange_of(body, one.at, one.text("query_source"))
-        session = one.text("session.id") or asked.call.session
-        call = msgspec.structs.replace(asked.call, session=session, agent=one.text("agent.id", "agent_id"))
-        self._asked.append(_Asked(msgspec.structs.replace(asked, call=call), _key(one), line.number, line.byte))
-        return [self._asked.pop(0).read] if len(self._asked) > WAITING else []
+            said = self._said_once(one)
+        else:
+            asked = exchange_of(body, one.at, one.text("query_source"))
+            session = one.text("session.id") or asked.call.session
+            call = msgspec.structs.replace(asked.call, session=session, agent=one.text("agent.id", "agent_id"))
+            asked = msgspec.structs.replace(asked, call=call)
+        self._asked.append(_Asked(asked, _key(one), line.number, line.byte))
+        return [*said, *(self._asked.pop(0).reads() if len(self._asked) > WAITING else [])]
 
     def _response(self, one: Told) -> list[Problem | Read]:
         body = _body(one)
+        said = self._said_once(one) if body is None else []
         place = next((n for n, asked in enumerate(self._asked) if asked.key == _key(one)), None)
         if place is None:
-            return [] if body is None else [Problem("LORE226", "a response whose request is not recorded")]
+            return said or [Problem("LORE226", "a response whose request is not recorded")]
         asked = self._asked.pop(place)
-        whole = msgspec.structs.replace(asked, exchange=answered(asked.exchange, body or b"{}", at=one.at))
-        return [*([] if body else self._said_once(one)), whole.read]
+        if asked.exchange is not None:
+            whole = answered(asked.exchange, body or b"{}", at=one.at)
+            asked = msgspec.structs.replace(asked, exchange=whole)
+        return [*said, *asked.reads()]
 
     def _said_once(self, one: Told) -> list[Problem | Read]:
         """Say that bodies were cut, at the first one."""

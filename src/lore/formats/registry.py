@@ -33,6 +33,6 @@ BUILT_IN = frozenset(READERS)
 def recognise(head: bytes) -> type[Reader] | None:
     """Return lore's own reader of a file that begins like this; None where it is no recording."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
-    if text[:1] != b"{":
+    if text[:1] not in (b"{", b"["):
         return None
     return next((READERS[name] for name in READERS if name in BUILT_IN and READERS[name].recognises(head)), None)
