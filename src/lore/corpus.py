@@ -143,6 +143,16 @@ def open_head(path: str) -> Opened:
     return Opened(_whole_lines(head), everything())
 
 
+def may_be_json(data: bytes) -> bool:
+    """Tell whether an input that begins like this could hold JSON objects."""
+    return data.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[", b"")
+
+
+def _whole_lines(head: bytes) -> bytes:
+    end = head.rfind(b"\n")
+    return head if end < 0 or len(head) < HEAD else head[: end + 1]
+
+
 def _source(path: str) -> Iterator[bytes]:
     """Yield the bytes of an input; those of a folder or an archive that is one recording as a pack."""
     if path != STDIN and os.path.isdir(path) and packed.holds_pack(path):
@@ -158,16 +168,6 @@ def _source(path: str) -> Iterator[bytes]:
         raise LoreError(f"{show(path)} is an archive, which cannot be read as it comes", hint="name the file itself")
     source.close()
     yield from packed.archive_stream(path)
-
-
-def may_be_json(data: bytes) -> bool:
-    """Tell whether an input that begins like this could hold JSON objects."""
-    return data.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[", b"")
-
-
-def _whole_lines(head: bytes) -> bytes:
-    end = head.rfind(b"\n")
-    return head if end < 0 or len(head) < HEAD else head[: end + 1]
 
 
 def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
