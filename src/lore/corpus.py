@@ -13,11 +13,12 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from functools import lru_cache
 from io import FileIO
 from typing import NamedTuple
 
+from lore import packed
 from lore.errors import LoreError, Where
 from lore.formats.beginnings import is_document, may_be_recording
 from lore.model.canonical import text_of
@@ -64,7 +65,7 @@ def show(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace") if path != STDIN else "<stdin>"
 
 
-def pieces(path: str, size: int = PIECE) -> Iterator[bytes]:
+def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     """Read an input from its beginning; raises LoreError where it cannot be opened or read."""
     try:
         if path == STDIN:
@@ -123,14 +124,19 @@ def open_head(path: str) -> Opened:
 
     Of a first line that is longer than any reader keeps, and of a document, its beginning has to do.
     """
-    source = pieces(path, HEAD)
+    source = _source(path)
     taken: list[bytes] = []
     size, whole_line = 0, False
     for data in source:
         taken.append(data)
         size += len(data)
         whole_line = whole_line or b"\n" in data
-        if not may_be_recording(taken[0]) or is_document(taken[0]) or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+        if (
+            not may_be_recording(taken[0])
+            or is_document(taken[0])
+            or size >= HEAD_LIMIT
+            or (whole_line and size >= HEAD)
+        ):
             break
     head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
     taken.reverse()
@@ -146,6 +152,23 @@ def open_head(path: str) -> Opened:
 def _whole_lines(head: bytes) -> bytes:
     end = head.rfind(b"\n")
     return head if end < 0 or len(head) < HEAD else head[: end + 1]
+
+
+def _source(path: str) -> Iterator[bytes]:
+    """Yield the bytes of an input; those of a folder or an archive that is one recording as a pack."""
+    if path != STDIN and os.path.isdir(path) and packed.holds_pack(path):
+        yield from packed.folder_stream(path)
+        return
+    source = pieces(path, HEAD)
+    first = next(source, b"")
+    if not first.startswith(packed.ARCHIVE):
+        yield first
+        yield from source
+        return
+    if is_stream(path) or path == STDIN:
+        raise LoreError(f"{show(path)} is an archive, which cannot be read as it comes", hint="name the file itself")
+    source.close()
+    yield from packed.archive_stream(path)
 
 
 def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
@@ -293,6 +316,11 @@ def is_special(path: str) -> bool:
         return not stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False  # let opening it say what is wrong
+
+
+def is_folder(path: str) -> bool:
+    """Tell whether a name is a folder: one that is a recording has no bytes of its own."""
+    return path != STDIN and os.path.isdir(path)
 
 
 def is_same(left: str, right: str) -> bool:

@@ -25,7 +25,7 @@ class PrefixMoved:
             where = None if pair.overlap.covered else place_of(pair.left.prompt, pair.right.prompt, begins)
             tokens, how = lost_tokens(pair, number)
             yield finding(
-                cause.code, place, _message(cause), kind=cause.kind,
+                cause.code, place, _message(cause) + _partly(pair, cause), kind=cause.kind,
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
                 dialect=pair.right.dialect, section=cause.section or (where and where.section),
                 json_path=None if where is None else where.path, offset=None if where is None else where.offset,
@@ -46,7 +46,7 @@ class BilledReadsFell:
                 continue
             tokens, how = lost_tokens(pair, pair.causes.index(cause))
             yield finding(
-                cause.code, place, _message(cause), kind=cause.kind,
+                cause.code, place, _message(cause) + _partly(pair, cause), kind=cause.kind,
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
                 dialect=pair.right.dialect, section=cause.section, evidence=cause.evidence,
                 lost_bytes=pair.lost_bytes or None, lost_tokens=tokens, tokens=how,
@@ -87,6 +87,7 @@ _LEADS = {
     "LORE112": "the bytes differ though the content does not; a server that decodes them may not notice",
     "LORE119": "another model reads nothing of this cache",
     "LORE128": "the cache had expired",
+    "LORE132": "the prompt is partial",
     "LORE146": "the prompt differs",
 }
 _KINDS = {
@@ -94,6 +95,12 @@ _KINDS = {
     "unattributable": "the cache was not reused, and the recording does not show why",
     "expected": "the prompt starts anew, as expected",
 }
+
+
+def _partly(pair: Pair, cause: Cause) -> str:
+    """Say of a finding that it rests on less than the whole prompt; only recorded requests can be partial."""
+    sides = (turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
+    return "; the prompt is partial: its beginning is not recorded" if cause.code != "LORE132" and any(sides) else ""
 
 
 def _message(cause: Cause) -> str:

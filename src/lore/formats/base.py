@@ -31,11 +31,15 @@ HOLDS: dict[Yields, str] = {
 
 
 class Read(Struct, frozen=True, gc=False):
-    """One thing read, with its place: `line` from 1, `byte` from 0 (where its line starts)."""
+    """One thing read, with its place: `line` from 1, `byte` from 0 (where its line starts).
+
+    `file` names the file below a folder that is read as one recording; empty: there is only one.
+    """
 
     value: Event | Exchange | Turn | Problem
     line: int
     byte: int
+    file: str = ""
 
 
 class Reader(Protocol):

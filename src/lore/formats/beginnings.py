@@ -10,17 +10,20 @@ import re
 
 _BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
+_ARCHIVE = b"PK"  # a zip file: Inspect's logs are some
 _CASSETTE = re.compile(
     rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
     rb"(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
 )
-_DOCUMENT = re.compile(rb"\{\s*+\"log\"\s*+:\s*+\{|\[\s*+\{|(?s:.){0,65536}?\"(?:entries|packets|(?:http_)?interactions)\"\s*+:\s*+\[")
+_DOCUMENT = re.compile(
+    rb"\{\s*+\"log\"\s*+:\s*+\{|\[\s*+\{|(?s:.){0,65536}?\"(?:entries|packets|(?:http_)?interactions)\"\s*+:\s*+\["
+)
 
 
 def may_be_recording(head: bytes) -> bool:
     """Tell whether a file that begins like this could be a recording."""
     start = head.removeprefix(_BOM).lstrip(_SPACE)[:2]
-    return start[:1] in (b"{", b"") or _is_list(head) or is_yaml_cassette(head)
+    return start[:1] in (b"{", b"") or start == _ARCHIVE or _is_list(head) or is_yaml_cassette(head)
 
 
 def is_yaml_cassette(head: bytes) -> bool:

@@ -167,7 +167,14 @@ def _exchange(data: bytes) -> Exchange | None:
     at = seconds(record.get("timestamp", record.get("ts", b"null")))
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     return Exchange(
-        body, fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id, output=answer.output, call=call
+        body,
+        fidelity,
+        at,
+        answer.usage,
+        answer.verdict,
+        response_id=answer.response_id,
+        output=answer.output,
+        call=call,
     )
 
 

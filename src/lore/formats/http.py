@@ -130,5 +130,3 @@ def status_of(raw: bytes) -> int | None:
         raw = (table(raw) or {}).get("code", b"")
     text = text_of(raw) if raw[:1] == b'"' else raw.decode("ascii", "replace")
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 4 else None
-
-

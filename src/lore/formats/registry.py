@@ -6,10 +6,16 @@ from lore.formats.assembled import Assembled
 from lore.formats.base import Reader
 from lore.formats.beginnings import may_be_recording
 from lore.formats.bodies import Bodies
+from lore.formats.body_pairs import BodyPairs
 from lore.formats.cassette import Cassette
 from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude_events import ClaudeEvents
 from lore.formats.claude_tap import ClaudeTap
+from lore.formats.completions import Completions
+from lore.formats.genai import GenAI
 from lore.formats.har import Har
+from lore.formats.inspect_log import InspectArchive, InspectLog
+from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import LoreLog
 from lore.formats.proxy import Proxy, ProxyList
 from lore.formats.vcr import Vcr
@@ -24,6 +30,13 @@ READERS: dict[str, type[Reader]] = {
     "cassette": Cassette,
     "proxy": Proxy,
     "proxy-list": ProxyList,
+    "body-pairs": BodyPairs,
+    "completions": Completions,
+    "inspect-archive": InspectArchive,
+    "inspect": InspectLog,
+    "claude-events": ClaudeEvents,
+    "otel-genai": GenAI,
+    "litellm": LiteLLM,
     "bodies": Bodies,
 }
 BUILT_IN = frozenset(READERS)

@@ -27,7 +27,9 @@ from lore.model.jsonslice import parts
 from lore.model.problems import Problem
 
 LONGEST = 16 * 1024 * 1024
-_LIST = re.compile(rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.M)
+_LIST = re.compile(
+    rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
+)
 _BEGINNING = 1024 * 1024
 
 

@@ -45,6 +45,11 @@ CODES: dict[str, Code] = {
     "LORE119": Code("model-changed", "expected", "Give work for another model to a subagent with its own prompt."),
     "LORE125": Code("compaction", "expected", "Compact seldom and much: each compaction pays for the prompt anew."),
     "LORE128": Code("cache-expired", "expected", "Ask for a longer cache lifetime if pauses like this are common."),
+    "LORE132": Code(
+        "continuation",
+        "expected",
+        "Record from the first request of a conversation, with responses, to judge it whole.",
+    ),
     "LORE143": Code("rewind", "expected", "Nothing to do: history was taken back on purpose."),
     "LORE144": Code("cache-reset", "expected", "Nothing to do: the prefix was given up on purpose."),
     "LORE145": Code("session-changed", "expected", "Change system prompt and tools between sessions where you can."),
@@ -92,14 +97,24 @@ CODES: dict[str, Code] = {
     "LORE221": Code(
         "cassette-refused", "waste", "Record the cassette again with plain YAML: no tags, few anchors, no deep nesting."
     ),
-    "LORE222": Code(
-        "undecodable-request", "unattributable", "Record request bodies uncompressed and whole, as JSON."
-    ),
+    "LORE222": Code("undecodable-request", "unattributable", "Record request bodies uncompressed and whole, as JSON."),
     "LORE223": Code(
         "request-not-kept", "unattributable", "Keep request bodies inside the capture, not in files beside it."
     ),
     "LORE224": Code(
         "undecodable-response", "expected", "Record responses uncompressed, so that what was billed can be read."
+    ),
+    "LORE225": Code(
+        "archive-refused", "unattributable", "Record it again, or unpack the file yourself and name what is in it."
+    ),
+    "LORE226": Code(
+        "response-without-request", "unattributable", "Keep both files of a pair, under the names they were given."
+    ),
+    "LORE227": Code(
+        "body-cut", "unattributable", "Let Claude Code write bodies to files: OTEL_LOG_RAW_API_BODIES=file:DIR."
+    ),
+    "LORE228": Code(
+        "content-not-recorded", "unattributable", "Switch on the recording of content where the recorder is set up."
     ),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."

@@ -15,13 +15,14 @@ SCHEMA = 1
 
 
 class Side(Struct, frozen=True):
-    """One side of a comparison."""
+    """One side of a comparison. `partial`: its prompt's beginning is not recorded; unset where it is whole."""
 
     name: str
     format: str | None = None
     dialect: str | None = None
     model: str | None = None
     fidelity: str | None = None
+    partial: bool | UnsetType = UNSET
 
 
 class FileLengths(Struct, frozen=True):

@@ -41,7 +41,8 @@ class Turn(Struct):
     the recording holds the turn; `omitted` (known once the prompt is) names what the dialect could not
     express, `unsaid` (where asked for) the types of the records in the timeline that no prompt can hold;
     `response_id` is the provider's name for the response, by which a copy of the turn is known; `call` is
-    what a recorded request says besides its body.
+    what a recorded request says besides its body; `file` names the file that holds the turn, where the
+    recording has several.
     """
 
     chain: str
@@ -59,6 +60,7 @@ class Turn(Struct):
     unsaid: Vector[str] = Vector()
     basis: Basis | None = None
     call: Call = Call()
+    file: str = ""
 
     @property
     def prompt(self) -> Prompt:

@@ -64,10 +64,15 @@ def causes(left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change
         return ()
     if known:
         return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
+    if (left.partial or right.partial) and found.common >= len(left.head):
+        return (Cause("LORE132", "messages", _CONTINUES, found.common),)
     if found.common >= limit_of(left):
         section = _section(left, right, found.common)
         return (Cause("LORE146", section, "the change is behind the last cache mark", found.common),)
     return _explained(left, right, found, changes)
+
+
+_CONTINUES = "it continues a response that is not recorded whole: both prompts may be the same there"
 
 
 def _begins(cause: Cause, found: Overlap) -> int:

@@ -110,12 +110,17 @@ _TEXTS = (b',"type":"input_text"}', b',"type":"output_text"}')  # how OpenAI's R
 
 def relation(left: Prompt, right: Prompt, found: Overlap) -> Relation:
     """Name how the right prompt stands to the left one."""
-    if left.dialect != right.dialect or not _shares_message(left, right):
+    if left.dialect != right.dialect or not (_shares_message(left, right) or _continues(left, right, found)):
         return "unrelated"
     if found.covered:
         same = len(left) == len(right) and list(left.tail) == list(since(right, left.stable, tail=True))
         return "identical" if same else "extension"
     return "shrunk" if found.common == len(right) else "diverged"
+
+
+def _continues(left: Prompt, right: Prompt, found: Overlap) -> bool:
+    """Tell whether a request goes on from one that said nothing yet: a client may send its tools ahead."""
+    return found.covered and not len(left.messages) and "previous_response_id" in right.params
 
 
 def _shares_message(left: Prompt, right: Prompt) -> bool:

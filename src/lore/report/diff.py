@@ -48,7 +48,8 @@ def write(diff: Diff, out: Console) -> None:
 
 
 def _described(side: Side) -> str:
-    return ", ".join(part for part in (side.dialect, side.model, side.fidelity) if part)
+    partial = "partial: its beginning is not recorded" if side.partial is True else None
+    return ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
 
 
 def _lengths(

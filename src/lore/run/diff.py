@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+from msgspec import UNSET
 
 from lore import corpus
 from lore.check.pairs import Pairs
@@ -35,7 +36,9 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     if one_file:  # however it is spelled
         names = names[0], names[1]._replace(path=names[0].path)
     whole = all(name.turn is None for name in names)
-    if (whole or not one_file) and not any(corpus.is_stream(name.path) for name in names):
+    if (whole or not one_file) and not any(
+        corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
+    ):
         file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
     problems = Problems()
     (mine, _), left_side = _side(names[0], options, problems)
@@ -89,6 +92,7 @@ def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
         dialect=None if prompt is None else prompt.dialect,
         model=None if prompt is None else prompt.model,
         fidelity=None if prompt is None else prompt.fidelity,
+        partial=True if prompt is not None and prompt.partial else UNSET,
     )
 
 

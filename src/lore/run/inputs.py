@@ -3,7 +3,8 @@
 In: the paths of a command line. Out: inputs in the order in which they were named, the files of a folder
 or pattern in the order of their names; behind a session that is named, its subagents' files. Rules: a file
 that is reached twice (by two names, a link, a folder and a pattern) keeps its first place and name, and
-counts as named if one of them named it; a pattern that matches nothing is an error, one that matches a
+counts as named if one of them named it; files that are one recording together (`packed`) are the folder
+that they lie in, beside its others; a pattern that matches nothing is an error, one that matches a
 folder stands for the files below it.
 """
 
@@ -13,7 +14,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lore import corpus
+from lore import corpus, packed
 from lore.errors import LoreError
 
 
@@ -68,10 +69,16 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
             yield from (Input(one, named=False) for one in corpus.companions(path))
         return
     failed: list[Input] = []
+    folder, together = "", frozenset[str]()
     for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, named=False, error=error))):
         yield from failed
         failed.clear()
-        yield Input(file, named=False)
+        if (parent := os.path.dirname(file)) != folder:
+            folder, together = parent, frozenset(packed.members(parent))
+            if together:
+                yield Input(parent, named=False)
+        if os.path.basename(file) not in together:
+            yield Input(file, named=False)
     yield from failed
 
 
@@ -85,6 +92,8 @@ def _looked_up(one: Input) -> tuple[object, Input]:
         about = os.stat(one.path)
     except (OSError, ValueError):  # let opening it say what is wrong
         return one.path, one
+    if os.path.isdir(one.path):  # what it holds is one recording
+        return (about.st_dev, about.st_ino), one._replace(size=packed.size_of(one.path))
     stream = corpus.is_stream(one.path)
     key = (about.st_dev, about.st_ino) if about.st_ino else one.path
     return key, one._replace(size=0 if stream else about.st_size, stream=stream)

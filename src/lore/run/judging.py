@@ -196,9 +196,10 @@ class _Judge:
             result.requests.append(Request(name, turn.chain, found, paired, bust, lost, failed))
 
     def _findings(self, pair: Pair) -> Iterator[Finding]:
+        place = Place(pair.right.file) if pair.right.file else self._place
         for rule in RULES.values():
-            yield from rule.pair(pair, self._place)
-        yield from below_reuse(pair, self._budgets, self._place)
+            yield from rule.pair(pair, place)
+        yield from below_reuse(pair, self._budgets, place)
 
     def _damage(self, problems: Problems) -> None:
         self.result.summary.problems += problems.total

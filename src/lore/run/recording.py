@@ -7,6 +7,7 @@ whole when its chain's next turn starts (its bill may come any time before) or t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
@@ -43,10 +44,22 @@ from lore.prompt.settings import Rules
 from lore.run import plugins
 from lore.run.companions import Family
 from lore.run.completing import Completion, Unsaid, completed, rated
+from lore.run.continuing import Continuations
 from lore.run.problems import Problems
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
-UNREADABLE = ("LORE201", "LORE202", "LORE217", "LORE220", "LORE221", "LORE222", "LORE223")
+UNREADABLE = (
+    "LORE201",
+    "LORE202",
+    "LORE217",
+    "LORE220",
+    "LORE221",
+    "LORE222",
+    "LORE223",
+    "LORE225",
+    "LORE227",
+    "LORE228",
+)
 HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
 
 
@@ -308,7 +321,7 @@ class Recording:
 
     def _exchanged(self) -> Iterator[Turn]:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
-        chains, memo = self._chains, Memo()
+        chains, memo, continuations = self._chains, Memo(), Continuations()
         requests = 0
         for read in self.reads():
             exchange = read.value
@@ -319,11 +332,16 @@ class Recording:
             if dialect is None:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
-            prompt = dialect.parse(exchange.body, exchange.fidelity, memo)
+            parsed = dialect.parse(exchange.body, exchange.fidelity, memo)
+            prompt, missing = continuations.whole(parsed, exchange, dialect)
+            if missing:
+                said = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
+                self.problems.add(Problem("LORE132", said), self.shown, read.line, read.byte)
             link = chains.link(prompt, exchange)
             yield Turn(
                 link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
                 usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
+                file=os.path.join(self.shown, read.file) if read.file else "",
             )  # fmt: skip
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:

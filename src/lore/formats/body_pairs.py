@@ -1,0 +1,70 @@
+"""A folder of `*.request.json` and `*.response.json`, as Claude Code writes with raw bodies switched on.
+
+In: a pack in which each request stands before its response (`corpus` finds out which belong together). Out:
+exchanges whose bodies are the wire's; a response without its request is a problem. A pair of another
+provider is read likewise.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from lore.formats.anthropic_pair import answered, exchange_of
+from lore.formats.base import Read
+from lore.formats.chat import kept
+from lore.formats.packs import Member, PackReader
+from lore.model.exchange import Exchange
+from lore.model.jsonslice import table
+from lore.model.problems import Problem
+
+
+class BodyPairs(PackReader):
+    """Reader of folders of request and response bodies."""
+
+    name: ClassVar[str] = "body-pairs"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: Read | None = None
+
+    @property
+    def _own(self) -> bytes:
+        asked = self._asked
+        return b"" if asked is None else msgspec.msgpack.encode((asked.value, asked.line, asked.byte, asked.file))
+
+    @_own.setter
+    def _own(self, saved: bytes) -> None:
+        self._asked = Read(*msgspec.msgpack.decode(saved, type=tuple[Exchange, int, int, str])) if saved else None
+
+    def _read(self, member: Member) -> list[Read]:
+        """Let go of a request whose response could not be read."""
+        before = self._rest() if member.header.fault else []
+        return [*before, *super()._read(member)]
+
+    def _member(self, member: Member) -> list[Exchange | Problem | Read]:
+        header, data = member.header, member.data.strip()
+        if header.orphan:
+            return [Problem("LORE226", f"{header.name}: a response whose request is not recorded")]
+        if self._asked is not None:
+            return self._response(member, data)
+        body = kept(data)
+        if body is None:
+            return [Problem("LORE210", f"{header.name}: no request body that lore knows")]
+        asked = self._placed(exchange_of(body.body, header.at), member.number, header)
+        if not header.awaits:
+            return [asked]
+        self._asked = asked
+        return []
+
+    def _response(self, member: Member, data: bytes) -> list[Exchange | Problem | Read]:
+        asked = self._rest()[0]
+        if table(data) is None:
+            return [asked, Problem("LORE201", f"{member.header.name}: a response that is no JSON object")]
+        assert isinstance(asked.value, Exchange)
+        return [Read(answered(asked.value, data, at=None), asked.line, asked.byte, asked.file)]
+
+    def _rest(self) -> list[Read]:
+        asked, self._asked = self._asked, None
+        return [] if asked is None else [asked]

@@ -1,0 +1,129 @@
+"""Claude Code's telemetry events with bodies: `claude_code.api_request_body` and `api_response_body`.
+
+In: log records as JSON Lines, flat or OTLP JSON. Out: an exchange for each request whose body is whole. An
+event holds at most 60 KB of a body: one that was cut is a problem. A response belongs to the oldest request
+without one of the same session, model and purpose; a request is kept back until its response comes, or
+`WAITING` others have come.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from lore.formats.anthropic_pair import answered, exchange_of
+from lore.formats.base import Read
+from lore.formats.lines import Line
+from lore.formats.otel import Told, told
+from lore.formats.records import RecordReader, first_records
+from lore.model.exchange import Exchange
+from lore.model.jsonslice import table
+from lore.model.problems import Problem
+
+WAITING = 16
+_REQUEST, _RESPONSE = "api_request_body", "api_response_body"
+
+
+class _Asked(Struct, frozen=True):
+    """A request without a response: the exchange (None: its body was cut), and what its response is known by."""
+
+    exchange: Exchange | None
+    key: tuple[str, str, str]
+    line: int
+    byte: int
+
+    def reads(self) -> list[Problem | Read]:
+        """Return the exchange with its place, if there is one."""
+        return [] if self.exchange is None else [Read(self.exchange, self.line, self.byte)]
+
+
+class ClaudeEvents(RecordReader):
+    """Reader of Claude Code's events that hold bodies."""
+
+    name: ClassVar[str] = "claude-events"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: list[_Asked] = []
+        self._cut = False
+
+    @property
+    def _own(self) -> bytes:
+        return msgspec.msgpack.encode((self._cut, self._asked))
+
+    @_own.setter
+    def _own(self, saved: bytes) -> None:
+        self._cut, self._asked = msgspec.msgpack.decode(saved, type=tuple[bool, list[_Asked]])
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        if b"api_request_body" not in head and b"api_response_body" not in head:
+            return False
+        return any(_kind(one) for record in first_records(head) for one in told(record))
+
+    def _record(self, data: bytes, line: Line) -> list[Problem | Read]:
+        found: list[Problem | Read] = []
+        for one in told(data):
+            kind = _kind(one)
+            if kind == _REQUEST:
+                found += self._request(one, line)
+            elif kind == _RESPONSE:
+                found += self._response(one)
+        return found
+
+    def _rest(self) -> list[Read]:
+        left, self._asked = self._asked, []
+        return [read for one in left for read in one.reads() if isinstance(read, Read)]
+
+    def _request(self, one: Told, line: Line) -> list[Problem | Read]:
+        body = _body(one)
+        asked, said = None, list[Problem | Read]()
+        if body is None:
+            said = self._said_once(one)
+        else:
+            asked = exchange_of(body, one.at, one.text("query_source"))
+            session = one.text("session.id") or asked.call.session
+            call = msgspec.structs.replace(asked.call, session=session, agent=one.text("agent.id", "agent_id"))
+            asked = msgspec.structs.replace(asked, call=call)
+        self._asked.append(_Asked(asked, _key(one), line.number, line.byte))
+        return [*said, *(self._asked.pop(0).reads() if len(self._asked) > WAITING else [])]
+
+    def _response(self, one: Told) -> list[Problem | Read]:
+        body = _body(one)
+        said = self._said_once(one) if body is None else []
+        place = next((n for n, asked in enumerate(self._asked) if asked.key == _key(one)), None)
+        if place is None:
+            return said or [Problem("LORE226", "a response whose request is not recorded")]
+        asked = self._asked.pop(place)
+        if asked.exchange is not None:
+            whole = answered(asked.exchange, body or b"{}", at=one.at)
+            asked = msgspec.structs.replace(asked, exchange=whole)
+        return [*said, *asked.reads()]
+
+    def _said_once(self, one: Told) -> list[Problem | Read]:
+        """Say that bodies were cut, at the first one."""
+        if self._cut:
+            return []
+        self._cut = True
+        length = one.text("body_length")
+        what = f"a body of {length} bytes" if length.isdigit() else "a body"
+        return [Problem("LORE227", f"{what} was cut when it was recorded; cut bodies are not judged")]
+
+
+def _kind(one: Told) -> str:
+    name = one.text("event.name", "event_name") or one.name
+    name = name.removeprefix("claude_code.")
+    return name if name in (_REQUEST, _RESPONSE) else ""
+
+
+def _key(one: Told) -> tuple[str, str, str]:
+    return one.text("session.id"), one.text("model"), one.text("query_source")
+
+
+def _body(one: Told) -> bytes | None:
+    """Return the body, if it is whole: a text, or JSON that an exporter decoded."""
+    text = one.text("body").encode("utf-8", "backslashreplace").strip()
+    cut = one.attributes.get("body_truncated", b"false").strip(b'"') == b"true"
+    return text if not cut and table(text) is not None else None

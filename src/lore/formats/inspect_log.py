@@ -1,0 +1,225 @@
+"""Logs of Inspect evaluations: JSON, or the samples of an `.eval` archive as `corpus` hands them in.
+
+In: one JSON document with `samples`, or a pack of sample files. Out: an exchange for each `model` event, each
+sample and epoch a session of its own. `call.request` is the provider's body, stored parsed (`parsed`); where it
+was not kept the event's own messages stand in, written as OpenAI's (`structural`). Logs keep long texts and
+repeated messages apart: references (`attachment://…`, ranges of a pool) are replaced by what they stand for.
+Source: Inspect's log format, versions of 2024 to 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from lore.formats.chat import Kept, body_of, call_of, message_of, result_of, text_block
+from lore.formats.lines import LONGEST, Line
+from lore.formats.packs import Member, PackReader
+from lore.formats.records import RecordReader, first_records
+from lore.formats.stamps import seconds
+from lore.formats.usage import billed_of
+from lore.model.canonical import encode, text_of
+from lore.model.events import Billed
+from lore.model.exchange import Call, Exchange
+from lore.model.jsonslice import array, table
+from lore.model.problems import Problem
+
+_OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
+_ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
+_MODEL = re.compile(rb'"event"\s*:\s*"model"')
+
+
+class _Pools(Struct):
+    messages: list[Raw] = []
+    calls: list[Raw] = []
+
+
+class _Sample(Struct):
+    id: Raw | UnsetType = UNSET
+    epoch: Raw | UnsetType = UNSET
+    events: list[Raw] = []
+    attachments: dict[str, Raw] = {}
+    message_pool: list[Raw] = []
+    call_pool: list[Raw] = []
+    events_data: _Pools | None = None
+
+
+class _Log(Struct):
+    samples: list[Raw] | None = None
+
+
+_SAMPLE = msgspec.json.Decoder(_Sample)
+_LOG = msgspec.json.Decoder(_Log)
+
+
+class InspectLog(RecordReader):
+    """Reader of Inspect logs in JSON."""
+
+    name: ClassVar[str] = "inspect"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        if _OPENING.match(head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")):
+            return True
+        return any({"version", "eval", "samples"} <= (table(one) or {}).keys() for one in first_records(head))
+
+    def _record(self, data: bytes, line: Line) -> Sequence[Exchange | Problem]:
+        try:
+            samples: Sequence[Raw | bytes] = _LOG.decode(data).samples or []
+        except (ValueError, RecursionError):
+            samples = array((table(data) or {}).get("samples", b"[]"))
+        return [found for one in samples for found in _sampled(bytes(one))]
+
+
+class InspectArchive(PackReader):
+    """Reader of the samples of an `.eval` archive."""
+
+    name: ClassVar[str] = "inspect-archive"
+
+    def _member(self, member: Member) -> Sequence[Exchange | Problem]:
+        return list(_sampled(member.data, member.header.name))
+
+
+class _Kept(NamedTuple):
+    """What a sample keeps apart from its events: long texts by name, messages, messages of requests."""
+
+    attachments: Mapping[str, Raw]
+    messages: Sequence[Raw]
+    calls: Sequence[Raw]
+
+
+def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem]:
+    """Read the model calls of one sample."""
+    try:
+        sample = _SAMPLE.decode(data)
+    except (ValueError, RecursionError) as error:
+        yield Problem("LORE201", f"{name}: unreadable: {str(error).partition(' - at')[0]}")
+        return
+    pools = sample.events_data or _Pools(sample.message_pool, sample.call_pool)
+    held = _Kept(sample.attachments, pools.messages, pools.calls)
+    session = _plain(sample.id) + ":" + (_plain(sample.epoch) or "1")
+    for raw in sample.events:
+        event = bytes(raw)
+        if _MODEL.search(event):
+            found = _called(event, held, session)
+            if found is not None:
+                yield found
+
+
+def _plain(raw: Raw | UnsetType) -> str:
+    return "" if raw is UNSET else text_of(bytes(raw))
+
+
+def _called(data: bytes, held: _Kept, session: str) -> Exchange | Problem | None:
+    """Read one event; None where it is no call, or one that a cache of Inspect's own answered."""
+    event = table(data) or {}
+    if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
+        return None
+    call = table(event.get("call", b"null")) or {}
+    sent = _requested(call, held) or _asked(event, held)
+    if sent is None:
+        return Problem("LORE228", "a model event that says nothing of the messages that were sent")
+    response = table(call.get("response", b"null")) or {}
+    usage = billed_of(response.get("usage", response.get("usageMetadata", b"null")))
+    return Exchange(
+        _whole(sent.body, held.attachments), sent.fidelity, seconds(event.get("timestamp", b"null")),
+        usage or _usage(event), response_id=text_of(response.get("id", b'""')), call=Call(session=session),
+    )  # fmt: skip
+
+
+def _requested(call: dict[str, bytes], held: _Kept) -> Kept | None:
+    """Return the provider's body, its messages from the pool where they are kept there."""
+    request = call.get("request", b"")
+    own = table(request) or {}
+    key = text_of(call.get("call_key", b"null"))
+    if call.get("call_refs", b"null") != b"null":
+        key = key if key != "null" else "messages"
+        members = [encode(name) + b":" + value for name, value in own.items() if name != key]
+        listed = b"[" + b",".join(_from(call["call_refs"], held.calls)) + b"]"
+        return Kept(b"{" + b",".join([*members, encode(key) + b":" + listed]) + b"}", "parsed")
+    return Kept(request, "parsed") if any(name in own for name in ("messages", "input", "contents")) else None
+
+
+def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
+    """Yield what ranges of a pool hold, at most as much as a line may be long."""
+    room = LONGEST
+    for one in array(refs) if refs[:1] == b"[" else []:
+        ends = array(one) if one[:1] == b"[" else []
+        if len(ends) != 2 or not all(end.isdigit() and len(end) < 10 for end in ends):
+            continue
+        for raw in pool[int(ends[0]) : int(ends[1])]:
+            text = bytes(raw)
+            room -= len(text)
+            if room < 0:
+                return
+            yield text
+
+
+def _asked(event: dict[str, bytes], held: _Kept) -> Kept | None:
+    """Put together what Inspect handed to the provider's client."""
+    given = event.get("input", b"")
+    listed = array(given) if given[:1] == b"[" else []
+    listed = listed or list(_from(event.get("input_refs", b""), held.messages))
+    messages = [_message(one) for one in listed]
+    if not messages:
+        return None
+    config = {key: value for key, value in (table(event.get("config", b"null")) or {}).items() if value != b"null"}
+    params = {key: value for key, value in config.items() if key in _PARAMS}
+    if "tool_choice" in event:
+        params["tool_choice"] = event["tool_choice"]
+    return Kept(body_of(event.get("model", b"null"), messages, event.get("tools", b""), params), "structural")
+
+
+_PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_tokens", "stop_seqs",
+           "parallel_tool_calls", "response_schema", "verbosity")  # fmt: skip
+
+
+def _message(raw: bytes) -> bytes:
+    """Write a message without the ids that Inspect gives it."""
+    own = table(raw) or {}
+    role = text_of(own.get("role", b'"user"'))
+    content = own.get("content", b'""')
+    if role == "tool":
+        return result_of(own.get("tool_call_id", b'""'), content)
+    blocks = array(content) if content[:1] == b"[" else [text_block(content)]
+    calls = [table(one) or {} for one in array(own.get("tool_calls", b"[]"))]
+    written = [call_of(one.get("id", b'""'), one.get("function", b'""'), one.get("arguments", b"{}")) for one in calls]
+    return message_of(role, blocks, written)
+
+
+def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
+    """Put attachments in their places, as many as leave a body that may be read."""
+    if not attachments or b'"attachment://' not in body:
+        return body
+    room = LONGEST - len(body)
+
+    def put(match: re.Match[bytes]) -> bytes:
+        nonlocal room
+        held = attachments.get(match[1].decode())
+        if held is None or len(text := bytes(held)) > room or text[:1] != b'"':
+            return match[0]
+        room -= len(text)
+        return text
+
+    return _ATTACHED.sub(put, body)
+
+
+def _usage(event: dict[str, bytes]) -> Billed | None:
+    """Read Inspect's own counts: whether its input includes what was cached, their sum tells."""
+    own = table((table(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
+    names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
+    fresh, read, write, output, total = (_count(own.get(name, b"")) for name in names)
+    if fresh is None and read is None:
+        return None
+    cached = (read or 0) + (write or 0)
+    if fresh is not None and cached <= fresh and total == fresh + (output or 0):
+        fresh -= cached
+    return Billed(fresh_tokens=fresh, read_tokens=read, write_tokens=write, output_tokens=output)
+
+
+def _count(raw: bytes) -> int | None:
+    return int(raw) if raw.isdigit() and len(raw) < 17 else None

@@ -1,0 +1,139 @@
+"""LiteLLM: payloads of its loggers, and files with one completion each as agents built on it write them.
+
+In: `StandardLoggingPayload` records (JSON or JSON Lines), or `{messages, response, args, kwargs, timestamp,
+cost}`. Out: exchanges. Of the bodies that a payload may hold the one nearest to the wire is taken: the
+provider's (`raw_request_body`, where LiteLLM was asked to log it: `wire` if kept as text), the one that its
+proxy was sent (`parsed`), else the messages as LiteLLM normalised them (`structural`): these are in OpenAI's
+shape whatever the provider saw. Source: LiteLLM's payload reference, payloads of 2024 to 2026.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from lore.formats.chat import Kept, body_of, kept
+from lore.formats.lines import Line
+from lore.formats.records import RecordReader, first_records
+from lore.formats.stamps import seconds
+from lore.formats.usage import billed_of
+from lore.model.canonical import decode, text_of
+from lore.model.events import Billed
+from lore.model.exchange import Call, Exchange
+from lore.model.jsonslice import array, table
+from lore.model.problems import Problem
+
+_PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object", "litellm_params", "hidden_params")
+_LOGGED = ("call_type", "startTime", "litellm_call_id", "response_cost", "model_map_information", "api_base")
+_ANSWERED = ("args", "kwargs", "cost")
+_OTHER = ("embedding", "image_generation", "transcription", "speech", "moderation", "rerank", "search", "ocr")
+
+
+class LiteLLM(RecordReader):
+    """Reader of LiteLLM's payloads and of completion files."""
+
+    name: ClassVar[str] = "litellm"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        return any(is_logged(table(record) or {}) for record in first_records(head))
+
+    def _record(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+        record = table(data) or {}
+        record = table(record.get("standard_logging_object", b"null")) or record
+        return [found for found in [exchange_of(record)] if found is not None]
+
+
+def is_logged(record: dict[str, bytes]) -> bool:
+    """Tell a payload or a completion from anything else that has messages."""
+    if "standard_logging_object" in record:
+        return True
+    payload = any(key in record for key in _PAYLOAD) and any(key in record for key in _LOGGED)
+    return payload or is_completion(record)
+
+
+def is_completion(record: dict[str, bytes]) -> bool:
+    """Tell whether a record is one completion as agents write it, with the call's arguments beside it."""
+    given = record.get("messages", b"")[:1] == b"[" and record.get("response", b"")[:1] == b"{"
+    return given and "timestamp" in record and any(key in record for key in _ANSWERED)
+
+
+def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
+    """Read a payload or a completion; None where it is of a call that has no messages."""
+    if any(text_of(record.get("call_type", b'""')).removeprefix("a").startswith(kind) for kind in _OTHER):
+        return None
+    sent = _sent(record)
+    if sent is None:
+        return Problem("LORE228", "a payload that says nothing of the messages that were sent")
+    response = table(record.get("response", b"null")) or {}
+    metadata = table(record.get("metadata", b"null")) or {}
+    at = seconds(record.get("startTime", record.get("timestamp", b"null")))
+    began = seconds(record.get("completionStartTime", b"null"))
+    return Exchange(
+        sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
+        response_id=text_of(response.get("id", b'""')), output=_output(response), call=_call(record, metadata),
+    )  # fmt: skip
+
+
+def _sent(record: dict[str, bytes]) -> Kept | None:
+    nested = [table(record.get(key, b"null")) or {} for key in ("additional_args", "hidden_params", "metadata")]
+    raws = [one[key] for one in (record, *nested) for key in ("raw_request_body", "complete_input_dict") if key in one]
+    request = table(record.get("proxy_server_request", b"null")) or {}
+    own = next((found for raw in raws if (found := kept(raw)) is not None), None)
+    asked = kept(request.get("body", b"null"))
+    return own or (asked and asked._replace(fidelity="parsed")) or _normalised(record)
+
+
+def _normalised(record: dict[str, bytes]) -> Kept | None:
+    """Put together what was handed to LiteLLM: messages, and its parameters beside them."""
+    messages = record.get("messages", b"")
+    if messages[:1] == b'"':  # a payload's text: LiteLLM says so where content must not be logged
+        messages = text_of(messages).encode("utf-8", "backslashreplace").strip()
+    wrapped = table(b'{"m":' + messages + b"}") if messages[:1] == b"[" else None
+    listed = array(messages) if wrapped else []
+    if not listed or not any(one[:1] == b"{" for one in listed):
+        return None
+    params = dict(table(record.get("model_parameters", b"null")) or table(record.get("kwargs", b"null")) or {})
+    tools, model = params.pop("tools", b""), params.pop("model", b"null")
+    response = table(record.get("response", b"null")) or {}
+    model = record.get("model", model if model != b"null" else response.get("model", b"null"))
+    for key in ("messages", "api_key"):
+        params.pop(key, None)
+    return Kept(body_of(model, listed, tools, params), "structural")
+
+
+def _usage(record: dict[str, bytes], response: dict[str, bytes], metadata: dict[str, bytes]) -> Billed | None:
+    """Read the usage that says most: the response's, LiteLLM's own object, else the sums beside them."""
+    for raw in (response.get("usage", b"null"), metadata.get("usage_object", b"null"), record.get("usage", b"null")):
+        found = billed_of(raw)
+        if found is not None:
+            return found
+    sums = {key: record[key] for key in _SUMS if key in record}
+    if decode(sums.get("prompt_tokens", b"0")) in (0, None):
+        return None
+    return billed_of(b"{" + b",".join([msgspec.json.encode(key) + b":" + value for key, value in sums.items()]) + b"}")
+
+
+_SUMS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "cache_creation_input_tokens",
+         "cache_read_input_tokens")  # fmt: skip
+
+
+def _output(response: dict[str, bytes]) -> bytes:
+    choice = next(iter(array(response.get("choices", b"[]"))), b"null")
+    message = (table(choice) or {}).get("message", b"")
+    return b"[" + message + b"]" if message[:1] == b"{" else b""
+
+
+def _call(record: dict[str, bytes], metadata: dict[str, bytes]) -> Call:
+    session = next((text_of(one[key]) for one in (record, metadata) for key in _SESSION if _is_text(one, key)), "")
+    endpoint = text_of(record.get("api_base", b'""')) if _is_text(record, "api_base") else ""
+    endpoint = endpoint.rpartition("://")[2].partition("?")[0].rstrip("/")
+    return Call(endpoint=endpoint, session=session)
+
+
+_SESSION = ("session_id", "litellm_session_id", "conversation_id")
+
+
+def _is_text(record: dict[str, bytes], key: str) -> bool:
+    return record.get(key, b"")[:1] == b'"'

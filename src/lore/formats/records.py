@@ -1,0 +1,180 @@
+"""Readers of files whose records are JSON values: one a line, or one that spans lines.
+
+In: bytes, cut anywhere. Out: what a format makes of each value. The first line decides: a value by itself
+means JSON Lines; else the file is held, up to the length that a line may have, and read as one value at its
+end, or by lines after all where it is none. The elements of an array at the top are records of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Self
+
+import msgspec
+from msgspec import Struct
+
+from lore.formats.base import Clock, Read, Yields
+from lore.formats.lines import BOM, Line, Lines, each, fault, split_joined, too_long
+from lore.model.exchange import Exchange
+from lore.model.jsonslice import array, validated
+from lore.model.problems import Problem
+
+_SPACE = b" \t\r\n"
+_ANY = msgspec.json.Decoder(msgspec.Raw)
+
+
+class _State(Struct, frozen=True):
+    number: int
+    byte: int
+    pending: bytes
+    skipping: bool
+    held: bytes | None
+    whole: bool
+    own: bytes
+
+
+class RecordReader:
+    """A reader of records; a format says in `_record` what one holds, and in `_rest` what is left at the end."""
+
+    name: ClassVar[str]
+    yields: ClassVar[Yields] = "exchanges"
+    clock: ClassVar[Clock] = "end"
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._held: list[bytes] | None = []  # None: it is read by lines
+        self._size = 0
+        self._whole = False  # the first line was seen, and is no value by itself
+
+    @classmethod
+    def restore(cls, state: bytes) -> Self:
+        saved = msgspec.msgpack.decode(state, type=_State)
+        made = cls()
+        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
+        made._held = None if saved.held is None else [saved.held]
+        made._size, made._whole = len(saved.held or b""), saved.whole
+        made._own = saved.own
+        return made
+
+    @property
+    def state(self) -> bytes:
+        lines, held = self._lines, None if self._held is None else b"".join(self._held)
+        return msgspec.msgpack.encode(
+            _State(lines.number, lines.byte, lines.pending, lines.skipping, held, self._whole, self._own)
+        )
+
+    @property
+    def _own(self) -> bytes:
+        """What the format itself remembers from record to record."""
+        return b""
+
+    @_own.setter
+    def _own(self, saved: bytes) -> None:
+        del saved
+
+    def feed(self, data: bytes) -> list[Read]:
+        if self._held is None:
+            return self._read_all(self._lines.feed(data))
+        self._held.append(data)
+        self._size += len(data)
+        if not self._whole and b"\n" in data:
+            first = next(each(b"".join(self._held)), None)
+            ended = first is not None and b"\n" in b"".join(self._held).partition(first)[2]
+            if first is not None and ended:
+                self._whole = not _stands_alone(first)
+                if not self._whole:
+                    return self._by_lines()
+        return self._by_lines() if self._size > Lines.limit else []
+
+    def finish(self) -> list[Read]:
+        if self._held is None:
+            return [*self._read_all(self._lines.finish(), torn=True), *self._rest()]
+        whole = b"".join(self._held)
+        start = len(whole) - len(whole.removeprefix(BOM))
+        if self._whole and not _is_json(whole[start:]):
+            found = self._by_lines()
+            return [*found, *self._read_all(self._lines.finish(), torn=True), *self._rest()]
+        self._held = None
+        text = whole[start:]
+        del whole
+        return [*self._read(Line(1, start, text), torn=False), *self._rest()] if text.strip(_SPACE) else []
+
+    def _by_lines(self) -> list[Read]:
+        held, self._held = self._held or [], None
+        return self._read_all(self._lines.feed(b"".join(held)))
+
+    def _read_all(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
+        return [read for line in lines for read in self._read(line, torn=torn)]
+
+    def _read(self, line: Line, *, torn: bool) -> list[Read]:
+        if not line.data:
+            return [problem("LORE217", f"line passed over: {too_long()}", line)]
+        data = line.data.strip(_SPACE)
+        if data[:1] == b"[" and _is_json(data):
+            return [placed(one, line) for piece in array(data) for one in self._record(piece, line)]
+        if data[:1] == b"{" and _is_json(data):
+            return [placed(one, line) for one in self._record(data, line)]
+        joined = split_joined(data)
+        if joined is None:
+            return [problem("LORE202" if torn else "LORE201", f"unreadable line: {fault(data)}", line)]
+        found = [problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
+        for piece in joined:
+            found.extend(self._read(Line(line.number, line.byte, piece), torn=False))
+        return found
+
+    def _record(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
+        """Return what one JSON object holds; what is no read is placed at its line."""
+        raise NotImplementedError
+
+    def _rest(self) -> list[Read]:
+        """Return what was held back for records that did not come."""
+        return []
+
+
+def first_records(head: bytes) -> list[bytes]:
+    """Return the records that a file begins with, whole ones of its first lines; for recognising it."""
+    text = head.removeprefix(BOM).strip(_SPACE)
+    if _is_json(text):
+        return array(text)[:8] if text[:1] == b"[" else [text]
+    found: list[bytes] = []
+    for line in each(head):
+        piece = line.strip(_SPACE)
+        if piece[:1] in (b"{", b"[") and _is_json(piece):
+            found += array(piece)[:8] if piece[:1] == b"[" else [piece]
+        if len(found) >= 8:
+            break
+    return found
+
+
+def placed(value: Exchange | Problem | Read, line: Line) -> Read:
+    """Give a value the place of its line, if it has none."""
+    if isinstance(value, Read):
+        return value
+    if isinstance(value, Problem) and value.line is None:
+        value = msgspec.structs.replace(value, line=line.number, byte=line.byte)
+    return Read(value, line.number, line.byte)
+
+
+def problem(code: str, message: str, line: Line) -> Read:
+    """Return a problem at a line."""
+    return placed(Problem(code, message), line)
+
+
+def _stands_alone(line: bytes) -> bool:
+    piece = line.strip(_SPACE)
+    return len(piece) > Lines.limit or _is_json(piece) or split_joined(piece) is not None
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        _ANY.decode(data)
+        if not data.isascii():
+            data.decode("utf-8")  # msgspec does not look inside strings that it skips
+        return True
+    except (ValueError, RecursionError):
+        pass
+    try:
+        validated(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
