@@ -37,10 +37,12 @@ _COMPACT = re.compile(
     rb"|\bsummari[sz]e (?:the|this|our) (?:conversation|session|chat)\b"
 )
 _SUMMARY = re.compile(
-    rb"(?i)session is being continued from a previous conversation|<(?:conversation[_-]|context[_-]|compact[_-])?summary>"
+    rb"(?i)session is being continued from a previous conversation"
+    rb"|<(?:conversation[_-]|context[_-]|compact[_-])?summary>"
     rb"|another language model started to solve this problem"
     rb"|\bsummary of (?:the|our|this) (?:previous|prior|earlier|conversation)"
-    rb"|(?:conversation|history|context) (?:before this point |above |so far )?(?:has been|was) (?:summari[sz]ed|compacted)"
+    rb"|(?:conversation|history|context) (?:before this point |above |so far )?"
+    rb"(?:has been|was) (?:summari[sz]ed|compacted)"
     rb'|"type"\s*:\s*"compaction(?:_summary)?"'
 )
 _USER = re.compile(rb'"role"\s*:\s*"user"')

@@ -322,6 +322,7 @@ class Recording:
             yield Turn(
                 link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
                 usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
+                given_up=chains.given_up,
             )  # fmt: skip
         unreadable = any(self.problems.counts[code, self.shown] for code in ("LORE201", "LORE202", "LORE217"))
         if not requests and not unreadable and not self._forced:
