@@ -91,13 +91,17 @@ def _verdict(facts: Facts) -> str:
     return f"{verdict.reason}{missed}{normal}"
 
 
-def dispute(facts: Facts, why: tuple[Cause, ...], sizes: Sizes | None) -> str:
-    """Say how bytes, bill and verdict contradict one another; empty where they do not."""
-    if not facts.billed or facts.right.fidelity in ("reconstructed", "rendered") or sizes is None:
+def dispute(facts: Facts, why: tuple[Cause, ...], sizes: Sizes, *, busted: bool) -> str:
+    """Say how bytes, bill and verdict contradict one another; empty where they do not.
+
+    `busted` says that a cause was found, in the bytes or in the bill.
+    """
+    if not facts.billed or facts.right.fidelity in ("reconstructed", "rendered"):
         return ""
     if any(cause.code in _OTHER for cause in why):  # one witness speaks of another request, or of nothing
         return ""
-    return _against_bill(facts, sizes) or _against_verdict(facts, sizes)
+    bytes_part = busted and not facts.found.covered
+    return (_against_bill(facts, sizes) if bytes_part else "") or _against_verdict(facts, bytes_part=bytes_part)
 
 
 _OTHER = frozenset(("LORE119", "LORE128", "LORE129", "LORE131", "LORE132", "LORE154"))
@@ -106,7 +110,7 @@ _OTHER = frozenset(("LORE119", "LORE128", "LORE129", "LORE131", "LORE132", "LORE
 def _against_bill(facts: Facts, sizes: Sizes) -> str:
     """Compare what the bytes share with what was read, in tokens by the bill's own measure."""
     usage, there = facts.right.usage, cached(facts.left.usage)
-    if facts.found.covered or facts.fell != 0 or usage is None or not usage.read_tokens or not there:
+    if facts.fell != 0 or usage is None or not usage.read_tokens or not there:
         return ""
     if facts.found.common >= limit_of(facts.left.prompt) or there < TOLERANCE_TOKENS:
         return ""
@@ -119,7 +123,7 @@ def _against_bill(facts: Facts, sizes: Sizes) -> str:
     )
 
 
-def _against_verdict(facts: Facts, sizes: Sizes) -> str:
+def _against_verdict(facts: Facts, *, bytes_part: bool) -> str:
     verdict, found = facts.right.verdict, facts.found
     if verdict is None:
         return ""
@@ -129,8 +133,8 @@ def _against_verdict(facts: Facts, sizes: Sizes) -> str:
     told = SAID.get(verdict.reason)
     if told is None:
         return ""
-    if found.covered:
-        return f"the verdict says {verdict.reason}, yet no byte of the {told} that were sent before changed"
+    if not bytes_part:
+        return f"the verdict says {verdict.reason}, yet nothing that was to be cached changed in the bytes"
     if facts.fell == 0 and missed > TOLERANCE_TOKENS and cached(facts.left.usage):
         return f"the verdict says that {missed:,} tokens were missed, yet the bill read all that was cached"
     where = place_of(facts.left.prompt, facts.right.prompt, found.common)

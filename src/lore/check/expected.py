@@ -19,7 +19,7 @@ from lore.check.bills import cached
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause
-from lore.prefix.likeness import is_models, nearly_same
+from lore.prefix.likeness import is_models, nearly_same, same_head
 from lore.prefix.overlap import Overlap
 from lore.prefix.purpose import begins_user_turn, is_summary
 
@@ -50,29 +50,28 @@ def by_shape(facts: Facts) -> Cause | None:
         number = sum(one.section == "tools" for one in left.prompt.head)
         said = f"the client dropped all {number} tools as a new user turn began, its system prompt unchanged"
         return Cause("LORE154", "tools", said, found.common)
-    if (
-        found.covered
-        or right.changes
-        or right.fidelity in ("reconstructed", "rendered")
-        or left.dialect != right.dialect
-    ):
+    if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
         return None
-    head = len(left.prompt.head)
-    if found.canonical < head or len(left.prompt.head) != len(right.prompt.head):
+    mine, theirs = left.prompt, right.prompt
+    if mine.dialect != theirs.dialect or not same_head(mine, theirs):
         return None
-    return _compacted(left.prompt, right.prompt, found) or _rewound(left.prompt, right.prompt, found)
+    begin = mine.messages.common(theirs.messages)
+    if begin == len(mine.messages):
+        return None
+    return _compacted(mine, theirs, begin) or _rewound(mine, theirs, begin)
 
 
-def _compacted(left: Prompt, right: Prompt, found: Overlap) -> Cause | None:
+def _compacted(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Tell whether a summary stands where the messages part, and no more follows than stood there before."""
     if len(right.messages) > len(left.messages):
         return None
-    begin = found.canonical - len(left.head)
     told = next((one for one in islice(right.messages.since(begin), _OPENING) if is_summary(one)), None)
     if told is None or _goes_on_alike(left, right, begin):
         return None
     was, now = (_count(one) for one in (left, right))
-    return Cause("LORE125", "messages", f"{told.path} is a summary; {was} messages became {now}", found.common)
+    return Cause(
+        "LORE125", "messages", f"{told.path} is a summary; {was} messages became {now}", len(left.head) + begin
+    )
 
 
 def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
@@ -86,9 +85,8 @@ def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
     return bool(mine and theirs) and nearly_same(mine[0], theirs[0])
 
 
-def _rewound(left: Prompt, right: Prompt, found: Overlap) -> Cause | None:
+def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Tell whether the right goes back to an earlier message of the user and says something else from there."""
-    begin = found.canonical - len(left.head)
     mine = _turn_at(left, begin)
     theirs = _turn_at(right, begin)
     if mine is None or mine != theirs or not begins_user_turn(right):
@@ -100,7 +98,9 @@ def _rewound(left: Prompt, right: Prompt, found: Overlap) -> Cause | None:
     old = {one.data for one in left.messages.since(mine) if one.kind != "envelope"}
     if any(one.data in old for one in right.messages.since(mine) if one.kind != "envelope"):
         return None
-    return Cause("LORE143", "messages", f"{len(gone)} messages were taken back, and another one asked", found.common)
+    return Cause(
+        "LORE143", "messages", f"{len(gone)} messages were taken back, and another one asked", len(left.head) + begin
+    )
 
 
 def _turn_at(prompt: Prompt, place: int) -> int | None:
@@ -117,11 +117,14 @@ def _count(prompt: Prompt) -> int:
     return sum(one.kind == "envelope" for one in prompt.messages)
 
 
-def by_time(facts: Facts) -> Cause | None:
-    """Return the expected cause that times show: expiry, a start in parallel, an older entry that was served."""
+def by_time(facts: Facts, *, goes_on: bool) -> Cause | None:
+    """Return the expected cause that times show: expiry, a start in parallel, an older entry that was served.
+
+    `goes_on` says that the bytes explain no break.
+    """
     if not facts.billed:
         return None
-    return _expired(facts) or _parallel(facts) or _older(facts)
+    return _expired(facts) or _parallel(facts) or (_older(facts) if goes_on else None)
 
 
 def _expired(facts: Facts) -> Cause | None:
@@ -155,7 +158,7 @@ def _parallel(facts: Facts) -> Cause | None:
 def _older(facts: Facts) -> Cause | None:
     """Tell whether the entry before the last one was served, as happens within seconds."""
     soon, read = since(facts.left, facts.right), facts.right.usage and facts.right.usage.read_tokens
-    if not facts.found.covered or soon is None or not 0 <= soon <= SOON or not read:
+    if soon is None or not 0 <= soon <= SOON or not read:
         return None
     if read not in facts.positions or read == cached(facts.left.usage):
         return None

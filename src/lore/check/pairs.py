@@ -86,7 +86,9 @@ class Pair(Struct, frozen=True):
 
 def is_remark(cause: Cause) -> bool:
     """Tell whether a cause lost nothing here: it is told, and makes no bust."""
-    return cause.code in REMARKS or (cause.code == "LORE113" and cause.here is None)
+    if cause.code in ("LORE107", "LORE113"):  # what the provider drops, what no bill shows to be missed
+        return cause.kind != "waste"
+    return cause.code in REMARKS
 
 
 class Extension(NamedTuple):
@@ -195,7 +197,7 @@ class Pairs:
             return tuple(msgspec.structs.replace(cause, position=found.common) for cause in known)
         if not busted:
             return (*why, *self._of_bill(facts))
-        gone = by_time(facts) if fell or fell is None else None
+        gone = by_time(facts, goes_on=False) if fell or fell is None else None
         return (gone,) if gone is not None else (*self._gone_elsewhere(facts), *why)
 
     def _gone_elsewhere(self, facts: Facts) -> tuple[Cause, ...]:
@@ -206,7 +208,7 @@ class Pairs:
     def _of_bill(self, facts: Facts) -> tuple[Cause, ...]:
         """Return the cause of a bill that fell though the prompt goes on."""
         far = self._too_far(facts)
-        known = far or by_time(facts) or next(iter(self._gone_elsewhere(facts)), None)
+        known = far or by_time(facts, goes_on=True) or next(iter(self._gone_elsewhere(facts)), None)
         if known is not None:
             return (known,)
         verdict = facts.right.verdict
@@ -215,7 +217,7 @@ class Pairs:
     def _too_far(self, facts: Facts) -> Cause | None:
         """Tell whether the last entry is out of reach of every mark; waste where the bill shows the miss."""
         left, right = facts.left, facts.right
-        if not self._billed or not facts.found.covered or right.fidelity == "reconstructed":
+        if not self._billed or right.fidelity == "reconstructed":
             return None
         found = gap(left.prompt, right.prompt, right.at)
         if found is None or found.new < 0 or not found.exceeded:
@@ -234,13 +236,14 @@ class Pairs:
         """Add what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
         left, right = facts.left, facts.right
         found: list[Cause] = []
+        busted = any(not is_remark(cause) for cause in why)
         if self._billed:
             if "LORE303" not in self._told:
                 found += self._once("LORE303", contradiction(left, sums.left) or contradiction(right, sums.right))
             found += self._once("LORE134", lost_lifetime(left) or lost_lifetime(right))
-            far = self._too_far(facts) if facts.fell is None and not why else None
+            far = self._too_far(facts) if facts.fell is None and not busted else None
             found += [far] if far is not None else []
-        said = "" if "LORE303" in self._told else dispute(facts, why, sizes)  # such a bill is no witness
+        said = "" if "LORE303" in self._told else dispute(facts, why, sizes, busted=busted)  # such a bill is no witness
         return (*why, *found, *([Cause("LORE302", None, said, facts.found.common)] if said else []))
 
     def _once(self, code: str, said: str) -> list[Cause]:

@@ -75,7 +75,7 @@ def _starts(facts: Facts) -> Iterator[_Reason]:
     if facts.left.answered_at is None:
         yield _Reason("a parallel start", "when the answer began", None)
     else:
-        yield _Reason("a parallel start", "", out=started_in_parallel(facts.left, facts.right) is None)
+        yield _Reason("a parallel start", "the answer had begun", started_in_parallel(facts.left, facts.right) is None)
     late = pause > SOON
     yield _Reason("an older entry", f"{duration(max(0.0, pause))} later" if late else "another position was read", True)  # noqa: FBT003
 

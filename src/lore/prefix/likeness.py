@@ -5,6 +5,8 @@ Cost: O(segments behind the first that differs), and each is compared once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.overlap import common_bytes, same_content
 
@@ -59,11 +61,18 @@ def nearly_same(one: Segment, peer: Segment) -> bool:
 
 def same_system(one: Prompt, other: Prompt) -> bool:
     """Tell whether two requests have one system prompt, a client's own header line aside."""
-    return _system(one) == _system(other)
+    mine, theirs = ([seg for seg in side.head if seg.section == "system"] for side in (one, other))
+    return _without_header(mine) == _without_header(theirs)
 
 
-def _system(prompt: Prompt) -> list[bytes]:
-    return [one.data for one in prompt.head if one.section == "system" and HEADER not in one.data]
+def same_head(one: Prompt, other: Prompt) -> bool:
+    """Tell whether two requests have the same tools and one system prompt, a client's own header line aside."""
+    return one.head is other.head or _without_header(one.head) == _without_header(other.head)
 
 
+def _without_header(head: Iterable[Segment]) -> list[Segment]:
+    return [one for one in head if one.section != "system" or HEADER not in one.data[:_FIRST]]
+
+
+_FIRST = 64  # bytes of a block in which the header begins
 HEADER = b'"x-anthropic-billing-header:'  # a line of Claude Code's own, another one with every request
