@@ -9,9 +9,9 @@ from lore.model.events import Billed, Verdict
 from lore.model.state import Change
 from model.making import assistant, body, parsed, turn
 
-ONE = body("one " * 100)
-TWO = body("one " * 100, assistant("two"), "three")
-EDITED = body("one " * 100, assistant("TWO"), "three", "four")
+ONE = body("one " * 10_000)
+TWO = body("one " * 10_000, assistant("two"), "three")
+EDITED = body("one " * 10_000, assistant("TWO"), "three", "four")
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -43,7 +43,7 @@ def test_a_turn_that_extends_the_last_one_reuses_all_of_it():
 def test_an_edit_loses_what_stood_behind_it():
     found = pair(*turns(TWO, EDITED))
     assert codes(found) == ["LORE100"]
-    stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 100}"')
+    stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
     assert found.bytes.left - found.lost_bytes == stands - len('"role":"user"') + 1
     assert (found.bust, found.worst) == (True, "waste")
     assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.left)
@@ -140,8 +140,8 @@ def test_a_change_behind_the_last_mark_is_no_bust():
 
 
 def test_a_fall_beside_a_change_behind_the_last_mark_is_told_too():
-    left = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: noon")
-    right = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: one", "x")
+    long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **MARK}]}
+    left, right = body(long, "now: noon"), body(long, "now: one", "x")
     assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
 
 
@@ -178,5 +178,5 @@ def test_the_lifetime_is_remembered_from_the_write_before_the_last():
     hour = Billed(0, 0, 9000, write_1h_tokens=9000)
     first = turn(parsed(ONE), 1, usage=hour, asked=0.0)
     second = turn(parsed(TWO), 2, usage=bill(9000), asked=1.0)
-    third = turn(parsed(body("one " * 100, assistant("two"), "three", "x")), 3, usage=bill(0), asked=2000.0)
+    third = turn(parsed(body("one " * 10_000, assistant("two"), "three", "x")), 3, usage=bill(0), asked=2000.0)
     assert codes(pair(first, second, third)) == ["LORE301"]

@@ -2,7 +2,8 @@
 
 In: the turns of one chain, in order. Out: one pair for each turn after the first. Rules: an expected
 cause comes before any other; a pause longer than the cache lives explains a break and a fall of billed
-reads alike; a fall that nothing explains is unattributable, never waste. Cost: O(what is new).
+reads alike; a fall that nothing explains is unattributable, never waste; a request that failed wrote no
+cache, so it is no side of a pair. Cost: O(what is new).
 """
 
 from __future__ import annotations
@@ -12,17 +13,31 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lore.cache.lifetime import expiry, lifetime
+from lore.cache.lifetime import lifetime
+from lore.cache.lookback import gap
+from lore.check.bills import (
+    BYTES_PER_TOKEN,
+    asked,
+    bytes_per_token,
+    cached,
+    contradiction,
+    fall,
+    lost_lifetime,
+    shortfall,
+)
+from lore.check.columns import SAID, Columns, Sizes, columns, dispute
+from lore.check.expected import Facts, by_shape, by_time
+from lore.check.ruled_out import moved_elsewhere, unexplained
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause, causes, limit_of, recorded
 from lore.prefix.measure import Measure, Measured, size
 from lore.prefix.overlap import Overlap, overlap
 
-TOLERANCE_TOKENS, TOLERANCE_SHARE = 1024, 0.02  # reads fall short by this much without any cause
-BYTES_PER_TOKEN = 4.0
-_BILLED = frozenset(("LORE128", "LORE301"))  # causes that bytes do not show
-# Anthropic's verdicts on a miss, and the section that each is about.
-_SAID = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
+BY_BILL = frozenset(
+    ("LORE113", "LORE128", "LORE129", "LORE131", "LORE155", "LORE301")
+)  # bytes do not show what these cost
+# What is worth saying of a pair though nothing was lost by it.
+REMARKS = frozenset(("LORE134", "LORE146", "LORE302", "LORE303"))
 
 
 class Pair(Struct, frozen=True):
@@ -31,6 +46,7 @@ class Pair(Struct, frozen=True):
     `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached;
     `short` the tokens that the right's bill reads less than the left's left in the cache, `fell` the same
     but 0 within tolerance; None unknown. `bytes_per_token` is the right's, from its bill, or a default.
+    `columns` holds what bytes, bill and verdict say, each for itself.
     """
 
     left: Turn
@@ -43,6 +59,7 @@ class Pair(Struct, frozen=True):
     fell: int | None
     short: int | None
     bytes_per_token: float
+    columns: Columns
 
     @property
     def lost_bytes(self) -> int:
@@ -52,7 +69,7 @@ class Pair(Struct, frozen=True):
     @property
     def bust(self) -> bool:
         """Whether what the left wanted cached was not reused, by bytes or by bill."""
-        return bool(self.causes) and any(cause.code != "LORE146" for cause in self.causes)
+        return any(not is_remark(cause) for cause in self.causes)
 
     @property
     def reuse(self) -> float | None:
@@ -63,8 +80,15 @@ class Pair(Struct, frozen=True):
     @property
     def worst(self) -> str:
         """The worst kind among the causes."""
-        kinds = [cause.kind for cause in self.causes if cause.code != "LORE146"]
+        kinds = [cause.kind for cause in self.causes if not is_remark(cause)]
         return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
+
+
+def is_remark(cause: Cause) -> bool:
+    """Tell whether a cause lost nothing here: it is told, and makes no bust."""
+    if cause.code in ("LORE107", "LORE113"):  # what the provider drops, what no bill shows to be missed
+        return cause.kind != "waste"
+    return cause.code in REMARKS
 
 
 class Extension(NamedTuple):
@@ -85,6 +109,8 @@ class Pairs:
         self._sizes = Measure(size)
         self._measured: Turn | None = None
         self._lives: float | None = None
+        self._positions: tuple[int, ...] = ()  # the tokens at the last mark of the turn before the last one
+        self._told: set[str] = set()  # what is true of every turn of a chain is said once
 
     def extended(self, turn: Turn) -> Extension | None:
         """Take the next turn if it surely extends the last one; None where that is not sure.
@@ -100,21 +126,37 @@ class Pairs:
         if fell and recorded(turn.changes):
             return None
         pair = self._unmeasured(left, turn, fell, short) if fell else None
-        self._last = turn
-        self._lives = lifetime(turn, self._lives)
+        self._go_on(turn)
         return Extension(pair)
 
     def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None) -> Pair:
-        cause = self._of_bill(left, right, fell)
         found = Overlap(0, 0, 0, covered=True, covered_canonical=True)
-        return Pair(left, right, found, Measured(0, 0, 0), 0, (cause,), (0,), fell, short, BYTES_PER_TOKEN)
+        facts = self._facts(left, right, found, fell)
+        why = self._of_bill(facts)
+        three = columns(facts, why, None)
+        return Pair(left, right, found, Measured(0, 0, 0), 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
 
     def advance(self, turn: Turn) -> Pair | None:
-        """Take the next turn; None for the first."""
-        left, self._last = self._last, turn
+        """Take the next turn; None for the first, and for one that failed."""
+        if turn.failed:
+            return None
+        left = self._last
         pair = None if left is None else self._pair(left, turn)
-        self._lives = lifetime(turn, self._lives)
+        self._go_on(turn)
         return pair
+
+    def _go_on(self, turn: Turn) -> None:
+        """Make a turn the one that the next is compared with."""
+        left = self._last
+        there = None if left is None else cached(left.usage)
+        if left is None and turn.usage is not None:
+            there = turn.usage.read_tokens
+        self._positions = (there,) if there else ()
+        self._last = turn
+        self._lives = lifetime(turn, self._lives)
+
+    def _facts(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> Facts:
+        return Facts(left, right, found, fell, self._lives, self._positions, self._billed)
 
     def _measure(self, left: Turn) -> None:
         """Measure the left turn, if turns passed since the last one that was measured."""
@@ -125,72 +167,98 @@ class Pairs:
     def _pair(self, left: Turn, right: Turn) -> Pair:
         self._measure(left)
         found = overlap(left.prompt, right.prompt)
-        tail = self._sizes.tail
+        tail, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
         short = shortfall(left, right) if self._billed else None
-        fell = fall(left, short)
-        why = self._causes(left, right, found, fell)
-        lost = self._lost(left, found, why) if why else ()
+        facts = self._facts(left, right, found, fall(left, short))
+        why = self._causes(facts)
+        begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right
         ratio = bytes_per_token(right, sums.right)
-        return Pair(left, right, found, sums, tail, why, lost, fell, short, ratio)
+        sizes = Sizes(sums.left, wanted, sums.common + found.inside, ratio)
+        why = self._with_remarks(facts, why, sums, sizes)
+        begins += [0] * (len(why) - len(begins))
+        lost = tuple(_lost(facts, cause, begin, wanted) for cause, begin in zip(why, begins, strict=True))
+        three = columns(facts, why, sizes)
+        return Pair(left, right, found, sums, tail, why, lost, facts.fell, short, ratio, three)
 
-    def _lost(self, left: Turn, found: Overlap, why: tuple[Cause, ...]) -> tuple[int, ...]:
-        """Weigh the causes; call before the sums go on to the right prompt."""
-        wanted = self._sizes.upto(limit_of(left.prompt))
-        lost: list[int] = []
-        for cause in why:
-            inside = found.inside if cause.position == found.common else 0
-            begins = wanted if cause.code in _BILLED else self._sizes.upto(cause.position) + inside
-            lost.append(max(0, wanted - begins))
-        return tuple(lost)
-
-    def _causes(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> tuple[Cause, ...]:
+    def _causes(self, facts: Facts) -> tuple[Cause, ...]:
+        left, right, found, fell = facts.left, facts.right, facts.found, facts.fell
+        shape = by_shape(facts)
+        if shape is not None:
+            return (shape,)
         why = causes(left.prompt, right.prompt, found, right.changes)
-        if why and why[0].kind == "expected" and why[0].code != "LORE146":
+        if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why
-        if not why and not fell:
-            return ()
+        busted = any(not is_remark(cause) for cause in why)
+        if not busted and not fell:
+            return (*why, *self._gone_elsewhere(facts))
         if not why and (known := recorded(right.changes)):
             return tuple(msgspec.structs.replace(cause, position=found.common) for cause in known)
-        if not fell and all(cause.code == "LORE146" for cause in why):
-            return why
-        if fell or fell is None:
-            gone = self._expired(left, right)
-            if gone is not None:
-                return (gone,)
-        if fell and not any(cause.code != "LORE146" for cause in why):
-            return (*why, _unexplained(left, right, fell))
-        return why
+        if not busted:
+            return (*why, *self._of_bill(facts))
+        gone = by_time(facts, goes_on=False) if fell or fell is None else None
+        return (gone,) if gone is not None else (*self._gone_elsewhere(facts), *why)
 
-    def _of_bill(self, left: Turn, right: Turn, fell: int) -> Cause:
+    def _gone_elsewhere(self, facts: Facts) -> tuple[Cause, ...]:
+        """Return the cause of a request to another place, where no bill says that its cache was read there."""
+        moved = moved_elsewhere(facts.left, facts.right) if self._billed and facts.fell != 0 else None
+        return () if moved is None else (moved,)
+
+    def _of_bill(self, facts: Facts) -> tuple[Cause, ...]:
         """Return the cause of a bill that fell though the prompt goes on."""
-        return self._expired(left, right) or _unexplained(left, right, fell)
+        far = self._too_far(facts)
+        known = far or by_time(facts, goes_on=True) or next(iter(self._gone_elsewhere(facts)), None)
+        if known is not None:
+            return (known,)
+        verdict = facts.right.verdict
+        return (unexplained(facts, None if verdict is None else SAID.get(verdict.reason)),)
 
-    def _expired(self, left: Turn, right: Turn) -> Cause | None:
-        gone = expiry(left, right, self._lives) if self._billed else None
-        if gone is None:
+    def _too_far(self, facts: Facts) -> Cause | None:
+        """Tell whether the last entry is out of reach of every mark; waste where the bill shows the miss."""
+        left, right = facts.left, facts.right
+        if not self._billed or right.fidelity == "reconstructed":
             return None
-        paused = f"{_duration(gone.pause)} since the last turn; the cache lives {_duration(gone.lifetime)}"
-        return Cause("LORE128", None, paused)
+        found = gap(left.prompt, right.prompt, right.at)
+        if found is None or found.new < 0 or not found.exceeded:
+            return None
+        looked = (
+            f"{found.allowed} are looked back" if found.allowed else "only an entry at a mark was read at that time"
+        )
+        said = f"{found.new} new positions stand between the last mark before and the next one; {looked}"
+        if facts.fell:
+            said += f"; the bill did not read {facts.fell:,} tokens that were cached"
+        return Cause("LORE113", "messages", said, facts.found.common, "waste" if facts.fell else None)
+
+    def _with_remarks(
+        self, facts: Facts, why: tuple[Cause, ...], sums: Measured, sizes: Sizes
+    ) -> tuple[Cause, ...]:  # fmt: skip
+        """Add what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
+        left, right = facts.left, facts.right
+        found: list[Cause] = []
+        busted = any(not is_remark(cause) for cause in why)
+        if self._billed:
+            if "LORE303" not in self._told:
+                found += self._once("LORE303", contradiction(left, sums.left) or contradiction(right, sums.right))
+            found += self._once("LORE134", lost_lifetime(left) or lost_lifetime(right))
+            far = self._too_far(facts) if facts.fell is None and not busted else None
+            found += [far] if far is not None else []
+        said = "" if "LORE303" in self._told else dispute(facts, why, sizes, busted=busted)  # such a bill is no witness
+        return (*why, *found, *([Cause("LORE302", None, said, facts.found.common)] if said else []))
+
+    def _once(self, code: str, said: str) -> list[Cause]:
+        if not said or code in self._told:
+            return []
+        self._told.add(code)
+        return [Cause(code, None, said)]
 
 
-def shortfall(left: Turn, right: Turn) -> int | None:
-    """Return by how many tokens the bill reads less than was left in the cache; None where not billed."""
-    if left.usage is None or right.usage is None or right.usage.read_tokens is None:
-        return None
-    if left.usage.read_tokens is None and left.usage.write_tokens is None:
-        return None
-    there = (left.usage.read_tokens or 0) + (left.usage.write_tokens or 0)
-    return max(0, there - right.usage.read_tokens)
-
-
-def fall(left: Turn, short: int | None) -> int | None:
-    """Return the shortfall, 0 where it is within what happens without any cause."""
-    if not short or left.usage is None:
-        return short
-    there = (left.usage.read_tokens or 0) + (left.usage.write_tokens or 0)
-    return short if short > max(TOLERANCE_TOKENS, TOLERANCE_SHARE * there) else 0
+def _lost(facts: Facts, cause: Cause, begins: int, wanted: int) -> int:
+    """Weigh a cause in bytes: from where it begins to where the left wanted to be cached."""
+    if cause.code in BY_BILL or is_remark(cause):
+        return 0
+    inside = facts.found.inside if cause.position == facts.found.common else 0
+    return max(0, wanted - begins - inside)
 
 
 def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
@@ -198,45 +266,11 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
 
     A bill that reads all that was cached says that nothing was lost, whatever the bytes say.
     """
-    if pair.causes[number].code == "LORE146":
+    if is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
     if pair.short is not None:
-        return pair.short, "recorded"
+        paid = pair.short if pair.left.chain == pair.right.chain else min(pair.short, asked(pair.right.usage))
+        return paid, "recorded"
     if counted is not None:
         return counted, "counted"
     return round(pair.lost[number] / pair.bytes_per_token), "estimated"
-
-
-def bytes_per_token(turn: Turn, total_bytes: int) -> float:
-    """Return this turn's bytes per token, from its bill where that is plausible for its bytes."""
-    usage = turn.usage
-    if usage is None or total_bytes <= 0:
-        return BYTES_PER_TOKEN
-    tokens = (usage.fresh_tokens or 0) + (usage.read_tokens or 0) + (usage.write_tokens or 0)
-    ratio = total_bytes / tokens if tokens else 0.0
-    return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
-
-
-def _unexplained(left: Turn, right: Turn, fell: int) -> Cause:
-    section = _SAID.get(right.verdict.reason) if right.verdict is not None else None
-    return Cause("LORE301", section, _fell(left, right, fell))
-
-
-def _fell(left: Turn, right: Turn, fell: int) -> str:
-    left_usage, right_usage = left.usage, right.usage
-    assert left_usage is not None
-    assert right_usage is not None
-    there = (left_usage.read_tokens or 0) + (left_usage.write_tokens or 0)
-    said = "no change that the recording shows explains it"
-    if right.verdict is not None:
-        said = f"the provider says {right.verdict.reason}"
-    return f"{fell:,} of {there:,} cached tokens were not read again ({right_usage.read_tokens or 0:,} were); {said}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        minutes, rest = divmod(round(seconds), 60)
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{seconds / 3600:.1f} h"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lore.check.base import Place, Rule, finding
-from lore.check.pairs import Pair, lost_tokens
+from lore.check.pairs import BY_BILL, Pair, lost_tokens
 from lore.model.problems import Problem
 from lore.model.results import Finding
 from lore.prefix.causes import Cause
 from lore.prefix.divergence import place_of
 
-BILLED = frozenset(("LORE128", "LORE301"))
+BILLED = BY_BILL | {"LORE134", "LORE302", "LORE303"}  # what bills, times and verdicts say
 
 
 class PrefixMoved:
@@ -86,8 +86,15 @@ _LEADS = {
     "LORE106": "the bytes differ though the content does not; a server that decodes them may not notice",
     "LORE112": "the bytes differ though the content does not; a server that decodes them may not notice",
     "LORE119": "another model reads nothing of this cache",
+    "LORE113": "the last entry is out of reach of every mark",
     "LORE128": "the cache had expired",
     "LORE132": "the prompt is partial",
+    "LORE129": "requests were sent together",
+    "LORE131": "the request went elsewhere",
+    "LORE134": "the lifetime that was asked for was not billed",
+    "LORE155": "the newest entry was not readable yet",
+    "LORE302": "bytes, bill and verdict contradict one another",
+    "LORE303": "the bill does not belong to the recorded body",
     "LORE146": "the prompt differs",
 }
 _KINDS = {

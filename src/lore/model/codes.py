@@ -37,6 +37,11 @@ CODES: dict[str, Code] = {
         "token-reminder-in-prefix", "waste", "Move token counts into the tail, or switch the reminder off."
     ),
     "LORE112": Code("content-shape-changed", "unattributable", "Always write message content as an array of blocks."),
+    "LORE113": Code(
+        "lookback-exceeded",
+        "unattributable",
+        "Keep a second mark where the last one of the turn before stood, or mark after fewer blocks.",
+    ),
     "LORE117": Code(
         "tool-result-rewritten",
         "waste",
@@ -50,6 +55,11 @@ CODES: dict[str, Code] = {
         "expected",
         "Record from the first request of a conversation, with responses, to judge it whole.",
     ),
+    "LORE129": Code("parallel-start", "expected", "Send one request first and the others once its response has begun."),
+    "LORE131": Code("endpoint-changed", "unattributable", "Keep a conversation at one host, region and key."),
+    "LORE134": Code(
+        "lifetime-lost", "waste", "Let the gateway pass on the lifetime (ttl, beta headers) that clients ask for."
+    ),
     "LORE143": Code("rewind", "expected", "Nothing to do: history was taken back on purpose."),
     "LORE144": Code("cache-reset", "expected", "Nothing to do: the prefix was given up on purpose."),
     "LORE145": Code("session-changed", "expected", "Change system prompt and tools between sessions where you can."),
@@ -61,6 +71,12 @@ CODES: dict[str, Code] = {
     ),
     "LORE148": Code(
         "marks-far-apart", "unattributable", "Keep the mark of the turn before, or send fewer blocks at a time."
+    ),
+    "LORE154": Code(
+        "chain-restarted", "expected", "Nothing to do: a request without tools began a conversation of its own."
+    ),
+    "LORE155": Code(
+        "older-entry-served", "expected", "Nothing to do: an entry that was just written can not be read at once."
     ),
     "LORE201": Code("unreadable-line", "waste", "Record the session again, or repair the line."),
     "LORE202": Code("torn-last-line", "unattributable", "Nothing to do if the session is still being written."),
@@ -118,6 +134,14 @@ CODES: dict[str, Code] = {
     ),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."
+    ),
+    "LORE302": Code(
+        "verdict-disagrees", "unattributable", "Compare the three columns, and record the request whole on the wire."
+    ),
+    "LORE303": Code(
+        "bill-contradicts-body",
+        "unattributable",
+        "Record the body that the provider got, uncut, and the bill of that same request.",
     ),
     "LORE401": Code("reuse-below-budget", "waste", "Mend the busts named above, or lower check.min_reuse."),
     "LORE402": Code("busts-above-budget", "waste", "Mend the busts named above, or raise check.max_busts."),

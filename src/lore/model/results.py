@@ -100,6 +100,19 @@ class VerdictResult(Struct, frozen=True):
     source: str | None
 
 
+class ColumnsResult(Struct, frozen=True):
+    """What bytes, bill and the provider's verdict say, in words. `dispute` says how they contradict.
+
+    `agree` is None where only one of them says anything.
+    """
+
+    bytes: str
+    billed: str
+    verdict: str
+    agree: bool | None
+    dispute: str | None
+
+
 class Diff(Struct, frozen=True, kw_only=True):
     """`lore diff-prefix --json`. `chain` and `turn` name the right side, in a pair of one session."""
 
@@ -118,6 +131,7 @@ class Diff(Struct, frozen=True, kw_only=True):
     problems: list[Problem]
     chain: str | None = None
     turn: int | None = None
+    columns: ColumnsResult | None = None
 
 
 class Finding(Struct, frozen=True):

@@ -61,6 +61,12 @@ class Turn(Struct):
     basis: Basis | None = None
     call: Call = Call()
     file: str = ""
+    given_up: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the provider refused the request: it was not billed and wrote no cache."""
+        return self.call.status is not None and self.call.status >= 400
 
     @property
     def prompt(self) -> Prompt:

@@ -1,12 +1,16 @@
 """Chains: which recorded request continues which.
 
-In: prompts in the order they were recorded. Out: the chain of each. Rules, the first that fits: a request
-continues the one whose messages are the longest prefix of its own (system, tools and marks aside); the
-latest that begins with the same first message and then says something else (another answer of the model,
-with little of the rest the same, is another run of the same task); the latest that it resembles:
-most of its messages stand at their places, or its only message is nearly the same. A request that only
-repeats the beginning of a chain starts another (a fork); so does one that drops all tools; one for hardly
-any output is a utility call, of a chain of its own.
+In: requests in the order they were recorded. Out: the chain of each. Rules, the first that fits: a request
+continues the chain of the response that it names; the one of the same session, agent and endpoint whose
+messages are the longest prefix of its own (system, tools and marks aside); the latest that begins with the
+same first message and then says something else (another answer of the model, with little of the rest the
+same, is another run of the same task); in another session or at another endpoint, one whose messages, the
+model's among them, are a prefix; where it begins with a summary, the latest conversation that asks under
+the same system prompt; the latest that it resembles.
+
+Calls beside a conversation (`purpose.py`) and subagents are chains of their own. A request that only
+repeats the beginning of a chain starts another (a fork); so does one that drops all tools as a user's turn
+begins: where its system prompt is unchanged, it says which chain it left.
 
 Cost: O(chains compared) comparisons of shared messages a request; at most 64 chains are compared.
 
@@ -16,21 +20,24 @@ that was forgotten is not continued: what would have been its next request begin
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
-from lore.model.exchange import Exchange
-from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
-from lore.prefix.overlap import common_bytes, same_content
+from lore.model.exchange import Call, Exchange
+from lore.model.prompt import Prompt
+from lore.prefix.identity import Identity, identity_of
+from lore.prefix.likeness import is_another_run, is_models, resembles, same_system
+from lore.prefix.purpose import begins_user_turn, begins_with_summary, has_tools, is_beside
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
 OVERHEAD = 256  # bytes that a segment costs apart from its data
 ANY = 12  # a chain costs as much as so many empty segments
-SIMILAR = 0.8
-UTILITY_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
+FAILED = 400  # the first status that says that a request was not answered
+_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 class Link(NamedTuple):
@@ -38,6 +45,15 @@ class Link(NamedTuple):
 
     chain: str
     turn: int
+
+
+class _Asked(NamedTuple):
+    """A request as it is looked for: its prompt, a hash of its first message, who asks, and whether beside."""
+
+    prompt: Prompt
+    first: int
+    who: Identity
+    beside: bool
 
 
 class Chains:
@@ -49,9 +65,13 @@ class Chains:
         self._firsts: dict[str, dict[int, None]] = {}  # where a chain stands in `_alike`
         self._turns: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
+        self._about: dict[str, tuple[Identity, bool]] = {}  # who asks in a chain, and whether it is one beside
+        self._answers: dict[str, str] = {}  # a chain's latest response -> the chain
+        self._answered: dict[str, str] = {}  # a chain -> its latest response
         self._room = remembered
         self._gone: list[str] = []
-        self._main = False
+        self._main: Identity | None = None
+        self.given_up = ""  # the chain that the latest request left to begin its own without tools; mostly none
         self._numbers = count(2)
 
     def forgotten(self) -> list[str]:
@@ -61,37 +81,51 @@ class Chains:
 
     def link(self, prompt: Prompt, exchange: Exchange | None = None) -> Link:
         """Take the next request."""
-        first = hash(_first_message(prompt))
-        name = self._continued(prompt, first)
+        call = Call() if exchange is None else exchange.call
+        asked = _Asked(
+            prompt, hash(_first_message(prompt)), identity_of(prompt, exchange), is_beside(prompt, call)
+        )  # fmt: skip
+        name, self.given_up = self._continued(asked), ""
+        known = name is not None
         if name is None:
-            name = self._new(utility=_is_utility(prompt))
-        self._remember(name, prompt, first)
+            self.given_up = self._restarted(asked)
+            name = self._new(asked)
+        if not known or (call.status or 0) < FAILED:  # what failed wrote nothing that the next one could go on from
+            self._remember(name, asked)
+            if exchange is not None and exchange.response_id:
+                self._answers.pop(self._answered.get(name, ""), None)
+                self._answers[exchange.response_id] = name
+                self._answered[name] = exchange.response_id
         self._turns[name] = self._turns.get(name, 0) + 1
-        return Link(name, self._turns[name])
+        link = Link(name, self._turns[name])
+        while self._room < 0 and len(self._last) > 1:
+            self._forget(next(iter(self._last)))
+        return link
 
-    def _remember(self, name: str, prompt: Prompt, first: int) -> None:
-        """Keep a chain's latest prompt; forget those that were touched longest ago where there is no room."""
+    def _remember(self, name: str, asked: _Asked) -> None:
+        """Keep a chain's latest prompt."""
         self._last.pop(name, None)
-        self._last[name] = prompt
-        alike = self._alike.setdefault(first, {})
+        self._last[name] = asked.prompt
+        alike = self._alike.setdefault(asked.first, {})
         alike.pop(name, None)
         alike[name] = None
         firsts = self._firsts.setdefault(name, {})
-        firsts.pop(first, None)
-        firsts[first] = None
+        firsts.pop(asked.first, None)
+        firsts[asked.first] = None
         if len(firsts) > LOOK_BACK:  # a first message that is another one every time
             self._unlist(name, next(iter(firsts)))
-        size = sum(len(one.data) for one in prompt) + OVERHEAD * (len(prompt) + ANY)
+        size = sum(len(one.data) for one in asked.prompt) + OVERHEAD * (len(asked.prompt) + ANY)
         self._room += self._sizes.get(name, 0) - size
         self._sizes[name] = size
-        while self._room < 0 and len(self._last) > 1:
-            self._forget(next(iter(self._last)))
+        self._about[name] = asked.who, asked.beside
 
     def _forget(self, name: str) -> None:
+        """Forget a chain, where there is no room for all."""
         self._room += self._sizes.pop(name)
         for first in list(self._firsts[name]):
             self._unlist(name, first)
-        del self._last[name], self._turns[name], self._firsts[name]
+        del self._last[name], self._turns[name], self._firsts[name], self._about[name]
+        self._answers.pop(self._answered.pop(name, ""), None)
         self._gone.append(name)
 
     def _unlist(self, name: str, first: int) -> None:
@@ -101,98 +135,125 @@ class Chains:
         if not alike:
             del self._alike[first]
 
-    def _new(self, *, utility: bool) -> str:
-        if not self._main and not utility:
-            self._main = True
+    def _new(self, asked: _Asked) -> str:
+        """Name a new chain."""
+        who, main = asked.who, self._main
+        if asked.beside or self._is_side(asked):
+            return f"utility-{next(self._numbers)}"
+        if who.agent and who.agent != MAIN:
+            named = _NAME.fullmatch(who.agent) and who.agent not in self._last
+            return who.agent if named else f"agent-{next(self._numbers)}"
+        if main is None:
+            self._main = who
             return MAIN
-        return f"{'utility' if utility else 'chain'}-{next(self._numbers)}"
+        before = self._last.get(MAIN)
+        if who.session and who.session == main.session and before is not None and not same_system(before, asked.prompt):
+            return f"agent-{next(self._numbers)}"
+        return f"chain-{next(self._numbers)}"
 
-    def _continued(self, prompt: Prompt, first: int) -> str | None:
+    def _is_side(self, asked: _Asked) -> bool:
+        """Tell whether a request without tools asks for something else within a session that works with them."""
+        who, before = asked.who, self._last.get(MAIN)
+        if before is None or not who.session or self._main is None or who.session != self._main.session:
+            return False
+        return has_tools(before) and not has_tools(asked.prompt) and not same_system(before, asked.prompt)
+
+    def _continued(self, asked: _Asked) -> str | None:
+        alike = [
+            name for name in islice(reversed(self._alike.get(asked.first, {})), LOOK_BACK) if self._may(name, asked)
+        ]
+        near = [name for name in alike if self._is_near(name, asked)]
+        return (
+            self._named(asked, near)
+            or self._by_messages(asked.prompt, near)
+            or self._elsewhere(asked.prompt, alike)
+            or self._summarised(asked)
+            or self._resembled(asked)
+        )
+
+    def _may(self, name: str, asked: _Asked) -> bool:
+        """Tell whether a request could continue a chain, whatever their messages."""
+        before = self._last[name]
+        return (
+            before.dialect == asked.prompt.dialect
+            and self._about[name][1] == asked.beside
+            and not _drops_tools(before, asked.prompt)
+        )
+
+    def _is_near(self, name: str, asked: _Asked) -> bool:
+        who = self._about[name][0]
+        return who.may_be(asked.who) and who.same_place(asked.who)
+
+    def _named(self, asked: _Asked, near: list[str]) -> str | None:
+        """Return the chain of the response that a request says it continues, where its messages agree."""
+        name = self._answers.get(asked.who.previous)
+        if name is None or not self._may(name, asked) or not self._about[name][0].may_be(asked.who):
+            return None
+        fits = asked.prompt.partial or name in near or begins_with_summary(asked.prompt)
+        return name if fits or not len(self._last[name].messages) else None
+
+    def _by_messages(self, prompt: Prompt, near: list[str]) -> str | None:
         latest: str | None = None
         longest, best = -1, None
-        for name in islice(reversed(self._alike.get(first, {})), LOOK_BACK):
+        for name in near:
             before = self._last[name]
-            if not _may_follow(before, prompt):
-                continue
             shared = before.messages.common(prompt.messages)
             if shared == len(before.messages) and shared > longest:
                 longest, best = shared, name
             differs = shared < min(len(prompt.messages), len(before.messages))
-            if latest is None and differs and not _is_another_run(before, prompt, shared):
+            if latest is None and differs and not is_another_run(before, prompt, shared):
                 latest = name
-        if best is not None or latest is not None:
-            return best or latest
-        recent = islice(reversed(self._last.items()), LOOK_BACK)
-        return next(
-            (name for name, before in recent if _may_follow(before, prompt) and _resembles(before, prompt)), None
-        )
+        return best or latest
+
+    def _elsewhere(self, prompt: Prompt, alike: list[str]) -> str | None:
+        """Return the chain that is continued in another session (it was resumed) or at another endpoint."""
+        for name in alike:
+            before = self._last[name].messages
+            if before.common(prompt.messages) == len(before) < len(prompt.messages) and any(
+                one.kind == "envelope" and is_models(one) for one in before
+            ):
+                return name
+        return None
+
+    def _summarised(self, asked: _Asked) -> str | None:
+        """Return the conversation whose summary a request begins with."""
+        if asked.beside or not begins_with_summary(asked.prompt):
+            return None
+        for name in self._recent(asked):
+            before = self._last[name]
+            if len(before.messages) >= len(asked.prompt.messages) and same_system(before, asked.prompt):
+                return name
+        return None
+
+    def _resembled(self, asked: _Asked) -> str | None:
+        return next((name for name in self._recent(asked) if resembles(self._last[name], asked.prompt)), None)
+
+    def _recent(self, asked: _Asked) -> Iterator[str]:
+        names = islice(reversed(self._last), LOOK_BACK)
+        return (name for name in names if self._may(name, asked) and self._is_near(name, asked))
+
+    def _restarted(self, asked: _Asked) -> str:
+        """Name the chain that a request restarts without tools; empty where it restarts none."""
+        prompt = asked.prompt
+        if asked.beside or has_tools(prompt):
+            return ""
+        for name in islice(reversed(self._alike.get(asked.first, {})), LOOK_BACK):
+            before = self._last[name]
+            if (
+                before.dialect == prompt.dialect
+                and not self._about[name][1]
+                and self._is_near(name, asked)
+                and _drops_tools(before, prompt)
+                and same_system(before, prompt)
+                and before.messages.common(prompt.messages) == len(before.messages) < len(prompt.messages)
+            ):
+                return name
+        return ""
 
 
-def _may_follow(before: Prompt, prompt: Prompt) -> bool:
-    return (
-        before.dialect == prompt.dialect
-        and _is_utility(before) == _is_utility(prompt)
-        and (_has_tools(prompt) or not _has_tools(before))
-    )
-
-
-def _is_another_run(before: Prompt, prompt: Prompt, shared: int) -> bool:
-    """Tell whether two requests part at an answer of the model, and little of what follows is the same.
-
-    The same task that was run again gets another answer; a history that was rewritten keeps the rest.
-    """
-    place, envelope = shared, before.messages[shared]
-    while envelope.kind != "envelope" and place > 0:
-        place -= 1
-        envelope = before.messages[place]
-    if not any(sign in envelope.data for sign in _MODELS):
-        return False
-    rest = zip(before.messages.since(shared), prompt.messages.since(shared), strict=False)
-    pairs = [(one, peer) for one, peer in rest if one.kind != "envelope"]
-    left = sum(one.kind != "envelope" for one in before.messages.since(shared))
-    return 2 * sum(one == peer for one, peer in pairs) < left
-
-
-_MODELS = (b'"assistant"', b'"model"', b'"function_call"', b'"reasoning"')  # how an envelope says that the model spoke
-
-
-def _resembles(before: Prompt, prompt: Prompt) -> bool:
-    """Tell whether a request is the next one of a conversation whose first message was rewritten."""
-    if len(prompt.messages) <= len(before.messages):
-        return False
-    pairs = [(one, peer) for one, peer in zip(before.messages, prompt.messages, strict=False) if one.kind != "envelope"]
-    if not pairs:
-        return False
-    if len(pairs) > 1:
-        return 2 * sum(one == peer for one, peer in pairs) >= len(pairs)
-    return _nearly_same(*pairs[0])
-
-
-def _nearly_same(one: Segment, peer: Segment) -> bool:
-    """Tell whether two texts differ in one place that is less than a fifth of the longer one."""
-    if same_content(one, peer):
-        return True
-    mine, theirs = one.data, peer.data
-    front = common_bytes(mine, theirs)
-    room = min(len(mine), len(theirs)) - front
-    back = common_bytes(mine[::-1][:room], theirs[::-1][:room])
-    return SIMILAR * max(len(mine), len(theirs)) <= front + back
-
-
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
-
-
-def _is_utility(prompt: Prompt) -> bool:
-    params = prompt.params
-    nested = [table(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
-    for raw in [one.get(name, b"") for one in (params, *nested) for name in _LIMITS]:
-        if raw.isdigit() and len(raw) < 9 and int(raw) <= UTILITY_TOKENS:
-            return True
-    return False
-
-
-def _has_tools(prompt: Prompt) -> bool:
-    return bool(prompt.head) and prompt.head[0].section == "tools"
+def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
+    """Tell whether a request that begins a user's turn has none of the tools that were there before."""
+    return has_tools(before) and not has_tools(prompt) and begins_user_turn(prompt)
 
 
 def _first_message(prompt: Prompt) -> tuple[bytes, ...]:

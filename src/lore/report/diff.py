@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from lore.model.blame import whose
 from lore.model.results import CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.prefix.overlap import common_bytes
 from lore.report.console import line
@@ -26,16 +27,7 @@ def write(diff: Diff, out: Console) -> None:
         _divergence(diff.divergence, out)
     for cause in diff.causes:
         _cause(cause, out)
-    if diff.billed is not None:
-        counts = [
-            ("read", diff.billed.read_tokens),
-            ("written", diff.billed.write_tokens),
-            ("fresh", diff.billed.fresh_tokens),
-        ]
-        said = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for name, count in counts)
-        out.print(line(f"  billed    {said} (recorded)"))
-    if diff.verdict is not None:
-        out.print(line(f"  provider  says {diff.verdict.reason}"))
+    _witnesses(diff, out)
     if diff.file is not None:
         file = diff.file
         out.print(line(file_line(file.left_bytes, file.right_bytes, file.common_prefix_bytes)))
@@ -93,10 +85,38 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
         out.print(shown)
 
 
+def _witnesses(diff: Diff, out: Console) -> None:
+    """Write what bytes, bill and verdict say, one under the other, and how they contradict."""
+    three, billed = diff.columns, diff.billed
+    if billed is None and diff.verdict is None:
+        if diff.prompt is not None:
+            out.print(line("  billed    not recorded, and no verdict: this rests on the bytes alone"))
+        return
+    if three is not None:
+        out.print(line(f"  bytes     {three.bytes}"))
+    if billed is not None:
+        counts = (("written", billed.write_tokens), ("fresh", billed.fresh_tokens))
+        said = _count(billed.read_tokens, "read") if three is None else three.billed
+        out.print(line(f"  billed    {', '.join([said, *(_count(count, name) for name, count in counts)])} (recorded)"))
+    out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
+    if three is not None and three.dispute:
+        out.print(line("  disagree  ", (three.dispute, "bold yellow")))
+
+
+def _verdict(diff: Diff) -> str:
+    return "none recorded" if diff.verdict is None else f"the provider says {diff.verdict.reason}"
+
+
+def _count(count: int | None, name: str) -> str:
+    return f"{'unknown' if count is None else f'{count:,}'} {name}"
+
+
 def _cause(cause: CauseResult, out: Console) -> None:
     style = _KINDS[cause.kind]
     out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.evidence}"))
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         out.print(line(f"            lost {cause.lost_bytes:,} bytes, {cause.lost_tokens:,} tokens ({cause.tokens})"))
+    if blamed := whose(cause.code, cause.kind):
+        out.print(line(f"            whose: {blamed}"))
     if cause.kind != "expected":
         out.print(line("            fix: ", (cause.fix, "green")))

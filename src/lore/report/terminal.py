@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from lore.model.blame import whose
 from lore.model.results import Checked, Finding, Summary
 from lore.report.console import line
 
@@ -38,6 +39,8 @@ def _finding(one: Finding, out: Console) -> None:
     if one.lost_tokens:
         size = "" if one.lost_bytes is None else f", {one.lost_bytes:,} bytes"
         out.print(line(f"    lost {one.lost_tokens:,} tokens ({one.tokens}){size}"))
+    if blamed := whose(one.code, one.kind):
+        out.print(line(f"    whose: {blamed}"))
     if one.severity != "note":
         out.print(line("    fix: ", (one.fix, "green")))
 

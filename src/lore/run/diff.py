@@ -12,9 +12,11 @@ import msgspec
 from msgspec import UNSET
 
 from lore import corpus
+from lore.check.chained import Chained
 from lore.check.pairs import Pairs
 from lore.corpus import Name
 from lore.errors import LoreError
+from lore.model.exchange import Call
 from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
 from lore.run.figures import Figures
@@ -65,11 +67,17 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     theirs = msgspec.structs.replace(theirs, changes=between if same else ())
     pairs = Pairs(billed=same and theirs.number == mine.number + 1)
     figures = Figures(options.counter)
+    mine, theirs = _asked(mine), _asked(theirs)
     pairs.advance(mine)
     figures.first(mine)
     pair = pairs.advance(theirs)
     assert pair is not None  # a second turn makes a pair
     return figures.describe(pair, left_side, right_side, file=file, problems=problems.kept)
+
+
+def _asked(turn: Turn) -> Turn:
+    """Return a turn that is compared because it was named, also where its request failed."""
+    return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
 def _side(name: Name, options: Options, problems: Problems) -> tuple[Picked, Side]:
@@ -103,24 +111,35 @@ def diff_session(name: str, options: Options) -> Iterator[Diff]:
         raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
     problems = Problems()
     recording = options.open(parsed.path, problems, subagents=True)
-    chains: dict[str, tuple[Pairs, Figures]] = {}
-    pairs_seen = 0
+    chained, figured = Chained(), dict[str, Figures]()
+    latest: Diff | None = None  # held back: what is wrong behind the last pair is told with it
     if options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     for turn in recording.turns():
-        for name in recording.forgotten():
-            chains.pop(name, None)
-        pairs, figures = chains.setdefault(turn.chain, (Pairs(), Figures(options.counter)))
-        pair = pairs.advance(turn)
+        gone = recording.forgotten()
+        chained.forget(gone)
+        for name in gone:
+            figured.pop(name, None)
+        pair = chained.advance(turn)
         if pair is None:
-            figures.first(turn)
+            if not turn.failed:
+                figured[turn.chain] = _begun(turn, options)
             continue
-        pairs_seen += 1
-        names = [f"{recording.shown}#{turn.chain}:{one.number}" for one in (pair.left, pair.right)]
-        left, right = (_described(*args) for args in zip(names, (recording,) * 2, (pair.left, pair.right), strict=True))
-        yield figures.describe(pair, left, right, file=None, problems=problems.take(), named=True)
-    if not pairs_seen:
+        if pair.left.chain != turn.chain:
+            figured[turn.chain] = _begun(pair.left, options)
+        sides = [_described(f"{recording.shown}#{one.chain}:{one.number}", recording, one) for one in (pair.left, turn)]
+        if latest is not None:
+            yield latest
+        latest = figured[turn.chain].describe(pair, *sides, file=None, problems=problems.take(), named=True)
+    if latest is None:
         raise LoreError(
-            f"{recording.shown} holds {len(chains)} turn{'s' * (len(chains) != 1)} and no pair to compare",
+            f"{recording.shown} holds {chained.turns} turn{'s' * (chained.turns != 1)} and no pair to compare",
             hint="name two files, or a session of several turns",
         )
+    yield msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()])
+
+
+def _begun(turn: Turn, options: Options) -> Figures:
+    figures = Figures(options.counter)
+    figures.first(turn)
+    return figures

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lore.check.columns import Columns
 from lore.check.pairs import Pair, lost_tokens
 from lore.model.codes import CODES
 from lore.model.events import Billed, Verdict
@@ -17,6 +18,7 @@ from lore.model.prompt import Segment
 from lore.model.results import (
     BilledResult,
     CauseResult,
+    ColumnsResult,
     Diff,
     DivergenceResult,
     FileLengths,
@@ -84,6 +86,7 @@ class Figures:
             problems=problems,
             chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,
+            columns=columns_result(pair.columns),
         )
 
     def _canonical_bytes(self, pair: Pair) -> int:
@@ -127,6 +130,11 @@ def _cause(pair: Pair, number: int, counted: int | None) -> CauseResult:
     return CauseResult(
         cause.code, code.name, cause.kind, cause.section, mask(cause.evidence), pair.lost[number], tokens, how, code.fix
     )
+
+
+def columns_result(three: Columns) -> ColumnsResult:
+    """Return what the three witnesses say."""
+    return ColumnsResult(three.bytes, three.billed, three.verdict, three.agree, three.dispute or None)
 
 
 def billed_result(usage: Billed | None) -> BilledResult | None:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from lore import corpus
 from lore.check.base import Place
-from lore.check.budgets import Budgets, below_reuse, over_budget
-from lore.check.pairs import Pair, Pairs, lost_tokens
+from lore.check.budgets import Budgets, over_budget
+from lore.check.chained import Chained
 from lore.check.rules import RULES
 from lore.model.results import Checked, Finding, Summary
 from lore.model.turn import Turn
@@ -21,6 +21,7 @@ from lore.run.live import Live, Say, every
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import UnrecognisedError
+from lore.run.sums import found_in, tally
 from lore.tailing import Wait
 
 
@@ -47,7 +48,7 @@ def follow_check(
                 turn = None
             if turn is None:
                 break
-            yield from judge.turn(turn)
+            yield from judge.turn(turn, () if recording.events else recording.forgotten())
             yield None
         yield from judge.end(problems)
         if live.over:
@@ -74,26 +75,19 @@ class _Judge:
         self.summary = Summary(files=1, sessions=1)
         self._place = place
         self._budgets = budgets
-        self._chains: dict[str, Pairs] = {}
+        self._chained = Chained()
 
-    def turn(self, turn: Turn) -> Iterable[Finding]:
-        """Take a turn that is whole; yield what was found."""
+    def turn(self, turn: Turn, forgotten: Iterable[str] = ()) -> Iterable[Finding]:
+        """Take a turn that is whole; return what was found. `forgotten` names chains that nothing continues."""
         self.summary.turns += 1
-        pair = self._chains.setdefault(turn.chain, Pairs()).advance(turn)
-        self.summary.chains = len(self._chains)
-        return () if pair is None else self._pair(pair)
-
-    def _pair(self, pair: Pair) -> Iterator[Finding]:
-        summary = self.summary
-        summary.pairs += 1
-        if pair.bust:
-            summary.busts += 1
-            setattr(summary, pair.worst, getattr(summary, pair.worst) + 1)
-            if pair.worst != "expected":
-                summary.lost_tokens += max(lost_tokens(pair, n)[0] for n in range(len(pair.causes)))
-        for rule in RULES.values():
-            yield from rule.pair(pair, self._place)
-        yield from below_reuse(pair, self._budgets, self._place)
+        self._chained.forget(forgotten)
+        pair = self._chained.advance(turn)
+        self.summary.chains = self._chained.seen
+        if pair is None:
+            return ()
+        self.summary.pairs += 1
+        tally(self.summary, pair)
+        return found_in(pair, self._place, self._budgets)
 
     def end(self, problems: Problems) -> Iterator[Finding]:
         """Say what can be said of the whole."""

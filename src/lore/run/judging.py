@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lore import corpus
 from lore.check.base import Place
-from lore.check.budgets import Budgets, below_reuse
-from lore.check.pairs import Pair, Pairs, lost_tokens
+from lore.check.budgets import Budgets
+from lore.check.chained import Chained
+from lore.check.pairs import Pair
 from lore.check.rules import BUILT_IN, RULES
 from lore.errors import LoreError
 from lore.model.problems import Problem
@@ -28,6 +29,7 @@ from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
+from lore.run.sums import found_in, tally
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 UNJUDGED = ("LORE210", "LORE222", "LORE223")  # requests were recorded, and could not be judged
@@ -145,23 +147,19 @@ class _Judge:
 
     def _judge(self, recording: Recording, problems: Problems, told: Callable[[int], None] | None) -> None:
         result = self.result
-        chains: dict[str, Pairs] = {}
+        chained = Chained()
         events = recording.events  # only these name their requests
         for turn in recording.turns():
-            pairs = chains.get(turn.chain)
-            if pairs is None:
-                pairs = chains[turn.chain] = Pairs()
-                result.summary.chains += 1
             if events:
                 result.turns[turn.chain] += 1
             else:
-                for name in recording.forgotten():
-                    chains.pop(name, None)
-            extension = pairs.extended(turn) if self._quickly else None
+                chained.forget(recording.forgotten())
+            extension = chained.extended(turn) if self._quickly else None
             if extension is None:
-                self._turn(turn, pairs.advance(turn), quiet=False)
+                self._turn(turn, chained.advance(turn), quiet=False)
             else:
                 self._turn(turn, extension.pair, quiet=extension.pair is None)
+            result.summary.chains = chained.seen
             if told is not None:
                 told(turn.byte or 0)
         result.session = recording.state.id
@@ -179,14 +177,8 @@ class _Judge:
         paired = quiet or pair is not None
         summary.pairs += paired
         if pair is not None:
-            if pair.bust:
-                bust = pair.worst
-                summary.busts += 1
-                setattr(summary, bust, getattr(summary, bust) + 1)
-                if bust != "expected":
-                    lost = max(lost_tokens(pair, n)[0] for n in range(len(pair.causes)))
-                    summary.lost_tokens += lost
-            self._keep(self._findings(pair))
+            bust, lost = tally(summary, pair)
+            self._keep(found_in(pair, self._place, self._budgets))
         failed, self._failed = self._failed, False
         name = turn.response_id
         if name is None or (name.startswith("line-") and _STAND_IN.match(name)):
@@ -194,12 +186,6 @@ class _Judge:
         else:
             found = first, len(result.findings)
             result.requests.append(Request(name, turn.chain, found, paired, bust, lost, failed))
-
-    def _findings(self, pair: Pair) -> Iterator[Finding]:
-        place = Place(pair.right.file) if pair.right.file else self._place
-        for rule in RULES.values():
-            yield from rule.pair(pair, place)
-        yield from below_reuse(pair, self._budgets, place)
 
     def _damage(self, problems: Problems) -> None:
         self.result.summary.problems += problems.total

@@ -342,6 +342,7 @@ class Recording:
                 link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
                 usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
                 file=os.path.join(self.shown, read.file) if read.file else "",
+                given_up=chains.given_up,
             )  # fmt: skip
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:

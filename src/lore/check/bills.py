@@ -1,0 +1,117 @@
+"""What bills say: how much less was read than stood in the cache, and whether a bill fits its body.
+
+Rules: what is not billed is unknown, never 0; a fall within the tolerance happens without any cause; a
+bill that cannot belong to its body says nothing about the cache.
+
+Sources: measured over billed recordings (the tolerance; a write where no mark stands; 61,838 tokens billed
+for 50 KB); Anthropic's documentation (server tools write on their own).
+"""
+
+from __future__ import annotations
+
+import re
+
+from lore.model.events import Billed
+from lore.model.prompt import Prompt
+from lore.model.providers import provider_of
+from lore.model.turn import Turn
+
+TOLERANCE_TOKENS, TOLERANCE_SHARE = 1024, 0.02  # reads fall short by this much without any cause
+BYTES_PER_TOKEN = 4.0
+SPARE_TOKENS = 2000  # what a provider adds to a prompt on its own: lists of tools, instructions for them
+
+
+def cached(usage: Billed | None) -> int | None:
+    """Return the tokens that a request left in the cache: read and written; None where neither is billed."""
+    if usage is None or (usage.read_tokens is None and usage.write_tokens is None):
+        return None
+    return (usage.read_tokens or 0) + (usage.write_tokens or 0)
+
+
+def asked(usage: Billed | None) -> int:
+    """Return the tokens of a request that were billed at all."""
+    return 0 if usage is None else (usage.fresh_tokens or 0) + (cached(usage) or 0)
+
+
+def shortfall(left: Turn, right: Turn) -> int | None:
+    """Return by how many tokens the bill reads less than was left in the cache; None where not billed."""
+    there = cached(left.usage)
+    if there is None or right.usage is None or right.usage.read_tokens is None:
+        return None
+    return max(0, there - right.usage.read_tokens)
+
+
+def fall(left: Turn, short: int | None) -> int | None:
+    """Return the shortfall, 0 where it is within what happens without any cause."""
+    if not short or left.usage is None:
+        return short
+    return short if short > max(TOLERANCE_TOKENS, TOLERANCE_SHARE * (cached(left.usage) or 0)) else 0
+
+
+def bytes_per_token(turn: Turn, total_bytes: int) -> float:
+    """Return this turn's bytes per token, from its bill where that is plausible for its bytes."""
+    tokens = asked(turn.usage)
+    ratio = total_bytes / tokens if tokens and total_bytes > 0 else 0.0
+    return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
+
+
+_HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')
+
+
+def lost_lifetime(turn: Turn) -> str:
+    """Say that a request asked for an hour and was billed for five minutes; empty where it was not."""
+    usage = turn.usage
+    if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.fidelity == "reconstructed":
+        return ""
+    values = turn.prompt.mark_values
+    if not values or not all(_HOUR.search(value) for value in values):
+        return ""
+    billed = f"the bill has {usage.write_5m_tokens:,} tokens for 5 minutes, none for 1 hour"
+    return f"all {len(values)} marks ask for 1 hour; {billed}"
+
+
+def contradiction(turn: Turn, total_bytes: int) -> str:
+    """Say in what a bill cannot belong to its recorded body; empty where it can. `total_bytes` is the prompt's.
+
+    Whether marks and writes agree is asked only of what went to Anthropic itself: a gateway may set marks.
+    """
+    usage = turn.usage
+    if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:
+        return ""
+    said, tokens = "", asked(usage)
+    if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
+        said = _unmarked(turn.prompt, usage)
+    if not said and tokens > total_bytes + SPARE_TOKENS:
+        said = f"{tokens:,} tokens are billed for a prompt of {total_bytes:,} bytes: no token is shorter than a byte"
+    return said if said and not _has_unseen(turn.prompt) else ""
+
+
+def _unmarked(prompt: Prompt, usage: Billed) -> str:
+    if prompt.auto_mark:
+        return ""
+    if not prompt.marks and usage.write_tokens:
+        return f"{usage.write_tokens:,} tokens are billed as written, though the body has no cache mark"
+    hours = sum(_HOUR.search(value) is not None for value in prompt.mark_values)
+    if usage.write_1h_tokens and not hours:
+        return f"{usage.write_1h_tokens:,} tokens are billed as written for 1 hour, though no mark asks for that"
+    if usage.write_5m_tokens and usage.write_1h_tokens and hours == len(prompt.mark_values):
+        return (
+            f"{usage.write_5m_tokens:,} tokens are billed as written for 5 minutes, though every mark asks for 1 hour"
+        )
+    return ""
+
+
+# What a provider makes tokens of that the body does not hold: its own tools, files, pictures behind an address.
+_UNSEEN_PARAMS = ("mcp_servers", "container", "previous_response_id", "conversation", "prompt", "cachedContent")
+_UNSEEN = re.compile(
+    rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|bash_|computer|text_editor|memory_|tool_search'
+    rb"|file_search|image_generation|mcp|local_shell|computer_use|server_tool_use|image|input_image|image_url|document"
+    rb'|input_file|file|compaction)|"(?:inlineData|inline_data|fileData|file_data)"'
+)
+_LOOKED_AT = 4096
+
+
+def _has_unseen(prompt: Prompt) -> bool:
+    if any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS):
+        return True
+    return any(_UNSEEN.search(one.data[:_LOOKED_AT]) for one in prompt)

@@ -1,0 +1,78 @@
+"""How alike two requests are: what tells a conversation that was rewritten from another one.
+
+Cost: O(segments behind the first that differs), and each is compared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lore.model.prompt import Prompt, Segment
+from lore.prefix.overlap import common_bytes, same_content
+
+SIMILAR = 0.8
+_MODELS = (b'"assistant"', b'"model"', b'"function_call"', b'"reasoning"')  # how an envelope says that the model spoke
+
+
+def is_models(envelope: Segment) -> bool:
+    """Tell whether a message is the model's own."""
+    return any(sign in envelope.data for sign in _MODELS)
+
+
+def is_another_run(before: Prompt, prompt: Prompt, shared: int) -> bool:
+    """Tell whether two requests part at an answer of the model, and little of what follows is the same.
+
+    The same task that was run again gets another answer; a history that was rewritten keeps the rest.
+    """
+    place, envelope = shared, before.messages[shared]
+    while envelope.kind != "envelope" and place > 0:
+        place -= 1
+        envelope = before.messages[place]
+    if not is_models(envelope):
+        return False
+    rest = zip(before.messages.since(shared), prompt.messages.since(shared), strict=False)
+    pairs = [(one, peer) for one, peer in rest if one.kind != "envelope"]
+    left = sum(one.kind != "envelope" for one in before.messages.since(shared))
+    return 2 * sum(one == peer for one, peer in pairs) < left
+
+
+def resembles(before: Prompt, prompt: Prompt) -> bool:
+    """Tell whether a request is the next one of a conversation whose first message was rewritten."""
+    if len(prompt.messages) <= len(before.messages):
+        return False
+    pairs = [(one, peer) for one, peer in zip(before.messages, prompt.messages, strict=False) if one.kind != "envelope"]
+    if not pairs:
+        return False
+    if len(pairs) > 1:
+        return 2 * sum(one == peer for one, peer in pairs) >= len(pairs)
+    return nearly_same(*pairs[0])
+
+
+def nearly_same(one: Segment, peer: Segment) -> bool:
+    """Tell whether two texts differ in one place that is less than a fifth of the longer one."""
+    if same_content(one, peer):
+        return True
+    mine, theirs = one.data, peer.data
+    front = common_bytes(mine, theirs)
+    room = min(len(mine), len(theirs)) - front
+    back = common_bytes(mine[::-1][:room], theirs[::-1][:room])
+    return SIMILAR * max(len(mine), len(theirs)) <= front + back
+
+
+def same_system(one: Prompt, other: Prompt) -> bool:
+    """Tell whether two requests have one system prompt, a client's own header line aside."""
+    mine, theirs = ([seg for seg in side.head if seg.section == "system"] for side in (one, other))
+    return _without_header(mine) == _without_header(theirs)
+
+
+def same_head(one: Prompt, other: Prompt) -> bool:
+    """Tell whether two requests have the same tools and one system prompt, a client's own header line aside."""
+    return one.head is other.head or _without_header(one.head) == _without_header(other.head)
+
+
+def _without_header(head: Iterable[Segment]) -> list[Segment]:
+    return [one for one in head if one.section != "system" or HEADER not in one.data[:_FIRST]]
+
+
+_FIRST = 64  # bytes of a block in which the header begins
+HEADER = b'"x-anthropic-billing-header:'  # a line of Claude Code's own, another one with every request
