@@ -52,7 +52,7 @@ class Pair(Struct, frozen=True):
     @property
     def bust(self) -> bool:
         """Whether what the left wanted cached was not reused, by bytes or by bill."""
-        return bool(self.causes) and any(cause.code != "LORE146" for cause in self.causes)
+        return bool(self.causes) and any(not cause.harmless for cause in self.causes)
 
     @property
     def reuse(self) -> float | None:
@@ -63,7 +63,7 @@ class Pair(Struct, frozen=True):
     @property
     def worst(self) -> str:
         """The worst kind among the causes."""
-        kinds = [cause.kind for cause in self.causes if cause.code != "LORE146"]
+        kinds = [cause.kind for cause in self.causes if not cause.harmless]
         return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
 
 
@@ -146,20 +146,24 @@ class Pairs:
         return tuple(lost)
 
     def _causes(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> tuple[Cause, ...]:
-        why = causes(left.prompt, right.prompt, found, right.changes)
-        if why and why[0].kind == "expected" and why[0].code != "LORE146":
+        pause = None if left.at is None or right.at is None else right.at - left.at
+        why = causes(
+            left.prompt, right.prompt, found, right.changes,
+            left_call=left.call, right_call=right.call, pause=pause, fell=fell,
+        )  # fmt: skip
+        if why and why[0].kind == "expected" and not why[0].harmless:
             return why
         if not why and not fell:
             return ()
         if not why and (known := recorded(right.changes)):
             return tuple(msgspec.structs.replace(cause, position=found.common) for cause in known)
-        if not fell and all(cause.code == "LORE146" for cause in why):
+        if not fell and all(cause.harmless for cause in why):
             return why
         if fell or fell is None:
             gone = self._expired(left, right)
             if gone is not None:
                 return (gone,)
-        if fell and not any(cause.code != "LORE146" for cause in why):
+        if fell and not any(not cause.harmless for cause in why):
             return (*why, _unexplained(left, right, fell))
         return why
 
@@ -198,7 +202,7 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
 
     A bill that reads all that was cached says that nothing was lost, whatever the bytes say.
     """
-    if pair.causes[number].code == "LORE146":
+    if pair.causes[number].harmless:
         return 0, "recorded" if pair.fell is not None else "estimated"
     if pair.short is not None:
         return pair.short, "recorded"

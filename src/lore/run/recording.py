@@ -34,6 +34,7 @@ from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Made, Turn
 from lore.prefix.chains import Chains
+from lore.prefix.dropped import without_dropped
 from lore.prompt.ahead import KINDS, Ahead
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect, Memo
@@ -317,7 +318,8 @@ class Recording:
             if dialect is None:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
-            prompt = dialect.parse(exchange.body, exchange.fidelity, memo)
+            parsed = dialect.parse(exchange.body, exchange.fidelity, memo)
+            prompt = without_dropped(parsed, exchange.call.endpoint)
             link = chains.link(prompt, exchange)
             yield Turn(
                 link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
