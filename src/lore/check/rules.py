@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from lore.check.base import Place, Rule, finding
+from lore.check.base import Place, Rule, TurnRule, finding
+from lore.check.laws import Laws
 from lore.check.pairs import Pair, lost_tokens
 from lore.model.problems import Problem
 from lore.model.results import Finding
@@ -80,6 +81,7 @@ RULES: dict[str, Rule] = {
     "damage": TranscriptDamage(),
 }
 BUILT_IN = frozenset(RULES)
+TURN_RULES: dict[str, Callable[[], TurnRule]] = {"laws": Laws}
 
 
 def _where(pair: Pair, cause: Cause) -> At | None:

@@ -16,7 +16,7 @@ from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
-from lore.prefix.history import Difference
+from lore.prefix.history import Difference, near
 from lore.prefix.notes import Note
 from lore.prefix.overlap import common_bytes, same_content
 from lore.prefix.spelling import of_segments, same_numbers
@@ -147,13 +147,14 @@ class Explained:
     def _text(self, one: Difference, ours: str, others: str) -> list[Note]:
         assert one.mine is not None
         assert one.theirs is not None
-        found: list[Note] = []
-        if (one.mine.data[:1] == b'"') != (one.theirs.data[:1] == b'"'):
-            found.append(self._note(one, "LORE112", f"{one.mine.path} is a text on one side and a block on the other"))
-        if ours == others and not found:
+        if ours == others:
             return [self._other(one, block_of(one.mine, one.envelope), block_of(one.theirs, one.envelope))]
-        for reason in reasons(ours, others) if _fits(one) else [Reason(OTHER, "")]:
-            found.append(self._reason(one, reason))
+        why = reasons(ours, others) if _fits(one) else [Reason(OTHER, "")]
+        found = [self._reason(one, reason) for reason in why]
+        shaped = (one.mine.data[:1] == b'"') != (one.theirs.data[:1] == b'"')
+        if shaped and (near(ours.encode("utf-8", "replace"), others.encode("utf-8", "replace")) or any(reason.code != OTHER for reason in why)):
+            words = f"{one.mine.path} is a text on one side and a block of it on the other"
+            found.append(self._note(one, "LORE112", words))
         return found
 
     def _reason(self, one: Difference, reason: Reason) -> Note:

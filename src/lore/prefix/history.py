@@ -140,10 +140,10 @@ def _alike(one: Group, other: Group) -> bool:
         return one.envelope == other.envelope
     if not set(mine).isdisjoint(theirs):
         return True
-    return _near(mine[0], theirs[0]) or _near(mine[-1], theirs[-1])
+    return near(mine[0], theirs[0]) or near(mine[-1], theirs[-1])
 
 
-def _near(one: bytes, other: bytes) -> bool:
+def near(one: bytes, other: bytes) -> bool:
     """Tell whether two texts share much of their words."""
     mine, theirs = set(one[:4096].split()), set(other[:4096].split())
     return 2 * len(mine & theirs) >= max(1, min(len(mine), len(theirs)))
@@ -188,4 +188,4 @@ def _of_one_kind(one: Segment, other: Segment, envelope: bytes) -> bool:
     mine, theirs = known_by(one, envelope), known_by(other, envelope)
     if mine is not None or theirs is not None:
         return mine == theirs and one.path.count(".") == other.path.count(".")
-    return _near(one.data, other.data)
+    return near(one.data, other.data)
