@@ -29,7 +29,8 @@ class PrefixMoved:
                 cause.code, place, _message(cause), kind=cause.kind,
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
                 dialect=pair.right.dialect, section=cause.section or (where and where.section),
-                json_path=cause.path or None if where is None else where.path, offset=None if where is None else where.offset,
+                json_path=cause.path or None if where is None else where.path,
+                offset=None if where is None else where.offset,
                 evidence=cause.evidence, lost_bytes=pair.lost[number], lost_tokens=tokens, tokens=how,
                 fidelity=pair.right.fidelity,
             )  # fmt: skip

@@ -1,8 +1,8 @@
 """Finding codes: a promise. A code never changes its meaning; a new meaning gets a new code.
 
 LORE1xx prefix, LORE2xx transcript and fold, LORE3xx prediction against bill, LORE4xx budgets. LORE101 to
-LORE135 follow the catalogue of known causes in its own numbering, so gaps are causes that bytes cannot show (`NOT_SHOWN`)
-or that are yet to come.
+LORE135 follow the catalogue of known causes in its own numbering; its rows that bytes cannot show are
+`NOT_SHOWN`.
 """
 
 from __future__ import annotations

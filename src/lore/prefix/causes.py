@@ -34,6 +34,7 @@ from lore.prefix.tools import tool_notes
 
 _PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
 _HARMLESS = frozenset(("LORE107", *_PARAMS))
+_UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 _SPELLED = 256  # segments that are only spelled otherwise and are looked at one by one
 
@@ -72,7 +73,7 @@ def limit_of(left: Prompt) -> int:
 
 def causes(
     left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change], *,
-    left_call: Call = Call(), right_call: Call = Call(), pause: float | None = None, fell: int | None = None,
+    left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
 ) -> tuple[Cause, ...]:  # fmt: skip
     """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
 

@@ -83,7 +83,7 @@ class Explained:
         moved = self._new[segment.data] > 0 if one.theirs is None else segment.data in self._gone
         if is_header(segment):
             return self._note(one, "LORE107", f"{where}: the billing header comes or goes")
-        if block.kind == "thinking":
+        if block.kind == "thinking" or (segment.kind == "envelope" and block.own.get("type") == b'"reasoning"'):
             return self._note(one, "LORE115", f"{where}: thinking that was sent is {'moved' if moved else 'missing'}")
         if block.kind == "image":
             return self._note(one, "LORE118", f"{where}: an image {'is gone' if one.theirs is None else 'was put in'}")
@@ -152,7 +152,10 @@ class Explained:
         why = reasons(ours, others) if _fits(one) else [Reason(OTHER, "")]
         found = [self._reason(one, reason) for reason in why]
         shaped = (one.mine.data[:1] == b'"') != (one.theirs.data[:1] == b'"')
-        if shaped and (near(ours.encode("utf-8", "replace"), others.encode("utf-8", "replace")) or any(reason.code != OTHER for reason in why)):
+        if shaped and (
+            near(ours.encode("utf-8", "replace"), others.encode("utf-8", "replace"))
+            or any(reason.code != OTHER for reason in why)
+        ):
             words = f"{one.mine.path} is a text on one side and a block of it on the other"
             found.append(self._note(one, "LORE112", words))
         return found

@@ -120,7 +120,7 @@ def is_deferred(tool: Segment) -> bool:
     if b'"defer_loading"' not in tool.data:
         return False
     own = table(tool.data) or {}
-    inner = table(own.get("function", b"null")) or own
+    inner = table(own.get("function", b"null")) or table(own.get("toolSpec", b"null")) or own
     return b"true" in (own.get("defer_loading"), inner.get("defer_loading"))
 
 

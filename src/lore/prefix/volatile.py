@@ -34,26 +34,26 @@ _DAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
 
 # The order counts: a longer form stands before those that are parts of it.
 _FORMS: tuple[tuple[str, str], ...] = (
-    ("count", rf"<total_tokens>[^<]{{0,200}}</total_tokens>|[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}"
+    ("count", (rf"<total_tokens>[^<]{{0,200}}</total_tokens>|[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}"
               rf"(?:; ?{_NUMBER} remaining)?|\b{_NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?"
               rf"(?:window )?(?:left|remaining|remain|available)\b"
               rf"|\b(?i:(?:remaining|available|used|context|budget)[ _-](?:tokens|window|left)"
               rf"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)|context[ _-]usage)\b"
               rf"[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{_NUMBER}%?(?: ?/ ?{_NUMBER})?"
-              rf"|\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining"),
-    ("id", r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"),
-    ("temporary", r"(?:/private)?(?:/tmp|/var/tmp|/var/folders|/dev/shm|/run/user/\d{1,9})/[\w./+@-]+"
-                  r"|[A-Za-z]:\\(?:[^\\\s\"<>|]{1,64}\\){0,8}Temp\\[\w.\\+@-]+"),
-    ("process", r"\b(?i:pid|process id|ppid)[\"']?[ \t]{0,4}[=:#]?[ \t]{0,4}\d+"
-                r"|\b(?:localhost|127\.0\.0\.1|\[::1\]):\d{2,5}\b"),
-    ("place", r"(?i:\b(?:(?:current |primary |your )?(?:working director(?:y|ies)|workspace(?: root| folder)?)|cwd|pwd"
+              rf"|\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining")),
+    ("id", (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
+    ("temporary", (r"(?:/private)?(?:/tmp|/var/tmp|/var/folders|/dev/shm|/run/user/\d{1,9})/[\w./+@-]+"
+                  r"|[A-Za-z]:\\(?:[^\\\s\"<>|]{1,64}\\){0,8}Temp\\[\w.\\+@-]+")),
+    ("process", (r"\b(?i:pid|process id|ppid)[\"']?[ \t]{0,4}[=:#]?[ \t]{0,4}\d+"
+                r"|\b(?:localhost|127\.0\.0\.1|\[::1\]):\d{2,5}\b")),
+    ("place", (r"(?i:\b(?:(?:current |primary |your )?(?:working director(?:y|ies)|workspace(?: root| folder)?)|cwd|pwd"
               r"|(?:project|repo(?:sitory)?|workspace)[ _]?(?:root|path|director(?:y|ies)|folder)))"
               r"[\"'`*]{0,3}[ \t]{0,4}(?:[:=]|is|>)[ \t]{0,4}[\"'`*]{0,3}[~/\\\w][^\s\"'`<>*]{0,512}"
-              r"|<cwd>[^<]{0,512}</cwd>"),
-    ("counter", r"\b(?i:turn|step|iteration|request|attempt|round|message|counter|sequence|seq|call|tick|invocation)"
+              r"|<cwd>[^<]{0,512}</cwd>")),
+    ("counter", (r"\b(?i:turn|step|iteration|request|attempt|round|message|counter|sequence|seq|call|tick|invocation)"
                 r"(?i:[ _-](?:no\.?|number|count|index|id))?"
-                r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b"),
-    ("date", rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T _]{_CLOCK} ?{_ZONE})?(?![\w-])"
+                r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b")),
+    ("date", (rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T _]{_CLOCK} ?{_ZONE})?(?![\w-])"
              r"|\b20\d{6}(?:[T_-]?\d{4,6}Z?)?\b|\b\d{4}-W\d{2}(?:-\d)?\b"
              r"|\b\d{4}/\d{1,2}/\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\.\d{1,2}\.\d{4}\b"
              r"|\b\d{4}年\d{1,2}月\d{1,2}日"
@@ -62,14 +62,14 @@ _FORMS: tuple[tuple[str, str], ...] = (
              rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)? )?{_MONTH}\b\.?(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}}\b)?"
              r"|\b1[5-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b"
              r"|\b\d{1,6} ?(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?) ago\b"
-             r"|\b(?i:uptime|elapsed)[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}"),
-    ("id", r"\b(?:req|msg|run|sess|session|trace|resp|thread|call|toolu|conv|evt|span|job|task|user|org)[_-]"
+             r"|\b(?i:uptime|elapsed)[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}")),
+    ("id", (r"\b(?:req|msg|run|sess|session|trace|resp|thread|call|toolu|conv|evt|span|job|task|user|org)[_-]"
            r"(?=[A-Za-z_-]{0,32}\d)[0-9A-Za-z_-]{4,128}\b"
            r"|\b(?i:(?:request|session|trace|run|correlation|message|conversation|thread|span|build|instance|invocation"
            r"|prompt|turn|job|task)[ _-]?(?:id|uuid|token|key)|nonce|uuid|cch|request|fingerprint|salt|etag)"
            r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}[\w./+=-]{3,256}"
-           r"|\b[0-9a-f]{12,}\b"),
-    ("word", r"[0-9A-Za-z_-]{16,}"),
+           r"|\b[0-9a-f]{12,}\b")),
+    ("word", (r"[0-9A-Za-z_-]{16,}")),
 )  # fmt: skip
 _VARIES = re.compile("|".join(f"({pattern})" for _, pattern in _FORMS))
 _KINDS = tuple(kind for kind, _ in _FORMS)
