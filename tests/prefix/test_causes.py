@@ -47,15 +47,11 @@ def tool_message(content):
 
 
 POSITIVE = {
-    "LORE100 edited": ("LORE100", body("one", "x"), body("two", "x")),
+    "LORE100 edited": ("LORE100", body("one", "x", "y"), body("one", "z", "y")),
+    "LORE127 edited first": ("LORE127", body("one", "x"), body("two", "x")),
     "LORE100 shrunk": ("LORE100", body("one", assistant("two"), "x"), body("one")),
     "LORE100 role": ("LORE100", body("one", "x"), body("one", assistant("x"))),
     "LORE102 reordered": ("LORE102", body("x", tools=[A, B]), body("x", tools=[B, A])),
-    "LORE102 reordered and respelled": (
-        "LORE102",
-        dumps(body("x", tools=[A, B])),
-        dumps(body("x", tools=[B, A])).replace(b'"db"', b'"d\\u0062"'),
-    ),
     "LORE103 added": ("LORE103", body("x", tools=[A]), body("x", tools=[A, B])),
     "LORE103 removed": ("LORE103", body("x", tools=[A, B]), body("x", tools=[B])),
     "LORE103 all gone": ("LORE103", body("x", tools=[A]), body("x")),
@@ -305,3 +301,9 @@ def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
             prompt = assembler.assemble(state, state.main()).prompt
             found = pairs.advance(Turn("main", next(turns), prompt))
     assert [cause.code for cause in found.causes] == ["LORE147"]
+
+
+def test_tools_that_are_reordered_and_respelled_have_both_causes():
+    """The order alone was told: the spelling, which busts as surely, was found only when the order was mended."""
+    left, right = dumps(body("x", tools=[A, B])), dumps(body("x", tools=[B, A])).replace(b'"db"', b'"d\\u0062"')
+    assert codes(left, right) == ["LORE102", "LORE106"]

@@ -1,6 +1,7 @@
 """What a rule is, and the table of rules.
 
-A rule looks at one pair of successive turns, or at the problems of one recording, and says what it finds.
+A rule looks at one pair of successive turns, or at the problems of one recording, and says what it finds; a turn
+rule follows a whole chain and speaks at its end, so that what holds for every turn is said once.
 Rules: pure; every finding has a code of `lore.model.codes`; severity follows from the code's kind.
 
 How to add one: write a class with the members of `Rule`, add it to `RULES` in `lore.check.rules` (or
@@ -20,6 +21,7 @@ from lore.check.pairs import Pair
 from lore.model.codes import CODES, SEVERITY, CauseKind
 from lore.model.problems import Problem
 from lore.model.results import Finding
+from lore.model.turn import Turn
 
 
 class Place(Struct, frozen=True):
@@ -37,6 +39,21 @@ class Rule(Protocol):
 
     def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
         """Judge what was wrong with one recording: the problems kept, and how many of each code there were."""
+        ...
+
+
+class TurnRule(Protocol):
+    """A judgement of the turns of one chain, taken one by one; made anew for each chain.
+
+    To add one: publish a class without arguments under `TURN_RULES` in `lore.check.rules`.
+    """
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Take the next turn, and what came of comparing it with the one before; costs O(what is new)."""
+        ...
+
+    def findings(self, place: Place) -> Iterable[Finding]:
+        """Say what was found, when the chain has ended."""
         ...
 
 

@@ -86,9 +86,9 @@ class Pair(Struct, frozen=True):
 
 def is_remark(cause: Cause) -> bool:
     """Tell whether a cause lost nothing here: it is told, and makes no bust."""
-    if cause.code in ("LORE107", "LORE113"):  # what the provider drops, what no bill shows to be missed
+    if cause.code == "LORE113":  # what no bill shows to be missed
         return cause.kind != "waste"
-    return cause.code in REMARKS
+    return cause.harmless or cause.code in REMARKS
 
 
 class Extension(NamedTuple):
@@ -187,7 +187,11 @@ class Pairs:
         shape = by_shape(facts)
         if shape is not None:
             return (shape,)
-        why = causes(left.prompt, right.prompt, found, right.changes)
+        pause = None if left.at is None or right.at is None else right.at - left.at
+        why = causes(
+            left.prompt, right.prompt, found, right.changes,
+            left_call=left.call, right_call=right.call, pause=pause, fell=fell,
+        )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why
         busted = any(not is_remark(cause) for cause in why)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from lore.check.base import Place, Rule, finding
+from lore.check.base import Place, Rule, TurnRule, finding
+from lore.check.laws import Laws
 from lore.check.pairs import BY_BILL, Pair, lost_tokens
 from lore.model.problems import Problem
 from lore.model.results import Finding
 from lore.prefix.causes import Cause
+from lore.prefix.divergence import Place as At
 from lore.prefix.divergence import place_of
 
 BILLED = BY_BILL | {"LORE134", "LORE302", "LORE303"}  # what bills, times and verdicts say
@@ -19,16 +21,16 @@ class PrefixMoved:
 
     def pair(self, pair: Pair, place: Place) -> Iterable[Finding]:
         for number, cause in enumerate(pair.causes):
-            if cause.code in BILLED:
-                continue
-            begins = max(cause.position, pair.overlap.common)
-            where = None if pair.overlap.covered else place_of(pair.left.prompt, pair.right.prompt, begins)
+            if cause.code in BILLED or (cause.code == "LORE107" and cause.harmless):
+                continue  # the latter is said once a chain
+            where = _where(pair, cause)
             tokens, how = lost_tokens(pair, number)
             yield finding(
                 cause.code, place, _message(cause) + _partly(pair, cause), kind=cause.kind,
                 line=pair.right.line, chain=pair.right.chain, turn=pair.right.number,
                 dialect=pair.right.dialect, section=cause.section or (where and where.section),
-                json_path=None if where is None else where.path, offset=None if where is None else where.offset,
+                json_path=cause.path or None if where is None else where.path,
+                offset=None if where is None else where.offset,
                 evidence=cause.evidence, lost_bytes=pair.lost[number], lost_tokens=tokens, tokens=how,
                 fidelity=pair.right.fidelity,
             )  # fmt: skip
@@ -80,6 +82,14 @@ RULES: dict[str, Rule] = {
     "damage": TranscriptDamage(),
 }
 BUILT_IN = frozenset(RULES)
+TURN_RULES: dict[str, Callable[[], TurnRule]] = {"laws": Laws}
+
+
+def _where(pair: Pair, cause: Cause) -> At | None:
+    """Return where the two prompts part; None where they do not, or a later cause has a place of its own."""
+    if pair.overlap.covered or (cause.path and cause.position != pair.overlap.common):
+        return None
+    return place_of(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
 
 
 _LEADS = {

@@ -17,16 +17,15 @@ def run(
 ) -> int:
     """Explain a finding code; without one, list them."""
     from lore.errors import LoreError
-    from lore.model.codes import CODES
+    from lore.model.codes import CODES, NOT_SHOWN
 
     if code is None:
         for known, row in CODES.items():
             sys.stdout.write(f"{known}  {row.kind:<14}  {row.name}\n")
         return 0
+    names = {known: row.name for known, row in CODES.items()} | NOT_SHOWN
     wanted = code.upper()
-    found = (
-        wanted if wanted in CODES else next((known for known, row in CODES.items() if row.name == code.lower()), None)
-    )
+    found = wanted if wanted in names else next((known for known, name in names.items() if name == code.lower()), None)
     if found is None:
         raise LoreError(f"no finding has the code {code!r}", hint="lore explain lists them")
     page = resources.files("lore.check").joinpath("pages", f"{found}.md").read_text("utf-8")

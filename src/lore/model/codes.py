@@ -1,7 +1,8 @@
 """Finding codes: a promise. A code never changes its meaning; a new meaning gets a new code.
 
 LORE1xx prefix, LORE2xx transcript and fold, LORE3xx prediction against bill, LORE4xx budgets. LORE101 to
-LORE135 follow the catalogue of known causes in its own numbering, so gaps are causes yet to come.
+LORE135 follow the catalogue of known causes in its own numbering; its rows that bytes cannot show are
+`NOT_SHOWN`.
 """
 
 from __future__ import annotations
@@ -32,33 +33,82 @@ CODES: dict[str, Code] = {
     "LORE104": Code("tool-definition-changed", "waste", "Keep text that changes out of tool descriptions."),
     "LORE105": Code("key-order-changed", "waste", "Write JSON with one fixed key order, or replay the recorded text."),
     "LORE106": Code("serialisation-changed", "unattributable", "Write requests with one JSON serialiser, one setting."),
+    "LORE107": Code(
+        "billing-header-changed",
+        "waste",
+        "Switch the billing header off (CLAUDE_CODE_ATTRIBUTION_HEADER=0), or strip it in the proxy.",
+    ),
     "LORE108": Code("id-in-prefix", "waste", "Move ids of requests, processes and files into headers or the tail."),
     "LORE109": Code(
         "token-reminder-in-prefix", "waste", "Move token counts into the tail, or switch the reminder off."
     ),
+    "LORE110": Code(
+        "git-status-in-prefix",
+        "waste",
+        "Take the state of a repository once a session, and tell later changes in the tail.",
+    ),
+    "LORE111": Code("reminder-moved", "waste", "Leave reminders where they were sent, and append new ones."),
     "LORE112": Code("content-shape-changed", "unattributable", "Always write message content as an array of blocks."),
     "LORE113": Code(
         "lookback-exceeded",
         "unattributable",
         "Keep a second mark where the last one of the turn before stood, or mark after fewer blocks.",
     ),
+    "LORE114": Code(
+        "marks-missing",
+        "unattributable",
+        "Set a cache mark behind a prefix of at least the model's minimum, or ask for automatic marking.",
+    ),
+    "LORE115": Code("thinking-changed", "waste", "Send thinking back as it came, and drop it only when you compact."),
     "LORE117": Code(
         "tool-result-rewritten",
         "waste",
         "Shorten tool results when they are created; clear old ones seldom, and many at once.",
     ),
+    "LORE118": Code(
+        "image-changed", "waste", "Keep the encoded bytes of an image, and remove images only when you compact."
+    ),
     "LORE119": Code("model-changed", "expected", "Give work for another model to a subagent with its own prompt."),
+    "LORE120": Code(
+        "generation-settings-changed",
+        "waste",
+        "Keep effort, thinking budget, verbosity, speed and service tier for the whole session.",
+    ),
+    "LORE121": Code("tool-choice-changed", "waste", "Leave tool_choice alone, and ask for a tool in words."),
+    "LORE122": Code(
+        "request-features-changed",
+        "unattributable",
+        "Freeze beta headers and request features when the session starts.",
+    ),
+    "LORE123": Code(
+        "resume-rerendered", "waste", "Store the prompt as it was rendered, and send that again after a resume."
+    ),
+    "LORE124": Code(
+        "deferred-tools-loaded",
+        "waste",
+        "Append discovered tools in messages (tool_reference, tool_addition), not to the tool list.",
+    ),
     "LORE125": Code("compaction", "expected", "Compact seldom and much: each compaction pays for the prompt anew."),
+    "LORE126": Code(
+        "memory-in-prefix",
+        "waste",
+        "Put memory and retrieved context behind the history, or freeze it for the session.",
+    ),
+    "LORE127": Code("first-message-rewritten", "waste", "Render the first message once, and send it again as it was."),
     "LORE128": Code("cache-expired", "expected", "Ask for a longer cache lifetime if pauses like this are common."),
+    "LORE129": Code("parallel-start", "expected", "Send one request first and the others once its response has begun."),
+    "LORE131": Code("endpoint-changed", "unattributable", "Keep a conversation at one host, region and key."),
     "LORE132": Code(
         "continuation",
         "expected",
         "Record from the first request of a conversation, with responses, to judge it whole.",
     ),
-    "LORE129": Code("parallel-start", "expected", "Send one request first and the others once its response has begun."),
-    "LORE131": Code("endpoint-changed", "unattributable", "Keep a conversation at one host, region and key."),
+    "LORE133": Code("unmarked-tail", "waste", "Set one explicit breakpoint at the end of what stays the same."),
     "LORE134": Code(
         "lifetime-lost", "waste", "Let the gateway pass on the lifetime (ttl, beta headers) that clients ask for."
+    ),
+    "LORE135": Code(
+        "output-schema-changed", "waste", "Keep one output schema for the session, or move it into a tool."
     ),
     "LORE143": Code("rewind", "expected", "Nothing to do: history was taken back on purpose."),
     "LORE144": Code("cache-reset", "expected", "Nothing to do: the prefix was given up on purpose."),
@@ -72,6 +122,19 @@ CODES: dict[str, Code] = {
     "LORE148": Code(
         "marks-far-apart", "unattributable", "Keep the mark of the turn before, or send fewer blocks at a time."
     ),
+    "LORE149": Code(
+        "text-after-tool-result",
+        "unattributable",
+        "Put a program's own text into the message that carries the results, or give it the system role.",
+    ),
+    "LORE150": Code(
+        "orphan-tool-pair", "unattributable", "Send each call together with its result, and drop both together."
+    ),
+    "LORE151": Code(
+        "volatile-before-history", "unattributable", "Move clocks, ids and token counts behind the history."
+    ),
+    "LORE152": Code("too-many-marks", "waste", "Set at most four cache marks."),
+    "LORE153": Code("mark-on-volatile", "unattributable", "Set the mark on the last block that stays the same."),
     "LORE154": Code(
         "chain-restarted", "expected", "Nothing to do: a request without tools began a conversation of its own."
     ),
@@ -146,4 +209,10 @@ CODES: dict[str, Code] = {
     "LORE401": Code("reuse-below-budget", "waste", "Mend the busts named above, or lower check.min_reuse."),
     "LORE402": Code("busts-above-budget", "waste", "Mend the busts named above, or raise check.max_busts."),
     "LORE403": Code("lost-tokens-above-budget", "waste", "Mend the busts named above, or raise check.max_lost_tokens."),
+}
+
+# Rows of the catalogue that bytes cannot show: each has a page that says why, and which code stands for it.
+NOT_SHOWN: dict[str, str] = {
+    "LORE116": "reasoning-dropped-by-template",
+    "LORE130": "server-side-miss",
 }

@@ -60,7 +60,8 @@ class Prompt(Struct, frozen=True):
     `marks` are the positions of segments with a mark, counted over head and messages, `mark_values` the
     marks themselves, as JSON; `auto_mark` says that the request asks for automatic marking; `params` are
     the request's other fields, as JSON; `partial` says that the request continues others which the recording
-    does not hold, so that its beginning is missing.
+    does not hold, so that its beginning is missing; `dropped` is text that the provider takes out, so that it
+    is no part of the head.
     """
 
     dialect: str
@@ -74,6 +75,7 @@ class Prompt(Struct, frozen=True):
     auto_mark: bool = False
     params: dict[str, bytes] = {}
     partial: bool = False
+    dropped: bytes = b""
 
     def __len__(self) -> int:
         return len(self.head) + len(self.messages) + len(self.tail)

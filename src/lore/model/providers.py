@@ -7,6 +7,9 @@ first, and a host that is not listed is nobody that lore knows.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
 _HOSTS: tuple[tuple[str, str], ...] = (
     ("api.anthropic.com", "anthropic"),
     ("api.openai.com", "openai"),
@@ -55,3 +58,23 @@ def _is_host(host: str, part: str) -> bool:
     if part.endswith(".") or "." not in part:
         return host.startswith(part)
     return host == part or host.endswith((part if part.startswith(".") else "." + part, "-" + part))
+
+
+class Exact(NamedTuple):
+    """A model pattern (shell style) that is cached at breakpoints alone, since when, and the source."""
+
+    model: str
+    since: str
+    source: str
+
+
+EXACT: tuple[Exact, ...] = (
+    Exact("gpt-5.[6-9]*", "2026-07", "OpenAI prompt caching guide: explicit breakpoints"),
+    Exact("gpt-[6-9]*", "2026-09", "OpenAI prompt caching guide: explicit breakpoints"),
+)
+
+
+def has_exact_breakpoints(model: str | None) -> bool:
+    """Tell whether a model's requests are cached at breakpoints, and at no shorter prefix."""
+    name = (model or "").rsplit("/", 1)[-1]
+    return any(fnmatchcase(name, row.model) for row in EXACT)

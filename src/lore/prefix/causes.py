@@ -1,8 +1,10 @@
-"""Name why a prompt did not extend the one before it.
+"""Name why a prompt did not extend the one before it: every cause, not the first alone.
 
-In: two prompts, their overlap, the changes that the session recorded between them. Out: causes, the
-expected ones first. Rules: an expected cause explains the whole break; what only differs in spelling is
-serialisation; a difference that a rule explains has that rule's code; the rest is `prefix-moved`.
+In: two prompts, their overlap, the changes that the session recorded between them, what is known of both calls.
+Out: causes, each at the place from which it costs. Rules: an expected cause explains the whole break; each section
+is explained apart (tools as a set, system and messages aligned), so that a change of tools does not hide one of
+messages; one cause a code, at its first place; what no rule explains is `prefix-moved`. What stands behind the last
+mark, and a changed field that costs nothing there, is told and harmless.
 
 Source of the causes and their numbers: the catalogue of known cache breaks (public issue threads).
 """
@@ -12,23 +14,36 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
 
-from lore.model.canonical import canonical, decode, encode, printable, text_of
 from lore.model.codes import CODES, CauseKind
-from lore.model.jsonslice import table
-from lore.model.prompt import NO_RESULT, Prompt, Segment
+from lore.model.exchange import Call
+from lore.model.prompt import Prompt, Segment
+from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
-from lore.prefix.divergence import excerpt
-from lore.prefix.overlap import Overlap, common_bytes, same_content
+from lore.prefix.changed import Explained
+from lore.prefix.history import differences, grouped
+from lore.prefix.notes import Note
+from lore.prefix.overlap import Overlap, since
+from lore.prefix.params import param_notes
+from lore.prefix.spelling import of_segments
+from lore.prefix.tools import tool_notes
+
+_PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
+_HARMLESS = frozenset(("LORE107", *_PARAMS))
+_UNKNOWN = Call()
+RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
+_SPELLED = 256  # segments that are only spelled otherwise and are looked at one by one
 
 
 class Cause(Struct, frozen=True):
     """A finding code, the section it is about, the evidence in words, and the segment where it begins.
 
     `here` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
+    `path` is the JSON path of what changed, where that is not the segment at `position`.
     """
 
     code: str
@@ -36,11 +51,17 @@ class Cause(Struct, frozen=True):
     evidence: str
     position: int = 0
     here: CauseKind | None = None
+    path: str = ""
 
     @property
     def kind(self) -> CauseKind:
         """The kind: the code's own, or what it is here."""
         return self.here or CODES[self.code].kind
+
+    @property
+    def harmless(self) -> bool:
+        """Whether nothing that was to be cached is lost by it."""
+        return self.code == "LORE146" or (self.code in _HARMLESS and self.here == "expected")
 
 
 def limit_of(left: Prompt) -> int:
@@ -50,26 +71,42 @@ def limit_of(left: Prompt) -> int:
     return left.stable
 
 
-def causes(left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change]) -> tuple[Cause, ...]:
-    """Return the causes of a bust; empty where the left is reused up to its tail."""
+def causes(
+    left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change], *,
+    left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
+) -> tuple[Cause, ...]:  # fmt: skip
+    """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
+
+    `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
+    was cached was read, whatever changed in the request's fields.
+    """
     if left.dialect != right.dialect:  # two request shapes: nothing one says explains the other
         return ()
+    changes = tuple(changes)
     known = recorded(changes)
     moved = left.model != right.model and left.model is not None and right.model is not None
     if not moved:  # changed and changed back between the two
         known = tuple(cause for cause in known if cause.code != "LORE119")
     elif not any(cause.code == "LORE119" for cause in known):
         known = (*known, Cause("LORE119", None, f"model changed from {left.model} to {right.model}"))
-    if found.covered and not moved:
-        return ()
-    if known:
+    if known and (moved or not found.covered):
         return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
+    fields = _fields(left, right, left_call, right_call, fell)
+    if found.covered:
+        return fields
     if (left.partial or right.partial) and found.common >= len(left.head):
         return (Cause("LORE132", "messages", _CONTINUES, found.common),)
     if found.common >= limit_of(left):
         section = _section(left, right, found.common)
-        return (Cause("LORE146", section, "the change is behind the last cache mark", found.common),)
-    return _explained(left, right, found, changes)
+        behind = Cause("LORE146", section, "the change is behind the last cache mark", found.common)
+        return (*fields, behind, *_tail(left, right, found, right_call))
+    resumed = _resumed(left, right, left_call, right_call, pause)
+    content = _explained(left, right, found, changes, resumed)
+    return tuple(sorted((*content, *_tail(left, right, found, right_call), *fields), key=_order))
+
+
+def _order(cause: Cause) -> tuple[bool, int, str]:
+    return cause.harmless, cause.position, cause.code
 
 
 _CONTINUES = "it continues a response that is not recorded whole: both prompts may be the same there"
@@ -93,136 +130,176 @@ def _section(left: Prompt, right: Prompt, position: int) -> str | None:
     return min(sections, key=("tools", "system", "messages").index, default=None)
 
 
-def _explained(left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change]) -> tuple[Cause, ...]:
-    """Explain the spelling first, then what differs behind it in content."""
-    causes: list[Cause] = []
-    if found.canonical > found.common:
-        mine, theirs = left.at(found.common), right.at(found.common)
-        if mine is not None and theirs is not None:
-            causes.append(msgspec.structs.replace(_spelling(mine, theirs), position=found.common))
-    if not found.covered_canonical and found.canonical < limit_of(left):
-        cause = _content(left, right, found.canonical, changes)
-        causes.append(msgspec.structs.replace(cause, position=found.canonical))
-    return tuple(causes)
+def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell: int | None) -> tuple[Cause, ...]:
+    """Return what changed beside the content; harmless where the bill or the last mark says so."""
+    made: list[Cause] = []
+    limit = limit_of(left)
+    for note in param_notes(left, right, left_call, right_call):
+        here = note.here
+        words = note.words
+        if fell == 0 and here != "expected":
+            here, words = "expected", f"{words}; but the bill says that all was read"
+        elif note.position >= limit:
+            here = "expected"
+        made.append(Cause(note.code, note.section, words, note.position, here, note.path))
+    if left.dropped != right.dropped:
+        words = "the billing header is another; the Claude API takes it out, so nothing is lost"
+        made.append(Cause("LORE107", "system", words, limit, "expected", "system[0]"))
+    return tuple(made)
 
 
-def _spelling(mine: Segment, theirs: Segment) -> Cause:
-    where = mine.path
-    if (mine.data[:1] == b'"') != (theirs.data[:1] == b'"') and mine.kind != "envelope":
-        return Cause("LORE112", mine.section, f"{where} is a text on one side and a block of it on the other")
-    wrapped = [b"{" + one.data + b"}" if one.kind == "envelope" else one.data for one in (mine, theirs)]
-    if encode(decode(wrapped[0])) != encode(decode(wrapped[1])):
-        return Cause("LORE105", mine.section, f"{where} has the same members in another order")
-    return Cause("LORE106", mine.section, f"{where} has the same content in another spelling")
+def _explained(
+    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: str
+) -> tuple[Cause, ...]:
+    """Explain what is only spelled otherwise, then each section from where its content parts."""
+    limit = limit_of(left)
+    notes = _spelled(left, right, found)
+    if not found.covered_canonical and found.canonical < limit:
+        notes += _content(left, right, found, changes)
+        if not any(note.position < limit for note in notes):
+            section = _section(left, right, found.canonical) or "messages"
+            gone = left.stable - found.canonical
+            words = "the prompt is another from here on"
+            if right.at(found.canonical) is None:
+                words = f"the prompt ends where {gone} segments stood before"
+            notes.append(Note("LORE100", section, found.canonical, words))
+    return _merged([note for note in notes if note.position < limit], left, resumed)
 
 
-def _content(left: Prompt, right: Prompt, position: int, changes: Iterable[Change]) -> Cause:
-    mine, theirs = left.at(position), right.at(position)
-    section = _section(left, right, position)
-    if section == "tools":
-        return _tools(left, right)
-    if mine is None or theirs is None:
-        gone = left.stable - position
-        return Cause("LORE100", section, f"the prompt ends where {gone} segments stood before")
+def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Note]:
+    """Explain the segments up to where the content parts, which differ in bytes alone."""
+    notes: list[Note] = []
+    size = found.canonical - found.common
+    pairs = zip(since(left, found.common, tail=False), since(right, found.common, tail=True), strict=False)
+    for at, (mine, theirs) in enumerate(islice(pairs, size), found.common):
+        if mine.data != theirs.data:
+            said = of_segments(mine, theirs)
+            notes.append(Note(said.code, mine.section, at, said.words, said.here, mine.path))
+            if len(notes) == _SPELLED:
+                break
+    return notes
+
+
+def _content(left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...]) -> list[Note]:
     cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
-    if _is_result(left, position, mine) and _is_result(right, position, theirs):
-        if NO_RESULT in mine.data:
-            return Cause("LORE147", section, f"{mine.path} was sent before its call had a result")
-        return Cause("LORE117", section, cleared or f"{mine.path} was sent before with other content")
-    if mine.kind == theirs.kind:
-        one, other = _plain(mine.data), _plain(theirs.data)
-        for code, what, pattern in _MASKS:  # a ladder: each rung masks what the one below did, too
-            one, other = pattern.sub(b"\x00", one), pattern.sub(b"\x00", other)
-            if one == other:
-                return Cause(code, section, f"{what} in {mine.path}: {_difference(mine, theirs)}")
-    return Cause("LORE100", section, f"{mine.path} differs: {_difference(mine, theirs)}")
+    start, notes, new = found.canonical, list[Note](), _new(left, right)
+    mine, theirs = _tools_of(left), _tools_of(right)
+    if start < mine or mine != theirs:
+        notes += tool_notes(left.head[:mine], right.head[:theirs], _discovered(right))
+    if start < len(left.head) or len(left.head) - mine != len(right.head) - theirs:
+        notes += _of_section("system", left.head[mine:], right.head[theirs:], mine, new, cleared)
+    same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
+    same = max(same, left.messages.common(right.messages))
+    same = _message_start(left, same)
+    mine_rest = list(left.messages.since(same))
+    their_rest = [*right.messages.since(same), *right.tail]
+    wanted = max(0, limit_of(left) - len(left.head) - same)
+    begin = len(left.head) + same
+    return [*notes, *_of_section("messages", mine_rest[:wanted], their_rest, begin, new, cleared)]
 
 
-def _difference(mine: Segment, theirs: Segment) -> str:
-    at = common_bytes(mine.data, theirs.data)
-    return f"…{excerpt(mine, at, 24, 24)}… became …{excerpt(theirs, at, 24, 24)}…"
+def _tools_of(prompt: Prompt) -> int:
+    return sum(1 for one in prompt.head if one.section == "tools")
 
 
-def _is_result(prompt: Prompt, position: int, segment: Segment) -> bool:
-    """Tell whether a segment is a tool's result: a block of that type, or content of a tool message."""
-    if segment.kind == "envelope":
-        return False
-    if any(sign in segment.data for sign in _RESULTS):
-        own = table(segment.data) or {}
-        if own.get("type") == b'"tool_result"' or not _RESULT_MEMBERS.isdisjoint(own):
-            return True
-    while position > 0 and (before := prompt.at(position - 1)) is not None:
-        if before.kind == "envelope":
-            return _RESULT_ENVELOPE.search(before.data) is not None
-        position -= 1
-    return False
+def _message_start(prompt: Prompt, place: int) -> int:
+    """Go back to the envelope of the message that a place stands in."""
+    if place >= len(prompt.messages):
+        place = len(prompt.messages) - 1
+    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
+        place -= 1
+    return max(0, place)
 
 
-# A result is a block of its own (Anthropic's, Gemini's, Bedrock's) or the content of a message of its own (OpenAI's).
-_RESULTS = (b'"tool_result"', b'"functionResponse"', b'"function_response"', b'"toolResult"')
-_RESULT_MEMBERS = frozenset(("functionResponse", "function_response", "toolResult"))
-_RESULT_ENVELOPE = re.compile(rb'"role"\s*:\s*"tool"|"type"\s*:\s*"\w+_output"')
+def _of_section(
+    section: str,
+    left: Iterable[Segment],
+    right: Iterable[Segment],
+    begin: int,
+    new: Counter[bytes],
+    cleared: str | None,
+) -> list[Note]:
+    found = differences(grouped(left, begin), grouped(right, begin), grows=section == "messages")
+    return Explained(section, found, new, cleared).notes() if found else []
 
 
-def _tools(left: Prompt, right: Prompt) -> Cause:
-    mine = [one for one in left.head if one.section == "tools"]
-    theirs = [one for one in right.head if one.section == "tools"]
-    if Counter(one.data for one in mine) == Counter(one.data for one in theirs):
-        return Cause("LORE102", "tools", f"the same {len(mine)} tools in another order")
-    names, others = Counter(map(_name, mine)), Counter(map(_name, theirs))
-    held = {_name(one): one for one in theirs}
-    changed = [_name(one) for one in mine if _name(one) in held and not same_content(one, held[_name(one)])]
-    parts = [
-        f"{word} {', '.join(some[:5])}{' …' if len(some) > 5 else ''}"
-        for word, some in (
-            ("added", list((others - names).elements())),
-            ("removed", list((names - others).elements())),
-            ("changed", changed),
-        )
-        if some
-    ]
-    if names != others:
-        return Cause("LORE103", "tools", "; ".join(parts))
-    if changed:
-        return Cause("LORE104", "tools", "; ".join(parts))
-    return Cause("LORE102", "tools", f"the same {len(mine)} tools in another order and spelling")
+def _new(left: Prompt, right: Prompt) -> Counter[bytes]:
+    """Count the blocks that the right prompt has and the left one has not: what moved is among them."""
+    there = Counter(one.data for one in right if one.kind != "envelope")
+    there.subtract(one.data for one in islice(left, left.stable) if one.kind != "envelope")
+    return +there
 
 
-def _name(tool: Segment) -> str:
-    own = table(tool.data) or {}
-    inner = table(own.get("function", b"null")) or table(own.get("toolSpec", b"null")) or own
-    if "name" not in inner and "type" not in inner and len(own) == 1:  # one of the provider's own: its only member
-        return printable(next(iter(own)))
-    return printable(text_of(inner.get("name", inner.get("type", b'"(unnamed)"'))))
+_REFERENCE = re.compile(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
 
 
-_ESCAPES = re.compile(rb"\\(?:u[0-9a-f]{4}|.)")
+def _discovered(prompt: Prompt) -> frozenset[str]:
+    """Name the tools that searches in the history have found."""
+    names: set[str] = set()
+    for one in prompt.messages:
+        if b'"tool_reference"' in one.data:
+            names.update(name.decode("utf-8", "replace") for name in _REFERENCE.findall(one.data))
+    return frozenset(names)
 
 
-def _plain(data: bytes) -> bytes:
-    """Return text in which words end where they do for a reader: escapes become spaces."""
-    return _ESCAPES.sub(b" ", canonical(data))
+def _merged(notes: list[Note], left: Prompt, resumed: str) -> tuple[Cause, ...]:
+    """Return one cause a code, at its first place; say how many more there are."""
+    notes = [_first_message(note, notes, left) for note in notes]
+    by_code: dict[str, list[Note]] = {}
+    for note in sorted(notes, key=lambda one: one.position):
+        by_code.setdefault(note.code, []).append(note)
+    made: list[Cause] = []
+    for code, some in by_code.items():
+        first = next((one for one in some if one.here == "waste"), some[0])
+        more = f" (and {len(some) - 1} more like it)" if len(some) > 1 else ""
+        made.append(Cause(code, first.section, first.words + more, some[0].position, first.here, first.path))
+    first_end = len(left.head) + _second_message(left)
+    again = [one for one in made if one.section == "tools" or len(left.head) <= one.position < first_end]
+    if resumed and again:
+        first = min(again, key=lambda one: one.position)
+        made.append(Cause("LORE123", first.section, f"{resumed}; {first.evidence}", first.position, None, first.path))
+    return tuple(sorted(made, key=_order))
 
 
-_MONTH = (
-    rb"\b(Jan(uary)?|Feb(ruary)?|Mar(ch)?|Apr(il)?|May|June?|July?|Aug(ust)?|Sep(tember)?|Oct(ober)?"
-    rb"|Nov(ember)?|Dec(ember)?)"
-)
-_DATES = re.compile(
-    rb"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
-    rb"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\.\d{1,2}\.\d{4}\b|\b\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?\b"
-    rb"|\b(Mon|Tues?|Wed(nes)?|Thu(rs)?|Fri|Sat(ur)?|Sun)(day)?\b"
-    rb"|\b(\d{1,2}(st|nd|rd|th)? )?" + _MONTH + rb"\.?( \d{1,2}(st|nd|rd|th)?)?(,? \d{4})?\b|\b1[5-9]\d{8}(\d{3})?\b"
-)
-_REMINDER = re.compile(rb"<total_tokens>[^<]*</total_tokens>|\b[\d,]+ tokens (left|remaining)\b")
-_IDS = re.compile(
-    rb"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|/tmp/[\w./-]+|\bpid[ =:]+\d+"
-    rb"|\b(?=(?:[a-zA-Z_-]*\d){4})[0-9a-zA-Z_-]{16,}\b|\b[0-9a-f]{12,}\b"
-)
+def _first_message(note: Note, notes: list[Note], left: Prompt) -> Note:
+    """Name what nothing explains in the first message, where a later one is as it was."""
+    if note.code != "LORE100" or note.section != "messages":
+        return note
+    second = _second_message(left)
+    if second == len(left.messages) or note.position >= len(left.head) + second or " differs: " not in note.words:
+        return note
+    changed = {one.position for one in notes}
+    rest = enumerate(islice(left.messages, second, None), len(left.head) + second)
+    if any(at not in changed and one.kind != "envelope" for at, one in rest):
+        return note._replace(code="LORE127")
+    return note
 
 
-_MASKS: tuple[tuple[str, str, re.Pattern[bytes]], ...] = (
-    ("LORE101", "a date or time", _DATES),
-    ("LORE109", "a token count", _REMINDER),
-    ("LORE108", "an id", _IDS),
-)
+def _second_message(left: Prompt) -> int:
+    """Return where the second message begins; the number of segments where there is none."""
+    rest = enumerate(islice(left.messages, 1, None), 1)
+    return next((at for at, one in rest if one.kind in ("envelope", "opaque")), len(left.messages))
+
+
+def _resumed(left: Prompt, right: Prompt, left_call: Call, right_call: Call, pause: float | None) -> str:
+    """Say in words that the session was loaded anew; empty where nothing shows it."""
+    if left_call.session and right_call.session and left_call.session != right_call.session:
+        return "another process went on with the session"
+    if pause is not None and pause >= RESUMED:
+        return f"the session went on after {pause / 60:.0f} minutes"
+    return ""
+
+
+def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Cause, ...]:
+    """Find a last message that was rewritten where only exact breakpoints are read, and none stands before it."""
+    if found.common < len(left.head) or not left.messages or not has_exact_breakpoints(right.model):
+        return ()
+    if provider_of(call.endpoint, right.model, right.dialect) not in ("openai", "azure"):
+        return ()
+    if right.marks or b'"explicit"' in right.params.get("prompt_cache_options", b""):
+        return ()
+    last = len(left.head) + _message_start(left, len(left.messages))
+    if found.canonical < last:
+        return ()
+    words = "the last message is rewritten each turn, and nothing before it has a breakpoint: nothing is read again"
+    return (Cause("LORE133", "messages", words, 0),)

@@ -3,7 +3,7 @@
 Which take a system message in mid-conversation: a model without a row gets its volatile context in the
 user's role. Sources: Anthropic's documentation and tests of August 2026 (older Claude models answer 400;
 claude-sonnet-5 accepts the message and ignores it, so it has no row); OpenAI's, Mistral's and Cohere's
-references. Which are cached at exact breakpoints, and at no shorter prefix: OpenAI's since GPT-5.6.
+references.
 """
 
 from __future__ import annotations
@@ -38,21 +38,11 @@ ROWS: tuple[Row, ...] = (
     Row("o[0-9]*", "openai-responses", "2026-08", _RESPONSES),
 )
 
-EXACT: tuple[Row, ...] = (
-    Row("gpt-5.[6-9]*", "openai-*", "2026-07", "OpenAI prompt caching guide: explicit breakpoints"),
-    Row("gpt-[6-9]*", "openai-*", "2026-09", "OpenAI prompt caching guide: explicit breakpoints"),
-)
-
 
 def takes_system_messages(model: str | None, dialect: str) -> bool:
     """Tell whether a model is known to honour a system message that is not the first."""
     name = _bare(model)
     return any(row.dialect == dialect and fnmatchcase(name, row.model) for row in ROWS)
-
-
-def has_exact_breakpoints(model: str | None) -> bool:
-    """Tell whether a model's requests are cached at breakpoints alone."""
-    return any(fnmatchcase(_bare(model), row.model) for row in EXACT)
 
 
 def _bare(model: str | None) -> str:

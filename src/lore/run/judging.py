@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lore import corpus
-from lore.check.base import Place
+from lore.check.base import Place, TurnRule
 from lore.check.budgets import Budgets
 from lore.check.chained import Chained
 from lore.check.pairs import Pair
-from lore.check.rules import BUILT_IN, RULES
+from lore.check.rules import BUILT_IN, RULES, TURN_RULES
 from lore.errors import LoreError
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
@@ -118,6 +118,7 @@ class _Judge:
         self._kept: Counter[str] = Counter()
         self._failed = False  # whether a finding since the last look is an error
         # Where only lore's own rules look, and none at every pair, a pair without a cause need not be made.
+        self._followed: dict[str, list[TurnRule]] = {}  # by chain
         self._quickly = how.budgets.min_reuse is None and RULES.keys() <= BUILT_IN
 
     def take(self, file: Input, told: Callable[[int], None] | None) -> None:
@@ -153,7 +154,9 @@ class _Judge:
             if events:
                 result.turns[turn.chain] += 1
             else:
-                chained.forget(recording.forgotten())
+                for name in recording.forgotten():
+                    chained.forget([name])
+                    self._ended(name)
             extension = chained.extended(turn) if self._quickly else None
             if extension is None:
                 self._turn(turn, chained.advance(turn), quiet=False)
@@ -162,6 +165,8 @@ class _Judge:
             result.summary.chains = chained.seen
             if told is not None:
                 told(turn.byte or 0)
+        for name in list(self._followed):
+            self._ended(name)
         result.session = recording.state.id
         result.boundaries = [one for one in recording.boundaries if not _STAND_IN.match(one[0])]
         result.summary.files += 1
@@ -175,6 +180,9 @@ class _Judge:
         summary.turns += 1
         first, bust, lost = len(result.findings), "", 0
         paired = quiet or pair is not None
+        if turn.basis is None:  # what is rebuilt from a log is not what was sent
+            for rule in self._rules_of(turn.chain):
+                rule.turn(turn, pair)
         summary.pairs += paired
         if pair is not None:
             bust, lost = tally(summary, pair)
@@ -186,6 +194,18 @@ class _Judge:
         else:
             found = first, len(result.findings)
             result.requests.append(Request(name, turn.chain, found, paired, bust, lost, failed))
+
+    def _rules_of(self, chain: str) -> list[TurnRule]:
+        rules = self._followed.get(chain)
+        if rules is None:
+            rules = self._followed[chain] = [make() for make in TURN_RULES.values()]
+        return rules
+
+    def _ended(self, chain: str) -> None:
+        for rule in self._followed.pop(chain, ()):
+            self._keep(rule.findings(self._place))
+        self.result.failed = self.result.failed or self._failed
+        self._failed = False
 
     def _damage(self, problems: Problems) -> None:
         self.result.summary.problems += problems.total

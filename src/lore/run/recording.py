@@ -35,6 +35,7 @@ from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Made, Turn
 from lore.prefix.chains import Chains
+from lore.prefix.dropped import without_dropped
 from lore.prompt.ahead import KINDS, Ahead
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect, Memo
@@ -333,10 +334,11 @@ class Recording:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
             parsed = dialect.parse(exchange.body, exchange.fidelity, memo)
-            prompt, missing = continuations.whole(parsed, exchange, dialect)
+            whole, missing = continuations.whole(parsed, exchange, dialect)
             if missing:
                 said = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
                 self.problems.add(Problem("LORE132", said), self.shown, read.line, read.byte)
+            prompt = without_dropped(whole, exchange.call.endpoint)
             link = chains.link(prompt, exchange)
             yield Turn(
                 link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,

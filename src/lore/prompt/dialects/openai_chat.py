@@ -18,6 +18,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
+from lore.model.providers import has_exact_breakpoints
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import Words, apart, data_url, described, function_of, kind_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
@@ -37,7 +38,6 @@ from lore.prompt.dialects.shared import (
     write_body,
     write_messages,
 )
-from lore.prompt.models import has_exact_breakpoints
 
 _OWN = ("model", "tools", "messages")
 _MARKS = (MARK, BREAKPOINT)

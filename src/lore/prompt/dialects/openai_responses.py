@@ -18,6 +18,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import Block, RawBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
+from lore.model.providers import has_exact_breakpoints
 from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
@@ -47,7 +48,6 @@ from lore.prompt.dialects.shared import (
     write_body,
     write_messages,
 )
-from lore.prompt.models import has_exact_breakpoints
 
 _OWN = ("model", "tools", "instructions", "input")
 _SHAPE: Shape = {"content": None, "output": None, "arguments": None, "input": None}

@@ -1,0 +1,80 @@
+"""Align two sequences: which of their members correspond, and where they differ.
+
+In: two lists of keys. Out: the gaps between what is equal, in order. Rules: the equal beginning first, then keys
+that stand once on each side, as long as their order agrees, and what is equal around them. Cost: O(n log n) of
+the keys, however much differs; the result is no shortest difference, and need not be.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+
+class Gap(NamedTuple):
+    """Half-open ranges of both sides between which nothing corresponds; `open` says that both ends are reached."""
+
+    left: range
+    right: range
+    open: bool
+
+
+def gaps(left: Sequence[Hashable], right: Sequence[Hashable], *, grows: bool = False) -> list[Gap]:
+    """Return where two sequences differ. `grows`: the right is expected to go on behind the end of the left."""
+    anchors = _anchors(left, right)
+    found: list[Gap] = []
+    i = j = 0
+    for at, other in [*anchors, (len(left), len(right))]:
+        if at < i or other < j:  # taken already while the gap before was made smaller
+            continue
+        last = at == len(left) and other == len(right)
+        while i < at and j < other and left[i] == right[j]:
+            i, j = i + 1, j + 1
+        end, stop = at, other
+        while not (last and grows) and end > i and stop > j and left[end - 1] == right[stop - 1]:
+            end, stop = end - 1, stop - 1
+        if i < end or j < stop:
+            found.append(Gap(range(i, end), range(j, stop), last))
+        i, j = (at, other) if last else (at + 1, other + 1)
+    return found
+
+
+def equal_pairs(found: Sequence[Gap], size: int) -> list[tuple[int, int]]:
+    """Return the members that correspond between gaps, `size` being how many the left has."""
+    pairs: list[tuple[int, int]] = []
+    i = j = 0
+    for gap in found:
+        pairs += zip(range(i, gap.left.start), range(j, gap.right.start), strict=True)
+        i, j = gap.left.stop, gap.right.stop
+    return [*pairs, *zip(range(i, size), range(j, j + size - i), strict=True)]
+
+
+def _anchors(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Pair the keys that stand once on each side, the longest run whose order agrees."""
+    mine, theirs = Counter(left), Counter(right)
+    where = {key: at for at, key in enumerate(right) if theirs[key] == 1}
+    pairs = [(at, where[key]) for at, key in enumerate(left) if mine[key] == 1 and key in where]
+    return _rising(pairs)
+
+
+def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest run of pairs whose second members rise (patience sorting)."""
+    tops: list[int] = []
+    holders: list[int] = []
+    before: list[int] = []
+    for number, (_, value) in enumerate(pairs):
+        place = bisect_left(tops, value)
+        before.append(holders[place - 1] if place else -1)
+        if place == len(tops):
+            tops.append(value)
+            holders.append(number)
+        else:
+            tops[place], holders[place] = value, number
+    run: list[tuple[int, int]] = []
+    at = holders[-1] if holders else -1
+    while at >= 0:
+        run.append(pairs[at])
+        at = before[at]
+    return run[::-1]

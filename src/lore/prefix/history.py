@@ -1,0 +1,191 @@
+"""Explain how system prompt or messages became others: message by message, block by block.
+
+In: the segments of both sides from where they part. Out: notes, each at its place in the left prompt. Rules: what
+is equal in bytes corresponds, then what is equal in content, then what has one call's id, then what stands at one
+place; each piece that differs is explained apart; text that is gone at one place and stands at another has moved.
+Cost: O(n log n) of the segments from the first difference on; content is decoded only where it differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from lore.model.prompt import Segment
+from lore.prefix.align import equal_pairs, gaps
+from lore.prefix.blocks import by_model, known_by
+from lore.prefix.overlap import canonical_of
+
+
+class Group(NamedTuple):
+    """A message: its segments, the first of which may be its envelope, and where the first one stands."""
+
+    segments: tuple[Segment, ...]
+    position: int
+
+    @property
+    def envelope(self) -> bytes:
+        """The envelope's bytes; empty where there is none."""
+        first = self.segments[0]
+        return first.data if first.kind == "envelope" else b""
+
+
+class Difference(NamedTuple):
+    """Two segments that correspond and differ, or one that the other side lacks; where it stands on the left."""
+
+    mine: Segment | None
+    theirs: Segment | None
+    position: int
+    envelope: bytes
+    alone: bool = False  # the message around it is still there
+
+
+def grouped(segments: Iterable[Segment], start: int) -> list[Group]:
+    """Put segments into messages; a part of one stands for itself."""
+    found: list[Group] = []
+    held: list[Segment] = []
+    begin = at = start
+    for at, segment in enumerate(segments, start):
+        if segment.kind in ("envelope", "opaque") and held:
+            found.append(Group(tuple(held), begin))
+            held, begin = [], at
+        held.append(segment)
+    if held:
+        found.append(Group(tuple(held), begin))
+    return found
+
+
+def differences(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> list[Difference]:
+    """Return where messages differ; where they grow, what comes behind the last one of the left is no difference."""
+    found: list[Difference] = []
+    for mine, theirs in _paired(left, right, grows=grows):
+        if mine is None and theirs is not None:
+            at = theirs.position
+            found += [Difference(None, one, at, theirs.envelope) for one in theirs.segments if one.kind != "envelope"]
+        elif theirs is None and mine is not None:
+            found += [Difference(one, None, mine.position + n, mine.envelope)
+                      for n, one in enumerate(mine.segments) if one.kind != "envelope" or len(mine.segments) == 1]  # fmt: skip
+        elif mine is not None and theirs is not None:
+            found += _inside(mine, theirs, last=grows and mine is left[-1])
+    return sorted(found, key=lambda one: one.position)
+
+
+def _paired(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> list[tuple[Group | None, Group | None]]:
+    """Pair the messages that differ; one that was put in has the position before which it stands on the left."""
+    found: list[tuple[Group | None, Group | None]] = []
+    for gap in gaps([_bytes(one) for one in left], [_bytes(one) for one in right], grows=grows):
+        mine, theirs = left[gap.left.start : gap.left.stop], right[gap.right.start : gap.right.stop]
+        here = left[gap.left.start].position if gap.left.start < len(left) else _end(left)
+        inner = gaps([_content(one) for one in mine], [_content(one) for one in theirs], grows=grows and gap.open)
+        found += [(mine[n], theirs[m]) for n, m in equal_pairs(inner, len(mine))]  # spelled otherwise
+        for part in inner:
+            ours, others = mine[part.left.start : part.left.stop], theirs[part.right.start : part.right.stop]
+            begin = mine[part.left.start].position if part.left.start < len(mine) else here
+            found += _guessed(ours, others, begin, grows=grows and gap.open and part.open)
+    return found
+
+
+def _bytes(group: Group) -> tuple[bytes, ...]:
+    return tuple([one.data for one in group.segments])
+
+
+def _content(group: Group) -> tuple[bytes, ...]:
+    return tuple([canonical_of(one) for one in group.segments])
+
+
+def _end(left: Sequence[Group]) -> int:
+    return left[-1].position + len(left[-1].segments) if left else 0
+
+
+def _guessed(
+    mine: Sequence[Group], theirs: Sequence[Group], here: int, *, grows: bool
+) -> list[tuple[Group | None, Group | None]]:
+    """Pair messages of which none is equal: by their calls, else by their place and role."""
+    if len(mine) == len(theirs) or (grows and len(mine) == 1 and theirs and _alike(mine[0], theirs[0])):
+        return list(zip(mine, theirs, strict=False))
+    found: list[tuple[Group | None, Group | None]] = []
+    ids = {_ids(one): n for n, one in reversed(list(enumerate(theirs))) if _ids(one)}
+    to = 0
+    for one in mine:
+        other = ids.get(_ids(one), -1) if _ids(one) else -1
+        if other < to:
+            other = next((n for n in range(to, min(to + 8, len(theirs))) if _may_be(one, theirs[n])), -1)
+        if other < 0:
+            found.append((one, None))
+            continue
+        found += [(None, Group(new.segments, one.position)) for new in theirs[to:other]]
+        found.append((one, theirs[other]))
+        to = other + 1
+    if not grows:
+        end = here if not mine else mine[-1].position + len(mine[-1].segments)
+        found += [(None, Group(new.segments, end)) for new in theirs[to:]]
+    return found
+
+
+def _ids(group: Group) -> tuple[bytes, ...]:
+    return tuple([one for one in (known_by(part, group.envelope) for part in group.segments) if one is not None])
+
+
+def _may_be(one: Group, other: Group) -> bool:
+    """Tell whether a message may have become another: of one role, some of its content or most of its text the same."""
+    if by_model(one.envelope) != by_model(other.envelope) or bool(_ids(one)) != bool(_ids(other)):
+        return False
+    return _alike(one, other)
+
+
+def _alike(one: Group, other: Group) -> bool:
+    mine = [part.data for part in one.segments if part.kind != "envelope"]
+    theirs = [part.data for part in other.segments if part.kind != "envelope"]
+    if not mine or not theirs or by_model(one.envelope) != by_model(other.envelope):
+        return one.envelope == other.envelope
+    if not set(mine).isdisjoint(theirs):
+        return True
+    return near(mine[0], theirs[0]) or near(mine[-1], theirs[-1])
+
+
+def near(one: bytes, other: bytes) -> bool:
+    """Tell whether two texts share much of their words."""
+    mine, theirs = set(one[:4096].split()), set(other[:4096].split())
+    return 2 * len(mine & theirs) >= max(1, min(len(mine), len(theirs)))
+
+
+def _inside(mine: Group, theirs: Group, *, last: bool) -> list[Difference]:
+    """Return how one message became another; what the last one gained at its end is no difference."""
+    found: list[Difference] = []
+    around = theirs.envelope or mine.envelope
+    for gap in gaps(_bytes(mine), _bytes(theirs), grows=last):
+        left, right = mine.segments[gap.left.start : gap.left.stop], theirs.segments[gap.right.start : gap.right.stop]
+        pairs = _matched(left, right, around)
+        while last and gap.open and pairs and pairs[-1][0] is None:
+            pairs.pop()
+        at = mine.position + gap.left.start
+        for one, other in pairs:
+            found.append(Difference(one, other, at, around, alone=True))
+            at += one is not None
+    return found
+
+
+def _matched(
+    left: Sequence[Segment], right: Sequence[Segment], envelope: bytes
+) -> list[tuple[Segment | None, Segment | None]]:
+    if len(left) == len(right):
+        return list(zip(left, right, strict=True))
+    free = list(right)
+    found: list[tuple[Segment | None, Segment | None]] = []
+    for one in left:
+        other = next((peer for peer in free if _of_one_kind(one, peer, envelope)), None)
+        if other is not None:
+            before = free.index(other)
+            found += [(None, new) for new in free[:before]]
+            free = free[before + 1 :]
+        found.append((one, other))
+    return [*found, *((None, new) for new in free)]
+
+
+def _of_one_kind(one: Segment, other: Segment, envelope: bytes) -> bool:
+    if one.kind != other.kind:
+        return False
+    mine, theirs = known_by(one, envelope), known_by(other, envelope)
+    if mine is not None or theirs is not None:
+        return mine == theirs and one.path.count(".") == other.path.count(".")
+    return near(one.data, other.data)

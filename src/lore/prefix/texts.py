@@ -1,0 +1,113 @@
+"""Explain how one text became another: line by line, sentence by sentence, word by word.
+
+In: two decoded texts. Out: each reason once, in the order in which they are met, with how often. Rules: what is
+equal once words that vary are taken out is named by these words; the rest by what it is about; what nothing
+explains is left to the caller (`OTHER`). Cost: O(text), and nothing of it is looked at twice.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from lore.model.codes import CauseKind
+from lore.prefix.align import Gap, gaps
+from lore.prefix.spelling import of_texts
+from lore.prefix.topics import topic
+from lore.prefix.volatile import NAMES, varied
+
+OTHER = ""  # the code of what nothing explains
+MOST = 64  # differing lines that are looked at one by one; what differs in more is another text
+
+_SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
+
+
+class Reason(NamedTuple):
+    """A code, what it is in words, the kind where it is not the code's own, and the texts that differ."""
+
+    code: str
+    words: str
+    here: CauseKind | None = None
+    mine: str = ""
+    theirs: str = ""
+
+
+_TOPICS = {
+    "git": ("LORE110", "the state of a repository or directory"),
+    "memory": ("LORE126", "recalled memory or context"),
+}
+
+
+def reasons(mine: str, theirs: str) -> list[Reason]:
+    """Return why two texts differ; empty where they are equal."""
+    if mine == theirs:
+        return []
+    spelled = of_texts(mine, theirs)
+    if spelled is not None:
+        return [Reason(spelled.code, spelled.words, spelled.here, mine, theirs)]
+    found: list[Reason] = []
+    lines, others = _cut(mine), _cut(theirs)
+    parts = gaps(lines, others)
+    for number, gap in enumerate(parts):
+        if number == MOST:
+            found.append(Reason(OTHER, f"and {len(parts) - MOST} more places"))
+            break
+        found += _of_lines(lines, others, gap)
+    return list({one.code + one.words: one for one in reversed(found)}.values())[::-1]
+
+
+def _cut(text: str) -> list[str]:
+    return text.split("\n")
+
+
+def _of_lines(lines: list[str], others: list[str], gap: Gap) -> list[Reason]:
+    mine, theirs = "\n".join(lines[gap.left.start : gap.left.stop]), "\n".join(others[gap.right.start : gap.right.stop])
+    whole = _known(mine, theirs)
+    if whole:
+        return whole
+    before = _before(lines, gap.left.start)
+    if len(gap.left) == len(gap.right) <= MOST:
+        found: list[Reason] = []
+        for at, other in zip(gap.left, gap.right, strict=True):
+            if lines[at] != others[other]:
+                found += _known(lines[at], others[other]) or _of_sentences(before, lines[at], others[other])
+        return found
+    return [_about(before, mine, theirs)]
+
+
+def _before(lines: list[str], at: int) -> str:
+    return "".join([line[:400] + "\n" for line in lines[max(0, at - 200) : at]])
+
+
+def _known(mine: str, theirs: str) -> list[Reason]:
+    kinds = varied(mine, theirs)
+    if kinds is not None:
+        return [Reason(*NAMES[kind], None, mine, theirs) for kind in kinds]
+    spelled = of_texts(mine, theirs)
+    return [] if spelled is None else [Reason(spelled.code, spelled.words, spelled.here, mine, theirs)]
+
+
+def _of_sentences(before: str, mine: str, theirs: str) -> list[Reason]:
+    """Explain one line, sentence by sentence: a system prompt is often one long line."""
+    ours, others = _SENTENCES.split(mine), _SENTENCES.split(theirs)
+    if len(ours) == len(others) == 1:
+        return [_about(before, mine, theirs)]
+    found: list[Reason] = []
+    for gap in gaps(ours, others):
+        one, other = " ".join(ours[gap.left.start : gap.left.stop]), " ".join(others[gap.right.start : gap.right.stop])
+        known = _known(one, other)
+        if not known and len(gap.left) == len(gap.right) <= MOST:
+            for at, to in zip(gap.left, gap.right, strict=True):
+                if ours[at] != others[to]:
+                    context = before + " ".join(ours[max(0, at - 20) : at])[-4000:] + "\n"
+                    found += _known(ours[at], others[to]) or [_about(context, ours[at], others[to])]
+            continue
+        found += known or [_about(before, one, other)]
+    return found
+
+
+def _about(before: str, mine: str, theirs: str) -> Reason:
+    what = topic(before, mine, theirs)
+    if what is not None:
+        return Reason(*_TOPICS[what], None, mine, theirs)
+    return Reason(OTHER, "", None, mine, theirs)

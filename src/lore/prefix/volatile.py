@@ -1,0 +1,158 @@
+"""Text that is known to vary: dates and times, token counts, ids, counters, temporary paths.
+
+In: text. Out: what is left when such words are taken out (the skeleton), and the words with their kinds. Rules:
+one pattern, no nested repetition, so cost is O(text); text longer than `LONGEST` is not looked through, since a
+clock is a word and not a book. Source of the forms: public threads about broken caches (the catalogue of causes).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+LONGEST = 65_536  # characters; a difference that is larger is no clock
+MASK = "\x00"
+
+NAMES: dict[str, tuple[str, str]] = {
+    "date": ("LORE101", "a date or time"),
+    "place": ("LORE101", "a working directory"),
+    "count": ("LORE109", "a token count"),
+    "id": ("LORE108", "an id"),
+    "temporary": ("LORE108", "a temporary path"),
+    "process": ("LORE108", "a process id"),
+    "counter": ("LORE108", "a counter"),
+}
+
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
+    r"|Nov(?:ember)?|Dec(?:ember)?)"
+)
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
+_ZONE = r"(?:Z|[+-]\d{2}:?\d{2})?"
+_NUMBER = r"\d[\d,_.]{0,24}+[kKmM]?"
+_DAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
+
+# The order counts: a longer form stands before those that are parts of it.
+_FORMS: tuple[tuple[str, str], ...] = (
+    ("count", (rf"<total_tokens>[^<]{{0,200}}</total_tokens>|[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}"
+              rf"(?:; ?{_NUMBER} remaining)?|\b{_NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?"
+              rf"(?:window )?(?:left|remaining|remain|available)\b"
+              rf"|\b(?i:(?:remaining|available|used|context|budget)[ _-](?:tokens|window|left)"
+              rf"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)|context[ _-]usage)\b"
+              rf"[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{_NUMBER}%?(?: ?/ ?{_NUMBER})?"
+              rf"|\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining")),
+    ("id", (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
+    ("temporary", (r"(?:/private)?(?:/tmp|/var/tmp|/var/folders|/dev/shm|/run/user/\d{1,9})/[\w./+@-]+"
+                  r"|[A-Za-z]:\\(?:[^\\\s\"<>|]{1,64}\\){0,8}Temp\\[\w.\\+@-]+")),
+    ("process", (r"\b(?i:pid|process id|ppid)[\"']?[ \t]{0,4}[=:#]?[ \t]{0,4}\d+"
+                r"|\b(?:localhost|127\.0\.0\.1|\[::1\]):\d{2,5}\b")),
+    ("place", (r"(?i:\b(?:(?:current |primary |your )?(?:working director(?:y|ies)|workspace(?: root| folder)?)|cwd|pwd"
+              r"|(?:project|repo(?:sitory)?|workspace)[ _]?(?:root|path|director(?:y|ies)|folder)))"
+              r"[\"'`*]{0,3}[ \t]{0,4}(?:[:=]|is|>)[ \t]{0,4}[\"'`*]{0,3}[~/\\\w][^\s\"'`<>*]{0,512}"
+              r"|<cwd>[^<]{0,512}</cwd>")),
+    ("counter", (r"\b(?i:turn|step|iteration|request|attempt|round|message|counter|sequence|seq|call|tick|invocation)"
+                r"(?i:[ _-](?:no\.?|number|count|index|id))?"
+                r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b")),
+    ("date", (rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T _]{_CLOCK} ?{_ZONE})?(?![\w-])"
+             r"|\b20\d{6}(?:[T_-]?\d{4,6}Z?)?\b|\b\d{4}-W\d{2}(?:-\d)?\b"
+             r"|\b\d{4}/\d{1,2}/\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\.\d{1,2}\.\d{4}\b"
+             r"|\b\d{4}年\d{1,2}月\d{1,2}日"
+             rf"|\b{_CLOCK}(?: ?(?:UTC|GMT|CE?S?T|[ECMP][SD]T)\b)?(?:[+-]\d{{2}}:?\d{{2}})?"
+             rf"|\b{_DAY}\b"
+             rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)? )?{_MONTH}\b\.?(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}}\b)?"
+             r"|\b1[5-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b"
+             r"|\b\d{1,6} ?(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?) ago\b"
+             r"|\b(?i:uptime|elapsed)[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}")),
+    ("id", (r"\b(?:req|msg|run|sess|session|trace|resp|thread|call|toolu|conv|evt|span|job|task|user|org)[_-]"
+           r"(?=[A-Za-z_-]{0,32}\d)[0-9A-Za-z_-]{4,128}\b"
+           r"|\b(?i:(?:request|session|trace|run|correlation|message|conversation|thread|span|build|instance|invocation"
+           r"|prompt|turn|job|task)[ _-]?(?:id|uuid|token|key)|nonce|uuid|cch|request|fingerprint|salt|etag)"
+           r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}[\w./+=-]{3,256}"
+           r"|\b[0-9a-f]{12,}\b")),
+    ("word", (r"[0-9A-Za-z_-]{16,}")),
+)  # fmt: skip
+_VARIES = re.compile("|".join(f"({pattern})" for _, pattern in _FORMS))
+_KINDS = tuple(kind for kind, _ in _FORMS)
+_DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
+
+
+class Word(NamedTuple):
+    """A word that is known to vary, and its kind."""
+
+    kind: str
+    text: str
+
+
+class Skeleton(NamedTuple):
+    """Text with a mask for each word that varies, and these words in order."""
+
+    text: str
+    words: tuple[Word, ...]
+
+
+def skeleton(text: str) -> Skeleton:
+    """Take out the words that are known to vary; of text longer than `LONGEST` nothing is taken out."""
+    if len(text) > LONGEST:
+        return Skeleton(text, ())
+    kept: list[str] = []
+    words: list[Word] = []
+    end = 0
+    for match in _VARIES.finditer(text):
+        kind = _KINDS[(match.lastindex or 1) - 1]
+        word = match.group()
+        if kind == "word":
+            if sum(map(str.isdigit, word)) < _DIGITS_OF_AN_ID:
+                continue
+            kind = "id"
+        kept.append(text[end : match.start()])
+        words.append(Word(kind, word))
+        end = match.end()
+    kept.append(text[end:])
+    return Skeleton(MASK.join(kept), tuple(words))
+
+
+def varied(left: str, right: str) -> tuple[str, ...] | None:
+    """Name the kinds of the words in which two texts differ; None where they differ in more than that."""
+    mine, theirs = skeleton(left), skeleton(right)
+    if mine.text != theirs.text or len(mine.words) != len(theirs.words):
+        return None
+    kinds = [one.kind for one, other in zip(mine.words, theirs.words, strict=True) if one.text != other.text]
+    return tuple(dict.fromkeys(kinds)) or None
+
+
+# What is surely made anew for each request, even where it did not change yet. A date or a session's id alone may
+# have been frozen when the session began, as it should be.
+_NOW = re.compile(
+    r"(?i)\b(?:(?:current|present|local|server|request|system) (?:date and |date/|date & )?time|time now|time of day"
+    r"|time is|right now|now is|timestamp|generated at|as of now|clock)\b[^\n]{0,40}?(?<!\d)"
+    r"(?:\d{1,2}:\d{2}(?::\d{2})?|1[5-9]\d{8}(?:\d{3})?\b)"
+)
+_ASKED = re.compile(
+    r"(?i)\b(?:(?:request|trace|correlation|prompt|message|invocation|turn|span)[ _-]?(?:id|uuid|token)|nonce)"
+    r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}(?=[A-Za-z_-]{0,32}\d)[\w-]{6,}"
+)
+_LEFT = re.compile(
+    rf"<total_tokens>[^<\d]{{0,40}}\d[^<]{{0,100}}</total_tokens>|[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}"
+    rf"|\b{_NUMBER} tokens (?:left|remaining)\b|\b(?i:remaining tokens|tokens remaining|tokens left)[ \t]*[:=][ \t]*\d"
+)
+SURE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("a clock", _NOW),
+    ("the id of one request", _ASKED),
+    ("a count of tokens left", _LEFT),
+)
+
+
+class Found(NamedTuple):
+    """What varies, and the words themselves."""
+
+    what: str
+    text: str
+
+
+def surely_varies(text: str) -> Found | None:
+    """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
+    for what, pattern in SURE:
+        match = pattern.search(text, 0, LONGEST)
+        if match is not None:
+            return Found(what, match.group())
+    return None
