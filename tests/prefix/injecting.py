@@ -119,7 +119,9 @@ def _responses(made):
                     image = {"type": "input_image", "image_url": "data:image/png;base64," + data}
                     items.append({"type": "message", "role": "user", "content": [image]})
                 case ("call", ident, value):
-                    items.append({"type": "function_call", "call_id": ident, "name": "a", "arguments": json.dumps(value)})
+                    items.append(
+                        {"type": "function_call", "call_id": ident, "name": "a", "arguments": json.dumps(value)}
+                    )
                 case ("result", ident, text):
                     items.append({"type": "function_call_output", "call_id": ident, "output": text})
     tools = [{"type": "function", "name": t["name"], "description": t["text"], "parameters": {"type": "object"},
@@ -163,8 +165,15 @@ def _bedrock(made):
                 return {"image": {"format": "png", "source": {"bytes": data}}}
 
     def message(one):
-        think = [{"reasoningContent": {"reasoningText": {"text": one["think"], "signature": "s"}}}] if one.get("think") else []
-        return {"role": "assistant" if one["role"] == "model" else "user", "content": [*think, *map(part, one["parts"])]}
+        think = (
+            [{"reasoningContent": {"reasoningText": {"text": one["think"], "signature": "s"}}}]
+            if one.get("think")
+            else []
+        )
+        return {
+            "role": "assistant" if one["role"] == "model" else "user",
+            "content": [*think, *map(part, one["parts"])],
+        }
 
     tools = [{"toolSpec": {"name": t["name"], "description": t["text"], "inputSchema": {"json": {"type": "object"}},
               **({"defer_loading": True} if t["deferred"] else {})}} for t in made["tools"]]  # fmt: skip
