@@ -81,8 +81,8 @@ def text_in(own: dict[str, bytes]) -> str | None:
             return text_of(raw)
         if raw[:1] == b"[":
             return "\n".join([text_of(one) for one in map(_text, parts(raw)) if one])
-    for key in _RESULTS:
-        inner = table(own.get(key, b"")) or {}
+    for key in _RESULTS.intersection(own):
+        inner = table(own[key]) or {}
         raw = inner.get("content") or inner.get("response") or b""
         if raw[:1] == b"[":
             return "\n".join([text_of(one) for one in map(_text, parts(raw)) if one])

@@ -1,0 +1,88 @@
+"""The catalogue of causes: each row has a code or a reason, each code a page and recordings that show it, and not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lore.cli.main import main
+from lore.model.codes import CODES, NOT_SHOWN
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "fixtures" / "causes"
+PAGES = ROOT / "src" / "lore" / "check" / "pages"
+CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
+ROWS = range(1, 36)
+# These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
+NO_PAIR = frozenset(("LORE107", "LORE113", "LORE114", "LORE123", "LORE128", "LORE129", "LORE131", "LORE134", "LORE148",
+                     "LORE149", "LORE150", "LORE151", "LORE152", "LORE153", "LORE154", "LORE155"))  # fmt: skip
+SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
+
+
+def found(capsys, path):
+    """The codes of all findings, problems too."""
+    main(["check", str(path), "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    return {one["code"] for one in answer["findings"]} | {one["code"] for one in answer["problems"]}
+
+
+def recordings(code, kind):
+    """The files or folders of one kind; a code may need a format of its own."""
+    return sorted(path for path in (FIXTURES / code).iterdir() if path.name.startswith(kind))
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_recording_shows_the_code(code, capsys):
+    assert recordings(code, "positive")
+    for path in recordings(code, "positive"):
+        assert code in found(capsys, path), path
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_recording_that_looks_alike_does_not(code, capsys):
+    assert recordings(code, "negative")
+    for path in recordings(code, "negative"):
+        assert code not in found(capsys, path), path
+
+
+@pytest.mark.parametrize("code", [code for code in CASES if code < "LORE149" and code not in NO_PAIR])
+def test_diff_prefix_names_the_cause_of_a_pair(code, capsys):
+    for path in recordings(code, "positive"):
+        assert main(["diff-prefix", str(path), "--json", "--no-tokens"]) in (0, 3)
+        lines = capsys.readouterr().out.splitlines()
+        assert any(cause["code"] == code for line in lines for cause in json.loads(line)["causes"])
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_row_of_the_catalogue_has_a_code_or_a_reason(row):
+    code = f"LORE{100 + row}"
+    assert (code in CODES) != (code in NOT_SHOWN)
+    assert (PAGES / f"{code}.md").is_file()
+
+
+@pytest.mark.parametrize("code", sorted({*CODES, *NOT_SHOWN}))
+def test_each_code_has_a_page_that_names_it_and_says_what_to_do(code):
+    page = (PAGES / f"{code}.md").read_text("utf-8")
+    name = CODES[code].name if code in CODES else NOT_SHOWN[code]
+    assert page.startswith(f"# {code} {name}\n")
+    assert [line for line in page.splitlines() if line in SECTIONS] == list(SECTIONS)
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_a_fix_is_one_sentence(code):
+    fix = CODES[code].fix
+    assert fix.endswith(".")
+    assert not [part for part in fix[:-1].split(". ")[1:] if part[:1].isupper()]
+
+
+@pytest.mark.parametrize("code", sorted(NOT_SHOWN))
+def test_lore_explains_what_it_cannot_see(code, capsys):
+    assert main(["explain", code]) == 0
+    assert "No finding has this code." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("code", sorted(code for code in CODES if code < "LORE150" and code >= "LORE100"))
+def test_each_cause_has_recordings(code):
+    assert code in CASES
