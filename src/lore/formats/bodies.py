@@ -1,8 +1,9 @@
 """Request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse): as they are, or in records.
 
 Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
-`{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …, "url", "headers", "status"}`
-where `request` is the body or its text, and all but that may be missing. A body that stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
+`{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
+`headers` and `status`, where `request` is the body or its text. A body that stands for itself, or is kept as
+text, is `wire`; one stored parsed is `parsed`.
 """
 
 from __future__ import annotations
@@ -167,7 +168,14 @@ def _exchange(data: bytes) -> Exchange | None:
     at = seconds(record.get("timestamp", record.get("ts", b"null")))
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     return Exchange(
-        body, fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id, output=answer.output, call=call
+        body,
+        fidelity,
+        at,
+        answer.usage,
+        answer.verdict,
+        response_id=answer.response_id,
+        output=answer.output,
+        call=call,
     )
 
 

@@ -31,7 +31,11 @@ Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewh
 
 
 class ContentError(Exception):
-    """A content cannot be opened; says why."""
+    """A content cannot be opened; says why, and whether it is only too large."""
+
+    def __init__(self, reason: str, *, large: bool = False) -> None:
+        super().__init__(reason)
+        self.large = large
 
 
 class Content(Struct, frozen=True, gc=False):
@@ -65,7 +69,7 @@ def content_of(raw: bytes) -> Content:
 def opened(content: Content, encoding: str = "") -> bytes:
     """Return the bytes; `encoding` is what headers say of them. Raises ContentError."""
     if len(content.raw) > LARGEST:
-        raise ContentError(too_much(LARGEST))
+        raise ContentError(f"it is {too_much(LARGEST)}", large=True)
     if content.form == "elsewhere":
         raise ContentError("it is kept in another file")
     if content.form == "base64":
@@ -123,7 +127,7 @@ def _inflated(data: bytes, bits: int) -> bytes:
     except zlib.error:
         raise ContentError("its compressed bytes are damaged") from None
     if unpacker.unconsumed_tail:
-        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB")
+        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
     return found
 
 
@@ -139,7 +143,7 @@ def _unpacked_zstd(data: bytes) -> bytes:
     except zstd.ZstdError:  # pyright: ignore[reportUnknownMemberType]
         raise ContentError("its compressed bytes are damaged") from None
     if len(found) == limit:  # pyright: ignore[reportUnknownArgumentType]
-        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB")
+        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
