@@ -14,7 +14,7 @@ from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, Verdict
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, parts, table
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
@@ -34,12 +34,11 @@ NOTHING = Answer()
 
 
 def answer_of(raw: bytes) -> Answer:
-    """Read a whole response; a list of chunks counts as its last one."""
+    """Read a whole response that is UTF-8; a list of chunks counts as its last one."""
     if raw[:1] == b"[":
         chunks = array(raw)
         raw = chunks[-1] if chunks else b""
-    members = table(raw)
-    return NOTHING if members is None else answer_in(members)
+    return answer_in(parts(raw)) if raw else NOTHING
 
 
 def answer_in(members: dict[str, bytes]) -> Answer:

@@ -26,7 +26,7 @@ from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.exchange import Exchange, Fidelity
-from lore.model.jsonslice import table
+from lore.model.jsonslice import parts, table
 from lore.model.problems import Problem
 
 
@@ -158,8 +158,8 @@ def _exchange(data: bytes) -> Exchange | None:
     if is_body(record):
         return Exchange(data, "wire", call=call_of({}, record))
     body, fidelity = _body(record.get("request", b""))
-    members = table(body)
-    if members is None or not is_body(members):
+    members = parts(body)
+    if not is_body(members):
         return None
     answer = _answer(record)
     headers = headers_of(record.get("headers", b""))

@@ -39,10 +39,14 @@ class ContentError(Exception):
 
 
 class Content(Struct, frozen=True, gc=False):
-    """A content as it is kept: `raw` is JSON (a string for text and base64, an array for events)."""
+    """A content as it is kept: `raw` is JSON (a string for text and base64, an array for events).
+
+    `members` are those of an object that was sliced to tell its form.
+    """
 
     raw: bytes = b""
     form: Form = "nothing"
+    members: dict[str, bytes] = {}
 
     @property
     def fidelity(self) -> Fidelity:
@@ -62,7 +66,7 @@ def content_of(raw: bytes) -> Content:
         for key, read in _WRAPPED.items():
             if key in members and (found := read(members)) is not None:
                 return found
-        return Content(raw, "json")
+        return Content(raw, "json", members)
     return Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
 
 
@@ -73,10 +77,21 @@ def opened(content: Content, encoding: str = "") -> bytes:
     if content.form == "elsewhere":
         raise ContentError("it is kept in another file")
     if content.form == "base64":
-        return unpacked(_decoded(content.raw), encoding)
+        return _checked(unpacked(_decoded(content.raw), encoding))
     if content.form == "text":
-        return unpacked(unescaped(content.raw).strip(), encoding)
+        text = unescaped(content.raw).strip()
+        found = unpacked(text, encoding)
+        return text if found is text else _checked(found)
     return content.raw
+
+
+def _checked(data: bytes) -> bytes:
+    """Return bytes that are UTF-8, as text that was unescaped always is."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ContentError("it is no text") from None
+    return data
 
 
 def unescaped(raw: bytes) -> bytes:

@@ -20,14 +20,13 @@ from msgspec import Struct
 
 from lore.formats.beginnings import is_list, is_yaml_cassette
 from lore.formats.lines import BOM, Line
-from lore.model.jsonslice import leaf_at
+from lore.model.jsonslice import TRAILING, leaf_at
 
 LONGEST = 24 * 1024 * 1024
 BEGINNING = 4 * 1024 * 1024
 _CANDIDATES = 16  # places that look like the array and are none
 _SPACE = b" \t\r\n"
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
-_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 
 Phase: TypeAlias = Literal["before", "inside", "over"]
@@ -201,7 +200,7 @@ def _end(data: bytes, at: int) -> int:
         text = str(error)
         if "truncated" in text:
             return -1
-        behind = _TRAILING.search(text)
+        behind = TRAILING.search(text)
         if behind is not None:
             return at + int(behind[1]) - 1
     except RecursionError:

@@ -20,7 +20,7 @@ from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
 from lore.model.exchange import Exchange
-from lore.model.jsonslice import table
+from lore.model.jsonslice import parts, table
 from lore.model.problems import Problem
 
 Judged: TypeAlias = Exchange | Problem
@@ -61,8 +61,8 @@ def exchanges_of(http: Http) -> list[Judged]:
         body = opened(http.request, http.headers.get("content-encoding", ""))
     except ContentError as error:
         return [_unread(http, endpoint, str(error), large=error.large)] if sent else []
-    members = table(body)
-    if members is None or not is_body(members, sent=sent):
+    members = http.request.members or parts(body)
+    if not is_body(members, sent=sent):
         return [_unread(http, endpoint, "it was not recorded" if not body else "it is no request")] if sent else []
     found: list[Judged] = []
     answer = NOTHING
