@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from lore import packed
 from lore.errors import LoreError, Where
-from lore.formats.beginnings import is_document, may_be_recording
+from lore.formats.beginnings import may_be_recording
+from lore.formats.elements import is_document
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table

@@ -187,6 +187,6 @@ def _read(line: Line, anchors: dict[str, Anchored]) -> list[Read]:
     found: list[Read] = []
     for item in items:
         if isinstance(item, dict):
-            judged = exchanges_of(call_in(parts(encode(item))))
+            judged = exchanges_of(call_in(parts(encode(cast("object", item)))))
             found.extend(Read(one, line.number, line.byte) for one in judged)
     return found
