@@ -26,7 +26,7 @@ from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.exchange import Exchange, Fidelity
-from lore.model.jsonslice import parts, table
+from lore.model.jsonslice import Sliced, parts, table
 from lore.model.problems import Problem
 
 
@@ -156,7 +156,7 @@ def _exchange(data: bytes) -> Exchange | None:
     if record is None:
         return None
     if is_body(record):
-        return Exchange(data, "wire", call=call_of({}, record))
+        return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
     body, fidelity = _body(record.get("request", b""))
     members = parts(body)
     if not is_body(members):
@@ -168,7 +168,7 @@ def _exchange(data: bytes) -> Exchange | None:
     at = seconds(record.get("timestamp", record.get("ts", b"null")))
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     return Exchange(
-        body,
+        Sliced.of(body, members),
         fidelity,
         at,
         answer.usage,

@@ -20,7 +20,7 @@ from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
 from lore.model.exchange import Exchange
-from lore.model.jsonslice import parts, table
+from lore.model.jsonslice import Sliced, parts, table
 from lore.model.problems import Problem
 
 Judged: TypeAlias = Exchange | Problem
@@ -73,7 +73,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
     exchange = Exchange(
-        body, http.request.fidelity, began if http.at is None else http.at, answer.usage, answer.verdict,
+        Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage, answer.verdict,
         began if http.at is None else http.answered, answer.response_id, answer.output, call,
     )  # fmt: skip
     return [exchange, *found]

@@ -136,8 +136,23 @@ def _skip(raw: bytes, at: int) -> int:
     return match.end() if match else at
 
 
+class Sliced(bytes):
+    """The text of a JSON object with its members, so that who reads it next need not slice it again."""
+
+    members: dict[str, bytes]
+
+    @classmethod
+    def of(cls, raw: bytes, members: dict[str, bytes]) -> Sliced:
+        """Keep the members that were sliced from this text."""
+        made = cls(raw)
+        made.members = members
+        return made
+
+
 def table(raw: bytes) -> dict[str, bytes] | None:
     """Slice the values of a JSON object, validated; None where it is none. Of duplicates the last holds."""
+    if isinstance(raw, Sliced):
+        return dict(raw.members)
     try:
         fast = _TABLE.decode(raw)
         if not raw.isascii():
@@ -157,6 +172,8 @@ def parts(raw: bytes) -> dict[str, bytes]:
 
     Does not look again whether its bytes are UTF-8: that costs as much as slicing.
     """
+    if isinstance(raw, Sliced):
+        return dict(raw.members)
     try:
         return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
     except (ValueError, RecursionError):
