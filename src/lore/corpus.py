@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from lore import packed
 from lore.errors import LoreError, Where
+from lore.formats.packs import OPENING
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
@@ -121,7 +122,7 @@ class Opened(NamedTuple):
 def open_head(path: str) -> Opened:
     """Read enough of an input to recognise it: 256 KiB, or to the end of the first line.
 
-    Of a first line that is longer than any reader keeps, its beginning has to do.
+    Of a first line that is longer than any reader keeps, its beginning has to do; of a pack, its first line.
     """
     source = _source(path)
     taken: list[bytes] = []
@@ -130,7 +131,12 @@ def open_head(path: str) -> Opened:
         taken.append(data)
         size += len(data)
         whole_line = whole_line or b"\n" in data
-        if not may_be_json(taken[0]) or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+        if (
+            taken[0].startswith(OPENING)
+            or not may_be_json(taken[0])
+            or size >= HEAD_LIMIT
+            or (whole_line and size >= HEAD)
+        ):
             break
     head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
     taken.reverse()

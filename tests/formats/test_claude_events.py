@@ -68,8 +68,8 @@ def test_responses_go_to_requests_of_their_own_purpose():
 def test_a_request_that_waits_too_long_goes_without_its_response():
     data = b"".join(asked(str(n), query_source=str(n)) for n in range(WAITING + 2))
     reader = ClaudeEvents()
-    assert len(reader.feed(data)) == 2
-    assert len(reader.finish()) == WAITING
+    assert len([*reader.feed(data)]) == 2
+    assert len([*reader.finish()]) == WAITING
 
 
 def test_an_exchange_stands_where_its_request_does():
