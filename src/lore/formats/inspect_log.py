@@ -65,6 +65,8 @@ class InspectLog(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         if _OPENING.match(head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")):
             return True
+        if b'"eval"' not in head or b'"samples"' not in head:
+            return False
         return any({"version", "eval", "samples"} <= (table(one) or {}).keys() for one in first_records(head))
 
     def _record(self, data: bytes, line: Line) -> Iterator[Exchange | Problem]:
