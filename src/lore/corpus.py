@@ -22,6 +22,7 @@ from lore import packed
 from lore.errors import LoreError, Where
 from lore.formats.beginnings import may_be_recording
 from lore.formats.elements import is_document
+from lore.formats.packs import OPENING
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
@@ -123,7 +124,8 @@ class Opened(NamedTuple):
 def open_head(path: str) -> Opened:
     """Read enough of an input to recognise it: 256 KiB, or to the end of the first line.
 
-    Of a first line that is longer than any reader keeps, and of a document, its beginning has to do.
+    Of a first line that is longer than any reader keeps, and of a document, its beginning has to do; of a pack,
+    its first line.
     """
     source = _source(path)
     taken: list[bytes] = []
@@ -133,7 +135,8 @@ def open_head(path: str) -> Opened:
         size += len(data)
         whole_line = whole_line or b"\n" in data
         if (
-            not may_be_recording(taken[0])
+            taken[0].startswith(OPENING)
+            or not may_be_recording(taken[0])
             or is_document(taken[0])
             or size >= HEAD_LIMIT
             or (whole_line and size >= HEAD)

@@ -9,6 +9,7 @@ are, and this what they are to each other.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import struct
@@ -71,39 +72,35 @@ def _file(folder: str, header: Header) -> Iterator[bytes]:
     path = os.path.join(folder, header.name)
     shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
     if header.fault:
-        yield from _written(shown, [])
+        yield from _written(shown)
         return
     try:
         with open(path, "rb", buffering=0) as file:
             data = _read(file.read, LONGEST)
     except OSError as error:
-        yield from _written(_refused(shown, (error.strerror or str(error)).lower()), [])
+        yield from _written(_refused(shown, (error.strerror or str(error)).lower()))
         return
     if data is None:
-        yield from _written(_refused(shown, f"longer than {LONGEST >> 20} MiB"), [])
+        yield from _written(_refused(shown, f"longer than {LONGEST >> 20} MiB"))
         return
     yield from _written(shown, data)
 
 
-def _read(read: Callable[[int], bytes | None], limit: int) -> list[bytes] | None:
-    """Read pieces to the end; None where there are more bytes than that."""
-    found: list[bytes] = []
-    size = 0
+def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
+    """Read to the end, without holding it twice; None where there are more bytes than that."""
+    found = io.BytesIO()
     while data := read(PIECE):
-        found.append(data)
-        size += len(data)
-        if size > limit:
+        found.write(data)
+        if found.tell() > limit:
             return None
-    return found
+    return found.getvalue()
 
 
-def _written(header: Header, data: list[bytes]) -> Iterator[bytes]:
-    """Write a member; its pieces are let go of as they are handed on."""
-    size = sum(map(len, data))
-    yield msgspec.json.encode(msgspec.structs.replace(header, size=size)) + b"\n"
-    data.reverse()
-    while data:
-        yield data.pop()
+def _written(header: Header, data: bytes = b"") -> Iterator[bytes]:
+    """Write a member, its bytes as one piece."""
+    yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data))) + b"\n"
+    if data:
+        yield data
     yield b"\n"
 
 
@@ -126,7 +123,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
     kind = "inspect-archive"
     size = os.stat(path).st_size
     if (said := _directory(path, size)) > LARGEST_DIRECTORY:
-        yield from _written(Header(kind, os.path.basename(path), fault=f"its directory has {said:,} bytes"), [])
+        yield from _written(Header(kind, os.path.basename(path), fault=f"its directory has {said:,} bytes"))
         return
     try:
         with zipfile.ZipFile(path) as archive:
@@ -134,12 +131,12 @@ def archive_stream(path: str) -> Iterator[bytes]:
             log = bool(infos) and any(one.filename in _LOG for one in archive.infolist())
             if not log:
                 kind = "archive"
-                yield from _written(Header(kind, ""), [])
+                yield from _written(Header(kind, ""))
                 return
             yield from _samples(archive, infos, RATIO * size + PIECE)
     except _DAMAGED as error:
         kind = kind if path.endswith(".eval") else "archive"
-        yield from _written(Header(kind, os.path.basename(path), fault=f"no whole archive: {_why(error)}"), [])
+        yield from _written(Header(kind, os.path.basename(path), fault=f"no whole archive: {_why(error)}"))
 
 
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
@@ -155,25 +152,25 @@ def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) 
     for info in infos:
         header = Header("inspect-archive", printable(info.filename))
         limit = min(LONGEST, RATIO * info.compress_size + PIECE)
-        if info.file_size > room:
-            yield from _written(_refused(header, f"the archive unpacks to more than {RATIO} times its size"), [])
-            return
         if info.file_size > limit:
             burst = info.file_size <= LONGEST
             fault = f"unpacks to more than {RATIO} times its size" if burst else f"longer than {LONGEST >> 20} MiB"
-            yield from _written(_refused(header, fault), [])
+            yield from _written(_refused(header, fault))
             continue
-        data: list[bytes] | None = None
+        if info.file_size > room:
+            yield from _written(_refused(header, f"the archive unpacks to more than {RATIO} times its size"))
+            return
+        data: bytes | None = None
         try:
             with archive.open(info) as file:
                 data = _read(file.read, limit)
         except (*_DAMAGED, NotImplementedError, RuntimeError) as error:  # unknown compression; encrypted
-            yield from _written(_refused(header, f"cannot be unpacked: {_why(error)}"), [])
+            yield from _written(_refused(header, f"cannot be unpacked: {_why(error)}"))
             continue
         if data is None:
-            yield from _written(_refused(header, "longer than the archive says"), [])
+            yield from _written(_refused(header, "longer than the archive says"))
             continue
-        room -= sum(map(len, data))
+        room -= len(data)
         yield from _written(header, data)
 
 

@@ -44,7 +44,7 @@ class ReaderContract:
             whole = _shown(everything(self.reader(), sample))
             for cut in range(0, len(sample) + 1, max(1, len(sample) // 40)):
                 reader = self.reader()
-                first = reader.feed(sample[:cut])
+                first = [*reader.feed(sample[:cut])]
                 restored = self.reader.restore(reader.state)
                 assert _shown([*first, *everything(restored, sample[cut:])]) == whole, cut
 

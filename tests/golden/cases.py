@@ -104,6 +104,10 @@ def fixtures() -> list[str]:
 
 
 def uncovered(known: list[Case]) -> list[str]:
-    """List the recordings that no case names."""
+    """List the recordings that no case names, nor the folder in which they are one recording.
+
+    `fixtures/causes` is left out: the catalogue's own test judges each file there.
+    """
     named = {word.partition("#")[0] for case in known for word in shlex.split(case.command)}
-    return [path for path in fixtures() if path not in named]
+    alone = [path for path in fixtures() if path not in named and not path.startswith("fixtures/causes/")]
+    return [path for path in alone if path.count("/") < 4 or path.rpartition("/")[0] not in named]

@@ -12,6 +12,7 @@ publish it under the entry-point group `lore.formats`), and run `lore.testing.Re
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -64,10 +65,10 @@ class Reader(Protocol):
         """All that the reader remembers."""
         ...
 
-    def feed(self, data: bytes) -> list[Read]:
-        """Take the next bytes; cost O(bytes)."""
+    def feed(self, data: bytes) -> Iterable[Read]:
+        """Take the next bytes; cost O(bytes). What is read may be made as it is asked for, once."""
         ...
 
-    def finish(self) -> list[Read]:
+    def finish(self) -> Iterable[Read]:
         """Take what is left after the last byte."""
         ...

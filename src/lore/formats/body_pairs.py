@@ -7,6 +7,8 @@ provider is read likewise.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain as chained
 from typing import ClassVar
 
 import msgspec
@@ -14,7 +16,7 @@ import msgspec
 from lore.formats.anthropic_pair import answered, exchange_of
 from lore.formats.base import Read
 from lore.formats.chat import kept
-from lore.formats.packs import Member, PackReader
+from lore.formats.packs import Member, PackReader, placed
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -38,10 +40,10 @@ class BodyPairs(PackReader):
     def _own(self, saved: bytes) -> None:
         self._asked = Read(*msgspec.msgpack.decode(saved, type=tuple[Exchange, int, int, str])) if saved else None
 
-    def _read(self, member: Member) -> list[Read]:
+    def _read(self, member: Member) -> Iterable[Read]:
         """Let go of a request whose response could not be read."""
         before = self._rest() if member.header.fault else []
-        return [*before, *super()._read(member)]
+        return chained(before, super()._read(member))
 
     def _member(self, member: Member) -> list[Exchange | Problem | Read]:
         header, data = member.header, member.data.strip()
@@ -52,7 +54,7 @@ class BodyPairs(PackReader):
         body = kept(data)
         if body is None:
             return [Problem("LORE210", f"{header.name}: no request body that lore knows")]
-        asked = self._placed(exchange_of(body.body, header.at), member.number, header)
+        asked = placed(exchange_of(body.body, header.at), member.number, member.byte, header)
         if not header.awaits:
             return [asked]
         self._asked = asked

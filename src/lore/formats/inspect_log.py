@@ -65,14 +65,17 @@ class InspectLog(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         if _OPENING.match(head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")):
             return True
+        if b'"eval"' not in head or b'"samples"' not in head:
+            return False
         return any({"version", "eval", "samples"} <= (table(one) or {}).keys() for one in first_records(head))
 
-    def _record(self, data: bytes, line: Line) -> Sequence[Exchange | Problem]:
+    def _record(self, data: bytes, line: Line) -> Iterator[Exchange | Problem]:
         try:
             samples: Sequence[Raw | bytes] = _LOG.decode(data).samples or []
         except (ValueError, RecursionError):
             samples = array((table(data) or {}).get("samples", b"[]"))
-        return [found for one in samples for found in _sampled(bytes(one))]
+        for one in samples:
+            yield from _sampled(bytes(one))
 
 
 class InspectArchive(PackReader):
@@ -80,8 +83,8 @@ class InspectArchive(PackReader):
 
     name: ClassVar[str] = "inspect-archive"
 
-    def _member(self, member: Member) -> Sequence[Exchange | Problem]:
-        return list(_sampled(member.data, member.header.name))
+    def _member(self, member: Member) -> Iterator[Exchange | Problem]:
+        return _sampled(member.data, member.header.name)
 
 
 class _Kept(NamedTuple):

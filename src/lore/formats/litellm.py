@@ -37,6 +37,8 @@ class LiteLLM(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
+        if not any(b'"' + key.encode() + b'"' in head for key in (*_PAYLOAD, *_ANSWERED)):
+            return False
         return any(is_logged(table(record) or {}) for record in first_records(head))
 
     def _record(self, data: bytes, line: Line) -> list[Exchange | Problem]:

@@ -7,7 +7,8 @@ member longer than a line may be is passed over. Places are those of the file it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import chain as chained
 from typing import ClassVar, Self
 
 import msgspec
@@ -109,67 +110,73 @@ class PackReader:
     def _own(self, saved: bytes) -> None:
         del saved
 
-    def feed(self, data: bytes) -> list[Read]:
+    def feed(self, data: bytes) -> Iterable[Read]:
         self._pending.append(data)
         self._size += len(data)
-        found: list[Read] = []
-        while self._header is not None or b"\n" in data or self._size > _LONGEST_HEADER:
-            if self._header is not None and self._size <= self._header.size:
-                break  # the member's own end has not come
-            pending = b"".join(self._pending)
+        found: list[Iterable[Read]] = []
+        ended = b"\n" in data
+        while self._size >= self._header.size if self._header is not None else ended or self._size > _LONGEST_HEADER:
+            inside, pending = self._header is not None, b"".join(self._pending)
+            self._pending, self._size = [], 0  # let go of the pieces: what is joined may be large
             taken = self._take(pending, found)
-            data = pending[taken:]
-            self._pending, self._size = ([data] if data else []), len(data)
+            rest = pending[taken:]
+            self._pending, self._size = ([rest] if rest else []), len(rest)
             self._byte += taken
-            if not taken:
+            ended = b"\n" in rest
+            if not taken and not inside:
                 break
-        return found
+        return chained.from_iterable(found)
 
-    def _take(self, pending: bytes, found: list[Read]) -> int:
+    def _take(self, pending: bytes, found: list[Iterable[Read]]) -> int:
         """Read a header or a member; return how many bytes it has."""
         header = self._header
         if header is not None:
             self._header = None
-            found += self._read(Member(header, self._number, self._byte, pending[: header.size]))
-            return header.size + 1
+            found.append(self._read(Member(header, self._number, self._byte, pending[: header.size])))
+            return header.size
         end = pending.find(b"\n")
+        line = pending[: end if end >= 0 else None]
         if end < 0 and len(pending) <= _LONGEST_HEADER:
             return 0
-        self._number += 1
-        self._header = header_of(pending[:end]) if end >= 0 else None
-        if self._header is None and pending[: end if end >= 0 else None].strip():
-            found.append(self._placed(Problem("LORE201", "a file of a pack without its header"), self._number))
-        return end + 1 if end >= 0 else len(pending)
+        if line.strip():
+            self._number += 1
+            self._header = header_of(line) if end >= 0 else None
+            if self._header is None:
+                found.append([self._placed(Problem("LORE201", "a file of a pack without its header"), self._number)])
+        return len(line) + (end >= 0)
 
-    def finish(self) -> list[Read]:
-        found: list[Read] = []
+    def finish(self) -> Iterable[Read]:
         rest = b"".join(self._pending)
         self._pending, self._size = [], 0
         header, self._header = self._header, None
-        if header is not None and len(rest) >= header.size:
-            found = self._read(Member(header, self._number, self._byte, rest[: header.size]))
-        elif header is not None or rest.strip():
+        found: Iterable[Read] = ()
+        if header is not None or rest.strip():
             found = [self._placed(Problem("LORE202", "the pack ends inside a file"), max(1, self._number))]
-        return [*found, *self._rest()]
+        return chained(found, self._rest())
 
-    def _read(self, member: Member) -> list[Read]:
-        header = member.header
+    def _read(self, member: Member) -> Iterable[Read]:
+        header, number, byte = member.header, member.number, self._byte
         if header.fault:
-            return [self._placed(Problem("LORE225", f"{header.name}: {header.fault}"), member.number)]
-        return [self._placed(one, member.number, header) for one in self._member(member)]
+            return [self._placed(Problem("LORE225", f"{header.name}: {header.fault}"), number)]
+        return (placed(one, number, byte, header) for one in self._member(member))
 
-    def _placed(self, value: Exchange | Problem | Read, number: int, header: Header | None = None) -> Read:
-        if isinstance(value, Read):
-            return value
-        own = header is not None and header.place
-        if isinstance(value, Problem):
-            value = msgspec.structs.replace(value, line=number, byte=self._byte)
-        return Read(value, 1 if own else number, self._byte, header.name if own and header is not None else "")
+    def _placed(self, value: Exchange | Problem, number: int) -> Read:
+        return placed(value, number, self._byte)
 
-    def _member(self, member: Member) -> Sequence[Exchange | Problem | Read]:
-        """Return what one file holds."""
+    def _member(self, member: Member) -> Iterable[Exchange | Problem | Read]:
+        """Return what one file holds; where it is made as it is asked for, it must leave the reader as it is."""
         raise NotImplementedError
 
     def _rest(self) -> list[Read]:
         """Return what was held back for members that did not come."""
         return []
+
+
+def placed(value: Exchange | Problem | Read, number: int, byte: int, header: Header | None = None) -> Read:
+    """Give a value its place: in the pack, or in a file of its own."""
+    if isinstance(value, Read):
+        return value
+    own = header is not None and header.place
+    if isinstance(value, Problem):
+        value = msgspec.structs.replace(value, line=number, byte=byte)
+    return Read(value, 1 if own else number, byte, header.name if own and header is not None else "")

@@ -7,7 +7,8 @@ end, or by lines after all where it is none. The elements of an array at the top
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain as chained
 from typing import ClassVar, Self
 
 import msgspec
@@ -72,58 +73,59 @@ class RecordReader:
     def _own(self, saved: bytes) -> None:
         del saved
 
-    def feed(self, data: bytes) -> list[Read]:
+    def feed(self, data: bytes) -> Iterable[Read]:
         if self._held is None:
             return self._read_all(self._lines.feed(data))
         self._held.append(data)
         self._size += len(data)
         if not self._whole and b"\n" in data:
-            first = next(each(b"".join(self._held)), None)
-            ended = first is not None and b"\n" in b"".join(self._held).partition(first)[2]
-            if first is not None and ended:
+            begun = b"".join(self._held)
+            first = next(each(begun), None)
+            if first is not None and b"\n" in begun.partition(first)[2]:
                 self._whole = not _stands_alone(first)
                 if not self._whole:
                     return self._by_lines()
-        return self._by_lines() if self._size > Lines.limit else []
+        return self._by_lines() if self._size > Lines.limit else ()
 
-    def finish(self) -> list[Read]:
+    def finish(self) -> Iterable[Read]:
         if self._held is None:
-            return [*self._read_all(self._lines.finish(), torn=True), *self._rest()]
+            return chained(self._read_all(self._lines.finish(), torn=True), self._rest())
         whole = b"".join(self._held)
         start = len(whole) - len(whole.removeprefix(BOM))
         if self._whole and not _is_json(whole[start:]):
             found = self._by_lines()
-            return [*found, *self._read_all(self._lines.finish(), torn=True), *self._rest()]
+            return chained(found, self._read_all(self._lines.finish(), torn=True), self._rest())
         self._held = None
         text = whole[start:]
-        del whole
-        return [*self._read(Line(1, start, text), torn=False), *self._rest()] if text.strip(_SPACE) else []
+        return chained(self._read(Line(1, start, text), torn=False), self._rest()) if text.strip(_SPACE) else ()
 
-    def _by_lines(self) -> list[Read]:
+    def _by_lines(self) -> Iterable[Read]:
         held, self._held = self._held or [], None
         return self._read_all(self._lines.feed(b"".join(held)))
 
-    def _read_all(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
-        return [read for line in lines for read in self._read(line, torn=torn)]
+    def _read_all(self, lines: Iterable[Line], *, torn: bool = False) -> Iterable[Read]:
+        return chained.from_iterable([self._read(line, torn=torn) for line in lines])
 
-    def _read(self, line: Line, *, torn: bool) -> list[Read]:
+    def _read(self, line: Line, *, torn: bool) -> Iterable[Read]:
         if not line.data:
             return [problem("LORE217", f"line passed over: {too_long()}", line)]
         data = line.data.strip(_SPACE)
-        if data[:1] == b"[" and _is_json(data):
-            return [placed(one, line) for piece in array(data) for one in self._record(piece, line)]
-        if data[:1] == b"{" and _is_json(data):
-            return [placed(one, line) for one in self._record(data, line)]
+        if data[:1] in (b"{", b"[") and _is_json(data):
+            records = array(data) if data[:1] == b"[" else [data]
+            found = chained.from_iterable([self._record(one, line) for one in records])
+            return (placed(one, line) for one in found)
         joined = split_joined(data)
         if joined is None:
             return [problem("LORE202" if torn else "LORE201", f"unreadable line: {fault(data)}", line)]
-        found = [problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
-        for piece in joined:
-            found.extend(self._read(Line(line.number, line.byte, piece), torn=False))
-        return found
+        said = problem("LORE209", f"{len(joined)} records on one line; all were read", line)
+        pieces = [Line(line.number, line.byte, piece) for piece in joined]
+        return chained([said], self._read_all(pieces))
 
-    def _record(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
-        """Return what one JSON object holds; what is no read is placed at its line."""
+    def _record(self, data: bytes, line: Line) -> Iterable[Exchange | Problem | Read]:
+        """Return what one JSON object holds; what is no read is placed at its line.
+
+        Where it is made as it is asked for, it must leave the reader as it is.
+        """
         raise NotImplementedError
 
     def _rest(self) -> list[Read]:

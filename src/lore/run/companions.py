@@ -8,7 +8,7 @@ file that cannot be read is a problem, not the end.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -61,7 +61,7 @@ class Family:
             yield from self._renamed(reader.feed(data), names, stem, shown)
         yield from self._renamed(reader.finish(), names, stem, shown)
 
-    def _renamed(self, found: list[Read], names: dict[str, str], stem: str, shown: str) -> Iterator[Read]:
+    def _renamed(self, found: Iterable[Read], names: dict[str, str], stem: str, shown: str) -> Iterator[Read]:
         for read in found:
             event = read.value
             if isinstance(event, Problem):

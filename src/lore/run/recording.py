@@ -136,7 +136,7 @@ class Recording:
             return self.reads()
         return chained.from_iterable(self._lists())
 
-    def _lists(self) -> Iterator[list[Read]]:
+    def _lists(self) -> Iterator[Iterable[Read]]:
         for data in self._data:
             yield self.reader.feed(data)
         yield self.reader.finish()
@@ -171,7 +171,7 @@ class Recording:
             yield read
         self.reading = self.shown
 
-    def _without_problems(self, found: list[Read]) -> Iterator[Read]:
+    def _without_problems(self, found: Iterable[Read]) -> Iterator[Read]:
         for read in found:
             if type(read.value) is Problem:
                 self.problems.add(read.value, self.shown)

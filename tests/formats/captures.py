@@ -1,0 +1,36 @@
+"""The fixtures of captures, and what a reader makes of bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lore.model.exchange import Exchange
+from lore.model.problems import Problem
+from lore.testing import everything
+
+CAPTURES = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
+
+
+def fixture(name: str) -> bytes:
+    """The bytes of a capture."""
+    return (CAPTURES / name).read_bytes()
+
+
+def exchanges(reader, data: bytes) -> list[Exchange]:
+    """The exchanges that a reader finds."""
+    return [one.value for one in everything(reader(), data) if isinstance(one.value, Exchange)]
+
+
+def codes(reader, data: bytes) -> list[str]:
+    """The codes of the problems that a reader finds."""
+    return [one.value.code for one in everything(reader(), data) if isinstance(one.value, Problem)]
+
+
+def pack(kind: str, *members: tuple[dict, bytes]) -> bytes:
+    """A pack of these members."""
+    found = b""
+    for more, data in members:
+        head = {"lore_pack": kind, "name": "x", "size": len(data), **more}
+        found += json.dumps(head, separators=(",", ":")).encode() + b"\n" + data + b"\n"
+    return found

@@ -1,0 +1,77 @@
+"""Claude Code's telemetry events with bodies: pairs, cut bodies, responses without a request."""
+
+from __future__ import annotations
+
+import json
+
+from formats.captures import codes, exchanges, fixture
+from lore.formats.claude_events import WAITING, ClaudeEvents
+from lore.formats.registry import recognise
+from lore.testing import ReaderContract, everything
+from model.making import body, dumps
+
+FLAT, OTLP, CUT = (fixture(f"claude-events/{name}.jsonl") for name in ("stable", "busted", "cut"))
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = ClaudeEvents
+    samples = (FLAT, OTLP, CUT, FLAT.splitlines()[0])
+
+
+def event(kind, text, **more):
+    own = {"event.name": kind, "body": text, "session.id": "s", "query_source": "main", **more}
+    return dumps({"body": f"claude_code.{kind}", "attributes": own}) + b"\n"
+
+
+def asked(text="x", **more):
+    return event("api_request_body", json.dumps(body(text)), **more)
+
+
+def replied(name, **more):
+    text = json.dumps({"id": name, "usage": {"input_tokens": 1}, "content": []})
+    return event("api_response_body", text, **more)
+
+
+def test_the_registry_knows_both_forms():
+    assert recognise(FLAT) is ClaudeEvents
+    assert recognise(OTLP) is ClaudeEvents
+
+
+def test_bodies_are_the_wires_and_have_their_bills():
+    found = exchanges(ClaudeEvents, FLAT)
+    assert [one.response_id for one in found] == ["msg_01", "msg_02", "msg_03"]
+    assert {one.fidelity for one in found} == {"wire"}
+    assert found[1].usage is not None
+    assert found[1].usage.read_tokens == 2400
+    assert {one.call.purpose for one in found} == {"repl_main_thread"}
+
+
+def test_a_cut_body_is_said_once_and_its_response_belongs_to_it():
+    assert codes(ClaudeEvents, CUT + CUT.splitlines(keepends=True)[2]) == ["LORE227"]
+    assert len(exchanges(ClaudeEvents, CUT)) == 1
+
+
+def test_a_response_without_its_request_is_a_problem():
+    assert codes(ClaudeEvents, replied("m")) == ["LORE226"]
+
+
+def test_responses_go_to_requests_of_their_own_purpose():
+    data = asked("a") + asked("b", query_source="title") + replied("t", query_source="title") + replied("m")
+    assert [(one.response_id, b'"b"' in one.body) for one in exchanges(ClaudeEvents, data)] == [
+        ("t", True),
+        ("m", False),
+    ]
+
+
+def test_a_request_that_waits_too_long_goes_without_its_response():
+    data = b"".join(asked(str(n), query_source=str(n)) for n in range(WAITING + 2))
+    reader = ClaudeEvents()
+    assert len([*reader.feed(data)]) == 2
+    assert len([*reader.finish()]) == WAITING
+
+
+def test_an_exchange_stands_where_its_request_does():
+    reads = everything(ClaudeEvents(), asked("a") + replied("m"))
+    assert [(one.line, one.byte) for one in reads] == [(1, 0)]

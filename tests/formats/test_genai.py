@@ -1,0 +1,111 @@
+"""OpenTelemetry GenAI spans: flat and OTLP JSON, content as text, as structure and in events."""
+
+from __future__ import annotations
+
+import json
+
+from formats.captures import codes, exchanges, fixture
+from lore.formats.genai import GenAI
+from lore.formats.registry import recognise
+from lore.model.events import Billed
+from lore.prompt.base import Memo
+from lore.prompt.dialects import dialect_of
+from lore.testing import ReaderContract
+from model.making import dumps
+
+FLAT, OTLP = fixture("otel-genai/stable.jsonl"), fixture("otel-genai/busted.jsonl")
+MESSAGES = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = GenAI
+    samples = (FLAT, OTLP, FLAT[:-1])
+
+
+def span(**more):
+    own = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": MESSAGES, **more}
+    return dumps({"name": "chat m", "attributes": {key: value for key, value in own.items() if value is not None}})
+
+
+def only(data):
+    found = exchanges(GenAI, data)
+    assert len(found) == 1
+    return found[0]
+
+
+def prompt(exchange):
+    dialect = dialect_of(exchange.body)
+    assert dialect is not None
+    return dialect.parse(exchange.body, exchange.fidelity, Memo())
+
+
+def test_the_registry_knows_both_forms():
+    assert recognise(FLAT) is GenAI
+    assert recognise(OTLP) is GenAI
+
+
+def test_spans_that_are_no_model_calls_are_none_of_ours():
+    assert len(exchanges(GenAI, FLAT)) == 3
+    assert codes(GenAI, FLAT) == []
+
+
+def test_input_counts_include_what_was_cached_and_are_split():
+    assert [one.usage for one in exchanges(GenAI, FLAT)][1] == Billed(
+        fresh_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
+    )
+
+
+def test_a_call_says_its_conversation_its_host_and_its_times():
+    first = exchanges(GenAI, FLAT)[0]
+    assert (first.call.session, first.call.endpoint, first.response_id) == ("conv-5", "api.anthropic.com", "msg_01")
+    assert first.at == 1789377310.0
+    assert first.fidelity == "structural"
+
+
+def test_typed_values_give_the_same_prompt_as_text_does():
+    flat, typed = prompt(exchanges(GenAI, FLAT)[1]), prompt(exchanges(GenAI, OTLP)[1])
+    assert [one.path for one in flat] == [one.path for one in typed]
+    assert list(flat.messages) == list(typed.messages)
+
+
+def test_calls_and_results_become_what_the_dialect_knows():
+    parts = [{"type": "tool_call", "id": "c", "name": "ls", "arguments": {"p": 1}}]
+    result = [{"type": "tool_call_response", "id": "c", "response": {"files": []}}]
+    messages = [*MESSAGES, {"role": "assistant", "parts": parts}, {"role": "tool", "parts": result}]
+    sent = json.loads(only(span(**{"gen_ai.input.messages": messages})).body)["messages"]
+    assert sent[1]["tool_calls"][0]["function"] == {"name": "ls", "arguments": '{"p":1}'}
+    assert sent[2] == {"role": "tool", "tool_call_id": "c", "content": '{"files":[]}'}
+
+
+def test_parts_of_an_unknown_kind_stand_as_they_are():
+    part = {"type": "blob", "mime_type": "image/png", "content": "aGk="}
+    sent = json.loads(only(span(**{"gen_ai.input.messages": [{"role": "user", "parts": [part]}]})).body)
+    assert sent["messages"][0]["content"] == [part]
+
+
+def test_a_call_without_content_is_a_problem():
+    assert codes(GenAI, span(**{"gen_ai.input.messages": None})) == ["LORE228"]
+
+
+def test_an_agents_span_sums_up_its_calls_and_is_none():
+    assert exchanges(GenAI, span(**{"gen_ai.operation.name": "invoke_agent"})) == []
+
+
+def test_wrong_types_anywhere_are_no_error():
+    for wrong in (None, 5, "x", [], {}, [[]], [5], {"a": [1]}):
+        for key in ("gen_ai.input.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions"):
+            exchanges(GenAI, span(**{key: wrong}))
+        exchanges(GenAI, span(**{"gen_ai.usage.input_tokens": wrong, "gen_ai.conversation.id": wrong}))
+        exchanges(GenAI, dumps({"attributes": wrong, "events": wrong, "name": wrong}))
+        exchanges(GenAI, dumps({"resourceSpans": wrong}))
+        exchanges(GenAI, dumps({"resourceSpans": [{"scopeSpans": [{"spans": wrong}], "resource": wrong}]}))
+
+
+def test_typed_values_that_nest_without_end_are_cut():
+    deep: object = {"stringValue": "x"}
+    for _ in range(200):
+        deep = {"arrayValue": {"values": [deep]}}
+    data = dumps({"attributes": [{"key": "gen_ai.input.messages", "value": deep}]})
+    assert len(exchanges(GenAI, data)) == 1

@@ -1,0 +1,112 @@
+"""Inspect's logs: bodies, pools, attachments, what stands in for a body, sessions."""
+
+from __future__ import annotations
+
+import json
+
+from formats.captures import codes, exchanges, fixture, pack
+from lore.formats.inspect_log import InspectArchive, InspectLog
+from lore.formats.registry import recognise
+from lore.model.events import Billed
+from lore.testing import ReaderContract
+from model.making import body, dumps
+
+LOG = fixture("inspect/stable.json")
+SAMPLE = json.loads(LOG)["samples"][0]
+ARCHIVE = pack("inspect-archive", ({"name": "samples/a_epoch_1.json"}, dumps(SAMPLE)), ({"fault": "damaged"}, b""))
+
+
+class TestLogContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = InspectLog
+    samples = (LOG, dumps(json.loads(LOG)))
+
+
+class TestArchiveContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = InspectArchive
+    samples = (ARCHIVE,)
+
+
+def read(event, **sample):
+    return exchanges(
+        InspectArchive, pack("inspect-archive", ({}, dumps({"id": 1, "epoch": 1, "events": [event], **sample})))
+    )
+
+
+def model(**more):
+    return {"event": "model", "input": [], "config": {}, "output": {}, **more}
+
+
+def test_the_registry_knows_both_forms():
+    assert recognise(LOG) is InspectLog
+    assert recognise(ARCHIVE) is InspectArchive
+
+
+def test_each_sample_and_epoch_is_a_session_of_its_own():
+    assert [one.call.session for one in exchanges(InspectLog, LOG)] == ["row:1"] * 3 + ["row:2"] * 2
+
+
+def test_messages_come_from_the_pool_where_they_are_kept_there():
+    found = exchanges(InspectLog, LOG)
+    assert [len(json.loads(one.body)["messages"]) for one in found[:3]] == [1, 3, 5]
+    assert {one.fidelity for one in found[:3]} == {"parsed"}
+
+
+def test_newer_logs_keep_their_pools_elsewhere():
+    call = {"request": {"model": "m"}, "call_refs": [[0, 2], [3, 4]], "call_key": "messages"}
+    pool = [{"role": "user", "content": str(n)} for n in range(5)]
+    found = read(model(call=call), events_data={"calls": pool, "messages": []})
+    assert [one["content"] for one in json.loads(found[0].body)["messages"]] == ["0", "1", "3"]
+
+
+def test_the_events_messages_stand_in_for_a_body_and_have_no_ids():
+    found = exchanges(InspectLog, LOG)[3]
+    assert found.fidelity == "structural"
+    assert b'"id":"m' not in found.body
+
+
+def test_attachments_are_put_in_their_places():
+    assert b"You work in a small repository." in exchanges(InspectLog, LOG)[3].body
+
+
+def test_attachments_that_would_burst_a_body_stay_references(monkeypatch):
+    monkeypatch.setattr("lore.formats.inspect_log.LONGEST", 500)
+    name = "0123456789abcdef"
+    call = {"request": {"messages": [{"role": "user", "content": f"attachment://{name}"}] * 4}}
+    assert len(read(model(call=call), attachments={name: "x" * 200})[0].body) < 600
+
+
+def test_ranges_that_would_burst_a_body_end_where_it_is_full(monkeypatch):
+    monkeypatch.setattr("lore.formats.inspect_log.LONGEST", 500)
+    call = {"request": {"model": "m"}, "call_refs": [[0, 1]] * 1000}
+    assert len(read(model(call=call), call_pool=[{"role": "user", "content": "x" * 100}])[0].body) < 700
+
+
+def test_what_inspects_own_cache_answered_was_never_sent():
+    assert read(model(cache="read", call={"request": body("x")})) == []
+
+
+def test_counts_are_split_where_their_sum_says_that_they_include_the_cached():
+    usage = {"input_tokens": 100, "output_tokens": 5, "input_tokens_cache_read": 60}
+    request = {"request": body("x")}
+    for total, fresh in ((105, 40), (165, 100)):
+        found = read(model(call=request, output={"usage": {**usage, "total_tokens": total}}))
+        assert found[0].usage == Billed(fresh_tokens=fresh, read_tokens=60, output_tokens=5)
+
+
+def test_what_could_not_be_unpacked_is_a_problem():
+    assert codes(InspectArchive, ARCHIVE) == ["LORE225"]
+
+
+def test_wrong_types_anywhere_are_no_error():
+    for wrong in (None, 5, "x", [], {}, [[]], [5]):
+        for key in ("call", "input", "config", "output", "tools", "timestamp", "model", "input_refs"):
+            read(model(**{"call": {"request": body("x")}, key: wrong}))
+        for key in ("request", "call_refs", "call_key", "response"):
+            read(model(call={"request": body("x"), key: wrong}))
+        for key in ("id", "epoch", "attachments", "call_pool", "events_data"):
+            read(model(call={"request": body("x")}), **{key: wrong})
+        exchanges(InspectLog, dumps({"version": 2, "status": "success", "eval": {}, "samples": wrong}))

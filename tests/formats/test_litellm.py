@@ -1,0 +1,100 @@
+"""LiteLLM's payloads and completion files: which body is taken, bills, what is left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from formats.captures import codes, exchanges, fixture
+from lore.formats.litellm import LiteLLM
+from lore.formats.registry import recognise
+from lore.model.events import Billed
+from lore.testing import ReaderContract
+from model.making import body, dumps
+
+LINES, LIST = fixture("litellm/stable.jsonl"), fixture("litellm/busted.json")
+ONE = fixture("completions/stable/claude-sonnet-4-6-a.json")
+MESSAGES = [{"role": "user", "content": "hi"}]
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = LiteLLM
+    samples = (LINES, LIST, ONE)
+
+
+def payload(**more):
+    own = {"call_type": "acompletion", "startTime": 1.5e9, "model": "m", "model_parameters": {}, "messages": MESSAGES}
+    return dumps({**own, **more})
+
+
+def only(**more):
+    found = exchanges(LiteLLM, payload(**more))
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("sample", [LINES, LIST, ONE])
+def test_the_registry_knows_each_form(sample):
+    assert recognise(sample) is LiteLLM
+
+
+def test_what_the_proxy_was_sent_is_nearer_than_the_messages():
+    found = exchanges(LiteLLM, LINES)
+    assert {one.fidelity for one in found} == {"parsed"}
+    assert json.loads(found[0].body)["model"] == "sonnet"
+
+
+def test_messages_alone_are_structural():
+    assert {one.fidelity for one in exchanges(LiteLLM, LIST)} == {"structural"}
+
+
+def test_the_providers_own_body_is_the_wires_where_it_was_kept_as_text():
+    text = json.dumps(body("x"), indent=1)
+    found = only(raw_request_body=text, proxy_server_request={"body": body("y")})
+    assert (found.body, found.fidelity) == (text.encode(), "wire")
+
+
+def test_the_body_beside_the_proxys_request_is_never_the_wires():
+    assert only(proxy_server_request={"body": json.dumps(body("y"))}).fidelity == "parsed"
+
+
+def test_a_bill_is_split_wherever_it_stands():
+    usage = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}
+    wanted = Billed(fresh_tokens=40, read_tokens=60, output_tokens=5)
+    assert only(response={"usage": usage}).usage == wanted
+    assert only(metadata={"usage_object": usage}).usage == wanted
+    assert only(**usage).usage == wanted
+
+
+def test_an_address_is_kept_without_scheme_and_query():
+    assert only(api_base="https://api.anthropic.com/v1/messages?k=1").call.endpoint == "api.anthropic.com/v1/messages"
+
+
+def test_a_key_among_the_parameters_is_not_kept():
+    assert b"sk-1" not in only(model_parameters={"api_key": "sk-1", "max_tokens": 9}).body
+
+
+def test_hidden_messages_are_a_problem():
+    assert codes(LiteLLM, payload(messages="redacted-by-litellm")) == ["LORE228"]
+
+
+def test_calls_that_have_no_messages_are_none_of_ours():
+    assert exchanges(LiteLLM, payload(call_type="aembedding", messages="text")) == []
+    assert codes(LiteLLM, payload(call_type="aembedding", messages="text")) == []
+
+
+def test_a_completion_has_its_time_and_tools():
+    found = exchanges(LiteLLM, ONE)[0]
+    assert found.at == 1789377340.5
+    assert len(json.loads(found.body)["tools"]) == 2
+    assert found.fidelity == "structural"
+
+
+def test_wrong_types_anywhere_are_no_error():
+    for wrong in (None, 5, "x", [], {}, [[]], [5]):
+        for key in ("messages", "model_parameters", "proxy_server_request", "response", "metadata", "startTime",
+                    "model", "raw_request_body", "prompt_tokens", "api_base", "call_type"):  # fmt: skip
+            exchanges(LiteLLM, payload(**{key: wrong}))

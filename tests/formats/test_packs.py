@@ -1,0 +1,73 @@
+"""Packs: several files as one stream; and the folders that are read from them."""
+
+from __future__ import annotations
+
+import json
+
+from formats.captures import codes, exchanges, fixture, pack
+from lore.formats.body_pairs import BodyPairs
+from lore.formats.completions import Completions
+from lore.formats.packs import LONGEST
+from lore.testing import ReaderContract, everything
+from model.making import body, dumps
+
+ASK = ({"name": "a.request.json", "awaits": True, "place": True}, dumps(body("x")))
+REPLY = ({"name": "r.response.json"}, dumps({"id": "m", "usage": {"input_tokens": 2}, "content": []}))
+ALONE = ({"name": "b.request.json", "place": True}, json.dumps(body("y"), indent=1).encode())
+ORPHAN = ({"name": "o.response.json", "orphan": True}, b"{}")
+PAIRS = pack("body-pairs", ASK, REPLY, ALONE, ORPHAN)
+ONE = fixture("completions/stable/claude-sonnet-4-6-a.json")
+
+
+class TestPairsContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = BodyPairs
+    samples = (PAIRS, PAIRS[:-1], pack("body-pairs", ASK, ASK))
+
+
+class TestCompletionsContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = Completions
+    samples = (pack("completions", ({}, ONE), ({}, ONE)),)
+
+
+def test_a_request_has_the_bill_of_the_response_behind_it():
+    found = exchanges(BodyPairs, PAIRS)
+    assert [(one.response_id, one.usage is None) for one in found] == [("m", False), ("", True)]
+
+
+def test_bodies_are_exact_slices_whatever_their_white_space():
+    assert exchanges(BodyPairs, PAIRS)[1].body == ALONE[1]
+
+
+def test_a_read_names_the_file_that_holds_it():
+    assert [one.file for one in everything(BodyPairs(), PAIRS)][:2] == ["a.request.json", "b.request.json"]
+
+
+def test_a_response_without_its_request_is_a_problem():
+    assert codes(BodyPairs, PAIRS) == ["LORE226"]
+
+
+def test_a_response_that_could_not_be_read_leaves_its_request():
+    data = pack("body-pairs", ASK, ({"fault": "permission denied"}, b""), ALONE)
+    assert (codes(BodyPairs, data), len(exchanges(BodyPairs, data))) == (["LORE225"], 2)
+
+
+def test_a_file_that_is_no_request_is_a_problem():
+    assert codes(BodyPairs, pack("body-pairs", ({"name": "c.request.json"}, b'{"a":1}'))) == ["LORE210"]
+
+
+def test_a_size_beyond_what_is_read_is_refused_before_anything_is_held():
+    data = b'{"lore_pack":"body-pairs","name":"x","size":%d}\n' % (LONGEST + 1)
+    assert codes(BodyPairs, data) == ["LORE201"]
+
+
+def test_a_pack_that_ends_inside_a_file_is_torn():
+    assert codes(BodyPairs, PAIRS[:200]) == ["LORE202"]
+
+
+def test_a_file_among_completions_that_is_none_is_a_problem():
+    data = pack("completions", ({}, ONE), ({"name": "notes.json"}, b"{}"))
+    assert (codes(Completions, data), len(exchanges(Completions, data))) == (["LORE210"], 1)
