@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from lore.check.bills import contradiction, lost_lifetime
+from lore.check.bills import contradiction, lost_lifetime, shortfall
 from lore.model.events import Billed
 from lore.model.exchange import Call
 from model.making import body, parsed, turn
@@ -70,6 +70,14 @@ def test_a_gateway_may_set_marks_of_its_own():
 )
 def test_what_a_provider_makes_tokens_of_elsewhere_contradicts_nothing(fields):
     assert not contradiction(asked(SHORT, usage=Billed(fresh_tokens=90_000), **fields), SIZE)
+
+
+def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_a_place():
+    """A recording whose prefix is stable was told that reads fell: its bill was the sum of five requests."""
+    search = [{"type": "web_search_20250305", "name": "web_search"}]
+    left, right = asked(SHORT, usage=Billed(3, 9000, 9000), tools=search), asked(SHORT, usage=Billed(3, 9000, 40))
+    assert shortfall(left, right) is None
+    assert shortfall(asked(SHORT, usage=Billed(3, 9000, 9000)), right) == 9000
 
 
 def test_what_the_recording_does_not_hold_contradicts_nothing():

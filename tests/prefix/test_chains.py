@@ -89,6 +89,15 @@ def test_the_same_task_with_another_answer_is_another_run():
     assert [chains.link(one).chain for one in (first, again)] == ["main", "chain-2"]
 
 
+def test_a_thinking_block_that_is_dropped_is_no_other_run():
+    """A client that sent its history without thinking was taken for another run of the task, and never judged."""
+    thought = {"type": "thinking", "thinking": "…", "signature": "s"}
+    answer = {"type": "text", "text": "one"}
+    full = body("task", {"role": "assistant", "content": [thought, answer]}, "go")
+    bare = body("task", {"role": "assistant", "content": [answer]}, "go")
+    assert linked(full, bare) == [("main", 1), ("main", 2)]
+
+
 def test_an_answer_that_was_rewritten_among_much_that_was_not_is_the_same_run():
     def run(answer):
         rest = [_said(role, f"{role} {number}") for number in range(4) for role in ("user", "assistant")]
@@ -196,6 +205,12 @@ def test_a_conversation_that_moves_to_another_endpoint_goes_on():
     assert named((before, exchange(endpoint="h/p")), (after, exchange(endpoint="i/p"))) == ["main", "main"]
     edited = body("a", assistant("B"), "c", "d")
     assert named((before, exchange(endpoint="h/p")), (edited, exchange(endpoint="i/p"))) == ["main", "chain-2"]
+
+
+def test_a_session_that_moves_after_its_first_message_goes_on():
+    one, two = exchange("s", endpoint="h/p"), exchange("s", endpoint="i/p")
+    assert named((body("a"), one), (body("a", assistant("b"), "c"), two)) == ["main", "main"]
+    assert named((body("a"), exchange("s")), (body("a", assistant("b"), "c"), exchange("t"))) == ["main", "chain-2"]
 
 
 def test_a_request_continues_the_response_that_it_names():
