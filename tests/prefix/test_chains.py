@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lore.model.exchange import Call, Exchange
 from lore.prefix.chains import LOOK_BACK, Chains
 from model.making import assistant, body, parsed
 
@@ -88,6 +89,15 @@ def test_the_same_task_with_another_answer_is_another_run():
     assert [chains.link(one).chain for one in (first, again)] == ["main", "chain-2"]
 
 
+def test_a_thinking_block_that_is_dropped_is_no_other_run():
+    """A client that sent its history without thinking was taken for another run of the task, and never judged."""
+    thought = {"type": "thinking", "thinking": "…", "signature": "s"}
+    answer = {"type": "text", "text": "one"}
+    full = body("task", {"role": "assistant", "content": [thought, answer]}, "go")
+    bare = body("task", {"role": "assistant", "content": [answer]}, "go")
+    assert linked(full, bare) == [("main", 1), ("main", 2)]
+
+
 def test_an_answer_that_was_rewritten_among_much_that_was_not_is_the_same_run():
     def run(answer):
         rest = [_said(role, f"{role} {number}") for number in range(4) for role in ("user", "assistant")]
@@ -140,3 +150,126 @@ def test_no_more_is_kept_than_there_is_room_for():
     assert sum(len(segment.data) for prompt in kept[0].values() for segment in prompt) < 1_000_000
     listed = {name for names in getattr(chains, "_alike").values() for name in names}  # noqa: B009 - what is tested
     assert listed == set(kept[0])
+
+
+# who asks, and what for
+
+
+def exchange(session="", agent="", **fields):
+    call = Call(endpoint=fields.pop("endpoint", ""), session=session, agent=agent, previous=fields.pop("previous", ""),
+                status=fields.pop("status", None), purpose=fields.pop("purpose", ""))  # fmt: skip
+    return Exchange(b"{}", "wire", call=call, **fields)
+
+
+def named(*asked):
+    chains = Chains()
+    return [chains.link(parsed(one), who).chain for one, who in asked]
+
+
+def test_main_loop_side_calls_and_subagents_of_one_session_are_told_apart():
+    main, sub = exchange("s"), exchange("s", "a1")
+    found = named(
+        (body("a", tools=TOOLS), main),
+        (body("a", system="Generate a title for it."), main),
+        (body("count", tools=TOOLS), exchange("s", purpose="count_tokens")),
+        (body("dig", tools=TOOLS, system="You dig."), sub),
+        (body("a", assistant("b"), "c", tools=TOOLS), main),
+        (body("dig", assistant("dug"), "on", tools=TOOLS, system="You dig."), sub),
+        (body("look", tools=TOOLS, system="You look."), main),
+        (body("Is it safe?", system="You judge commands."), main),
+    )
+    assert found == ["main", "utility-2", "utility-3", "a1", "main", "a1", "agent-4", "utility-5"]
+
+
+def test_an_agents_id_that_could_not_be_named_on_a_command_line_gets_a_number():
+    assert named((body("a"), exchange("s")), (body("b"), exchange("s", "a:1#\x1b"))) == ["main", "agent-2"]
+
+
+def test_two_sessions_that_begin_alike_are_two_chains():
+    found = named(
+        (body("a"), exchange("s")),
+        (body("a"), exchange("t")),
+        (body("a", assistant("b"), "c"), exchange("s")),
+        (body("a", assistant("x"), "c"), exchange("t")),
+    )
+    assert found == ["main", "chain-2", "main", "chain-2"]
+
+
+def test_a_session_that_was_resumed_under_another_id_goes_on():
+    before, after = body("a", assistant("b"), "c"), body("a", assistant("b"), "c", assistant("d"), "e")
+    assert named((before, exchange("s")), (after, exchange("t"))) == ["main", "main"]
+
+
+def test_a_conversation_that_moves_to_another_endpoint_goes_on():
+    before, after = body("a", assistant("b"), "c"), body("a", assistant("b"), "c", assistant("d"), "e")
+    assert named((before, exchange(endpoint="h/p")), (after, exchange(endpoint="i/p"))) == ["main", "main"]
+    edited = body("a", assistant("B"), "c", "d")
+    assert named((before, exchange(endpoint="h/p")), (edited, exchange(endpoint="i/p"))) == ["main", "chain-2"]
+
+
+def test_a_session_that_moves_after_its_first_message_goes_on():
+    one, two = exchange("s", endpoint="h/p"), exchange("s", endpoint="i/p")
+    assert named((body("a"), one), (body("a", assistant("b"), "c"), two)) == ["main", "main"]
+    assert named((body("a"), exchange("s")), (body("a", assistant("b"), "c"), exchange("t"))) == ["main", "chain-2"]
+
+
+def test_a_request_continues_the_response_that_it_names():
+    one, two = body("a", assistant("b"), "left"), body("a", assistant("b"), "right")
+    found = named(
+        (one, exchange(response_id="r1")),
+        (body("a"), exchange(response_id="r2")),
+        (two, exchange(previous="r2", response_id="r3")),
+        (body("a", assistant("b"), "left", assistant("c"), "d"), exchange(previous="r1")),
+    )
+    assert found == ["main", "chain-2", "chain-2", "main"]
+
+
+def test_a_request_that_failed_is_not_what_the_next_one_goes_on_from():
+    start, broken = body("a", assistant("b"), "c"), body("a", assistant("b"), "too much " * 50)
+    chains = Chains()
+    chains.link(parsed(start), exchange())
+    assert chains.link(parsed(broken), exchange(status=429)) == ("main", 2)
+    assert chains.link(parsed(body("a", assistant("b"), "c", assistant("d"), "e")), exchange()) == ("main", 3)
+
+
+SUMMARY = "This session is being continued from a previous conversation that ran out of context."
+
+
+def test_a_conversation_goes_on_behind_its_summary_and_the_request_for_it_is_beside():
+    long = ("a", assistant("b"), "c", assistant("d"), "e")
+    found = named(
+        (body(*long, tools=TOOLS), exchange("s")),
+        (body(*long, "Create a summary of the conversation.", tools=TOOLS), exchange("s")),
+        (body(SUMMARY, assistant("f"), "g", tools=TOOLS), exchange("s")),
+    )
+    assert found == ["main", "utility-2", "main"]
+
+
+def test_a_summary_under_another_system_prompt_is_another_conversation():
+    long = body("a", assistant("b"), "c", assistant("d"), "e")
+    assert named((long, exchange()), (body(SUMMARY, system="Other."), exchange())) == ["main", "chain-2"]
+
+
+def test_a_chain_without_tools_says_which_chain_it_gave_up():
+    chains = Chains()
+    chains.link(parsed(body("a", tools=TOOLS)))
+    assert (chains.link(parsed(body("a", assistant("b"), "sum up"))).chain, chains.given_up) == ("chain-2", "main")
+    chains.link(parsed(body("a", assistant("b"), "c", tools=TOOLS)))
+    assert chains.given_up == ""
+    chains.link(parsed(body("a", assistant("b"), "c", assistant("d"), "e", system="Other.")))
+    assert chains.given_up == ""
+
+
+def test_tools_that_vanish_inside_a_tool_loop_begin_no_chain():
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}
+    assert [chain for chain, _ in linked(body("a", tools=TOOLS), body("a", call, result))] == ["main", "main"]
+
+
+def test_what_is_known_of_forgotten_chains_is_forgotten_too():
+    chains = Chains(remembered=100_000)
+    for number in range(200):
+        chains.link(parsed(body(f"{number} " * 5_000)), exchange(f"s{number}", response_id=f"r{number}"))
+    kept = set(getattr(chains, "_last"))  # noqa: B009 - what is tested
+    assert set(getattr(chains, "_about")) == set(getattr(chains, "_answered")) == kept  # noqa: B009
+    assert set(getattr(chains, "_answers").values()) == kept  # noqa: B009

@@ -34,9 +34,17 @@ def asked(usage: Billed | None) -> int:
 
 
 def shortfall(left: Turn, right: Turn) -> int | None:
-    """Return by how many tokens the bill reads less than was left in the cache; None where not billed."""
+    """Return by how many tokens the bill reads less than was left in the cache; None where not known.
+
+    A provider that runs tools itself bills the sum of several requests: what was left there is not known then.
+    """
     there = cached(left.usage)
-    if there is None or right.usage is None or right.usage.read_tokens is None:
+    if (
+        there is None
+        or (left.basis is None and runs_tools(left.prompt))
+        or right.usage is None
+        or right.usage.read_tokens is None
+    ):
         return None
     return max(0, there - right.usage.read_tokens)
 
@@ -53,6 +61,16 @@ def bytes_per_token(turn: Turn, total_bytes: int) -> float:
     tokens = asked(turn.usage)
     ratio = total_bytes / tokens if tokens and total_bytes > 0 else 0.0
     return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
+
+
+_OWN_TOOLS = re.compile(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')
+
+
+def runs_tools(prompt: Prompt) -> bool:
+    """Tell whether a provider may run tools itself before it answers, and bill each step."""
+    if any(prompt.params.get(name, b"null") != b"null" for name in ("mcp_servers", "container")):
+        return True
+    return any(_OWN_TOOLS.search(one.data[:_LOOKED_AT]) for one in prompt.head if one.section == "tools")
 
 
 _HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')

@@ -74,7 +74,7 @@ def _billed(facts: Facts) -> str:
     usage, there = facts.right.usage, cached(facts.left.usage)
     if usage is None or usage.read_tokens is None:
         return "not recorded"
-    if not facts.billed or there is None:
+    if not facts.billed or there is None or facts.fell is None:
         return f"{usage.read_tokens:,} tokens read"
     if usage.read_tokens > there:
         return f"{usage.read_tokens:,} tokens read, {usage.read_tokens - there:,} more than the request before left"

@@ -166,7 +166,7 @@ class Chains:
         return (
             self._named(asked, near)
             or self._by_messages(asked.prompt, near)
-            or self._elsewhere(asked.prompt, alike)
+            or self._elsewhere(asked, alike)
             or self._summarised(asked)
             or self._resembled(asked)
         )
@@ -205,13 +205,18 @@ class Chains:
                 latest = name
         return best or latest
 
-    def _elsewhere(self, prompt: Prompt, alike: list[str]) -> str | None:
-        """Return the chain that is continued in another session (it was resumed) or at another endpoint."""
+    def _elsewhere(self, asked: _Asked, alike: list[str]) -> str | None:
+        """Return the chain that is continued in another session (it was resumed) or at another endpoint.
+
+        In another session a first message alone is none: many begin alike.
+        """
+        theirs = asked.prompt.messages
         for name in alike:
-            before = self._last[name].messages
-            if before.common(prompt.messages) == len(before) < len(prompt.messages) and any(
-                one.kind == "envelope" and is_models(one) for one in before
-            ):
+            before, who = self._last[name].messages, self._about[name][0]
+            if before.common(theirs) != len(before) or len(before) >= len(theirs):
+                continue
+            known = bool(who.session) and who.may_be(asked.who)
+            if known or any(one.kind == "envelope" and is_models(one) for one in before):
                 return name
         return None
 

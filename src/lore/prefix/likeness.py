@@ -5,6 +5,7 @@ Cost: O(segments behind the first that differs), and each is compared once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from lore.model.prompt import Prompt, Segment
@@ -30,10 +31,10 @@ def is_another_run(before: Prompt, prompt: Prompt, shared: int) -> bool:
         envelope = before.messages[place]
     if not is_models(envelope):
         return False
-    rest = zip(before.messages.since(shared), prompt.messages.since(shared), strict=False)
-    pairs = [(one, peer) for one, peer in rest if one.kind != "envelope"]
-    left = sum(one.kind != "envelope" for one in before.messages.since(shared))
-    return 2 * sum(one == peer for one, peer in pairs) < left
+    mine, theirs = (
+        Counter(one.data for one in side.messages.since(shared) if one.kind != "envelope") for side in (before, prompt)
+    )
+    return 2 * (mine & theirs).total() < mine.total()  # wherever it stands: a block that is dropped moves the others
 
 
 def resembles(before: Prompt, prompt: Prompt) -> bool:
@@ -74,5 +75,5 @@ def _without_header(head: Iterable[Segment]) -> list[Segment]:
     return [one for one in head if one.section != "system" or HEADER not in one.data[:_FIRST]]
 
 
-_FIRST = 64  # bytes of a block in which the header begins
+_FIRST = 256  # bytes of a block in which the header begins, white space of a pretty recording among them
 HEADER = b'"x-anthropic-billing-header:'  # a line of Claude Code's own, another one with every request

@@ -1,0 +1,61 @@
+"""Comparing a session: every pair, and what was wrong behind the last one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.errors import LoreError
+from lore.run.diff import diff_files, diff_session
+from lore.run.options import Options
+from model.making import assistant, body
+
+TOOLS = [{"name": "ls", "input_schema": {}}]
+
+
+def written(path, *records):
+    path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in records))
+    return str(path)
+
+
+def record(*messages, **fields):
+    return {"request": body(*messages, **fields)}
+
+
+def test_what_is_wrong_behind_the_last_pair_is_told_with_it(tmp_path):
+    """A broken line at the end of a session was shown by no pair."""
+    path = written(
+        tmp_path / "s.jsonl", record("a"), record("a", "b"), '{"request": [}', record("a", "b", "c"), "{oops}"
+    )
+    found = list(diff_session(path, Options()))
+    assert [[problem.line for problem in one.problems] for one in found] == [[], [3, 5]]
+
+
+def test_a_session_whose_chain_restarts_compares_both(tmp_path):
+    path = written(
+        tmp_path / "s.jsonl",
+        record("a", tools=TOOLS),
+        record("a", assistant("b"), "sum up"),
+        record("a", assistant("b"), "c", tools=TOOLS),
+        record("a", assistant("b"), "sum up", assistant("d"), "thanks"),
+    )
+    found = list(diff_session(path, Options()))
+    assert [(one.left.name.rpartition("#")[2], one.right.name.rpartition("#")[2]) for one in found] == [
+        ("main:1", "chain-2:1"), ("main:1", "main:2"), ("chain-2:1", "chain-2:2"),
+    ]  # fmt: skip
+    assert [[cause.code for cause in one.causes] for one in found] == [["LORE154"], [], []]
+    assert all(one.columns is not None for one in found)
+
+
+def test_a_session_without_a_pair_says_how_many_turns_it_holds(tmp_path):
+    path = written(tmp_path / "s.jsonl", record("a"))
+    with pytest.raises(LoreError, match="holds 1 turn and no pair"):
+        list(diff_session(path, Options()))
+
+
+def test_two_files_carry_their_columns(tmp_path):
+    left, right = written(tmp_path / "1.json", body("a")), written(tmp_path / "2.json", body("a", "b"))
+    found = diff_files(left, right, Options()).columns
+    assert found is not None
+    assert (found.billed, found.verdict, found.agree, found.dispute) == ("not recorded", "none recorded", None, None)
