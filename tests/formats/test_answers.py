@@ -11,18 +11,23 @@ from lore.model.events import Billed, Verdict
 from model.making import dumps
 
 MESSAGE = {"role": "assistant", "content": "yes"}
+TEXT, PARTS = [{"type": "text", "text": "x"}], {"role": "model", "parts": []}
+COUNTED = {"input_tokens": 3, "input_tokens_details": {"cached_tokens": 1}}
 SAID = {
     "anthropic": (
-        {"id": "a", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}], "usage": {"input_tokens": 1}},
-        Billed(fresh_tokens=1), "a", [{"role": "assistant", "content": [{"type": "text", "text": "x"}]}],
+        {"id": "a", "role": "assistant", "content": TEXT, "usage": {"input_tokens": 1}},
+        Billed(fresh_tokens=1), "a", [{"role": "assistant", "content": TEXT}],
     ),
-    "chat": ({"id": "c", "choices": [{"message": MESSAGE}], "usage": {"prompt_tokens": 2}}, Billed(fresh_tokens=2), "c", [MESSAGE]),
+    "chat": (
+        {"id": "c", "choices": [{"message": MESSAGE}], "usage": {"prompt_tokens": 2}},
+        Billed(fresh_tokens=2), "c", [MESSAGE],
+    ),
     "responses": (
-        {"id": "r", "output": [{"type": "message"}], "usage": {"input_tokens": 3, "input_tokens_details": {"cached_tokens": 1}}},
+        {"id": "r", "output": [{"type": "message"}], "usage": COUNTED},
         Billed(fresh_tokens=2, read_tokens=1), "r", [{"type": "message"}],
     ),
     "gemini": (
-        {"responseId": "g", "candidates": [{"content": {"role": "model", "parts": []}}], "usageMetadata": {"promptTokenCount": 4}},
+        {"responseId": "g", "candidates": [{"content": PARTS}], "usageMetadata": {"promptTokenCount": 4}},
         Billed(fresh_tokens=4), "g", [{"role": "model", "parts": []}],
     ),
     "bedrock": ({"output": {"message": MESSAGE}, "usage": {"inputTokens": 5}}, Billed(fresh_tokens=5), "", [MESSAGE]),

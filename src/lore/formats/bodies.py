@@ -63,7 +63,7 @@ class Bodies:
             return False
         if any(_exchange(line.data) is not None for line in lines):
             return True
-        return bool(fault(lines[0].data)) and _looks_like_body(head)
+        return _looks_like_body(head) and bool(fault(lines[0].data))  # what decodes all of it comes last
 
     @classmethod
     def restore(cls, state: bytes) -> Bodies:

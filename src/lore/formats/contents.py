@@ -194,20 +194,10 @@ def _based(members: dict[str, bytes]) -> Content | None:
     return Content(raw, "base64") if len(members) <= 3 and raw[:1] == b'"' else None
 
 
-def _texted(members: dict[str, bytes]) -> Content | None:
-    """Read `{"text": …, "encoding": "base64"}`: HAR's way."""
-    raw = members["text"]
-    if raw[:1] != b'"' or not members.keys() & {"mimeType", "encoding", "size"}:
-        return None
-    form = "base64" if members.get("encoding") == b'"base64"' else "text"
-    return Content(raw, form) if raw != b'""' else NO_CONTENT
-
-
 _WRAPPED: dict[str, Callable[[dict[str, bytes]], Content | None]] = {
     "kind": _kinded,
     "base64_string": _based,
     "string": _stringed,
-    "text": _texted,
 }
 
 

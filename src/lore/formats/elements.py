@@ -210,7 +210,7 @@ def _end(data: bytes, at: int) -> int:
     return _Counter().end(data, at)
 
 
-_NEXT = re.compile(rb'["{}\[\],]')
+_NEXT = re.compile(rb'["}\],]|[{\[]++')  # brackets that open come many at a time where someone means harm
 _STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
@@ -246,7 +246,7 @@ class _Counter:
             if char == 0x22:
                 self.inside = True
             elif char in b"{[":
-                self.depth += 1
+                self.depth += at - match.start()
             elif char != 0x2C or not self.depth:
                 if not self.depth:
                     return at - 1  # a comma, or the end of the array around it
