@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-LOOK_BACK = 16_384  # characters before a difference in which its heading is sought
+LOOK_BACK = 4_096  # characters before a difference in which its heading is sought
 
 _GIT_LINE = re.compile(
     r"(?m)^(?:[ \t]*[MADRCU?!]{1,2}[ \t]+[\w./-]+[\w/.][ \t]*$|##? ?[\w./-]{1,80}\.\.\.|On branch |Your branch is "
