@@ -53,12 +53,12 @@ class Explained:
         if one.mine is None or one.theirs is None:
             return [self._single(one)]
         mine, theirs = one.mine, one.theirs
-        if same_content(mine, theirs):
+        ours, others = block_of(mine, one.envelope), block_of(theirs, one.envelope)
+        if ours.text == others.text and same_content(mine, theirs):
             said = of_segments(mine, theirs)
             return [self._note(one, said.code, said.words)._replace(here=said.here)]
         if is_header(mine) and is_header(theirs):
             return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
-        ours, others = block_of(mine, one.envelope), block_of(theirs, one.envelope)
         if mine.kind == "envelope" or theirs.kind == "envelope":
             return [self._envelope(one, ours, others)]
         kinds = {ours.kind, others.kind}
