@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lore.model.canonical import canonical, text_of
-from lore.model.jsonslice import table
 from lore.model.codes import CauseKind
+from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in
 from lore.prefix.divergence import excerpt
