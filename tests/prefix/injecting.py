@@ -1,3 +1,4 @@
+# ruff: noqa: E501, PERF401 - one message a line reads better
 """Conversations in five dialects, and faults that are put into them: one for each cause that bytes show.
 
 A conversation is abstract (tools, system lines, messages); `write` spells it as a dialect does. A fault takes an

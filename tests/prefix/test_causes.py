@@ -7,8 +7,10 @@ import json
 import msgspec
 import pytest
 
+from lore.model.exchange import Call
 from lore.model.state import Change
 from lore.prefix.causes import causes, limit_of, recorded
+from lore.prefix.dropped import without_dropped
 from lore.prefix.overlap import overlap
 from model.making import assistant, body, dumps, parsed
 
@@ -307,3 +309,43 @@ def test_tools_that_are_reordered_and_respelled_have_both_causes():
     """The order alone was told: the spelling, which busts as surely, was found only when the order was mended."""
     left, right = dumps(body("x", tools=[A, B])), dumps(body("x", tools=[B, A])).replace(b'"db"', b'"d\\u0062"')
     assert codes(left, right) == ["LORE102", "LORE106"]
+
+
+HEADER = "x-anthropic-billing-header: cc_version=2.1.30.{0}; cch={0};"
+
+
+def headed(value, **fields):
+    """A body whose system prompt begins with a billing header."""
+    texts = [{"type": "text", "text": text} for text in (HEADER.format(value), "Be brief.")]
+    return body("a", "b", **{"system": texts, **fields})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "kind"),
+    [("", "expected"), ("api.anthropic.com/v1/messages", "expected"), ("gateway.example/v1/messages", "waste")],
+)
+def test_a_billing_header_is_dropped_by_anthropic_and_by_nobody_else(endpoint, kind):
+    mine, theirs = (without_dropped(parsed(headed(value)), endpoint) for value in ("a1b2c", "d3e4f"))
+    found = overlap(mine, theirs)
+    assert found.covered == (kind == "expected")
+    cause = causes(mine, theirs, found, ())[0]
+    assert (cause.code, cause.kind, cause.harmless) == ("LORE107", kind, kind == "expected")
+
+
+CHOICE = {"tool_choice": {"type": "any"}}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "fell", "kind"),
+    [
+        ("api.anthropic.com/v1/messages", None, "waste"),
+        ("api.anthropic.com/v1/messages", 0, "expected"),
+        ("gateway.example/v1/messages", None, "unattributable"),
+    ],
+)
+def test_a_changed_field_costs_what_the_provider_says(endpoint, fell, kind):
+    mine, theirs = parsed(body("a")), parsed(body("a", "b", **CHOICE))
+    call = Call(endpoint=endpoint)
+    cause = causes(mine, theirs, overlap(mine, theirs), (), left_call=call, right_call=call, fell=fell)[0]
+    assert (cause.code, cause.kind) == ("LORE121", kind)
+    assert cause.position == (len(mine.head) if "anthropic" in endpoint else 0)

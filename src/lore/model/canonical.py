@@ -20,20 +20,24 @@ from typing import Any, cast
 
 import orjson
 
-_LONG_INTEGER = re.compile(rb"[0-9]{19}")
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_INTEGER = b"0" * 19  # in text whose digits are all zeros: ten times faster than a pattern
 _HALF = re.compile("[\ud800-\udfff]")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def decode(raw: bytes) -> Any:
     """Decode JSON text exactly; raises ValueError where it is none, RecursionError where too deep."""
-    if raw[:1] == b'"' or _LONG_INTEGER.search(raw) is None:  # a text may be as long as a session
-        try:
-            return orjson.loads(raw)
-        except ValueError:
-            if _SURROGATE.search(raw) is None:
-                raise
+    if _is_plain(raw):
+        return orjson.loads(raw)
     return json.loads(raw.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Tell whether orjson surely reads it exactly: no long integer (a string has none), no lone surrogate."""
+    if b"\\u" in raw and _SURROGATE.search(raw) is not None:
+        return False
+    return raw[:1] == b'"' or _LONG_INTEGER not in raw.translate(_ZEROS)
 
 
 def _refuse(name: str) -> None:

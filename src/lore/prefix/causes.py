@@ -36,7 +36,7 @@ _PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
 _HARMLESS = frozenset(("LORE107", *_PARAMS))
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
-_SPELLED = 256  # segments that are only spelled otherwise and are looked at one by one
+_SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
 
 
 class Cause(Struct, frozen=True):

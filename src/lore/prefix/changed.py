@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lore.model.canonical import canonical, text_of
+from lore.model.codes import CauseKind
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in
@@ -20,7 +21,7 @@ from lore.prefix.history import Difference, near
 from lore.prefix.notes import Note
 from lore.prefix.overlap import common_bytes, same_content
 from lore.prefix.spelling import of_segments, same_numbers
-from lore.prefix.texts import OTHER, Reason, reasons
+from lore.prefix.texts import OTHER, Reason, Room, reasons
 from lore.prefix.topics import is_reminder, topic
 from lore.prefix.volatile import surely_varies
 
@@ -40,6 +41,8 @@ class Explained:
         self._cleared = cleared
         self._new = new
         self._gone = {one.mine.data for one in found if one.theirs is None and one.mine is not None}
+        self._room = Room()
+        self._told: set[tuple[str, CauseKind | None]] = set()
         self._gone_by_model = any(one.theirs is None and by_model(one.envelope) and not one.alone for one in found)
 
     def notes(self) -> list[Note]:
@@ -50,12 +53,12 @@ class Explained:
         if one.mine is None or one.theirs is None:
             return [self._single(one)]
         mine, theirs = one.mine, one.theirs
-        if same_content(mine, theirs):
+        ours, others = block_of(mine, one.envelope), block_of(theirs, one.envelope)
+        if ours.text == others.text and same_content(mine, theirs):
             said = of_segments(mine, theirs)
             return [self._note(one, said.code, said.words)._replace(here=said.here)]
         if is_header(mine) and is_header(theirs):
             return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
-        ours, others = block_of(mine, one.envelope), block_of(theirs, one.envelope)
         if mine.kind == "envelope" or theirs.kind == "envelope":
             return [self._envelope(one, ours, others)]
         kinds = {ours.kind, others.kind}
@@ -137,7 +140,7 @@ class Explained:
             return found
         rewritten = self._cleared or f"{path} was sent before with other content: {_difference(one)}"
         codes: dict[str, Note] = {}
-        for reason in reasons(ours.text or "", others.text or "")[:16] if _fits(one) else ():
+        for reason in reasons(ours.text or "", others.text or "", self._room)[:16] if _fits(one) else ():
             if reason.code in ("LORE105", "LORE106", "LORE109"):
                 codes.setdefault(reason.code, self._reason(one, reason))
             else:
@@ -149,7 +152,7 @@ class Explained:
         assert one.theirs is not None
         if ours == others:
             return [self._other(one, block_of(one.mine, one.envelope), block_of(one.theirs, one.envelope))]
-        why = reasons(ours, others) if _fits(one) else [Reason(OTHER, "")]
+        why = reasons(ours, others, self._room) if _fits(one) else [Reason(OTHER, "")]
         found = [self._reason(one, reason) for reason in why]
         shaped = (one.mine.data[:1] == b'"') != (one.theirs.data[:1] == b'"')
         if shaped and (
@@ -162,6 +165,10 @@ class Explained:
 
     def _reason(self, one: Difference, reason: Reason) -> Note:
         assert one.mine is not None
+        told = (reason.code, reason.here)
+        if told in self._told:  # only the first place is shown
+            return self._note(one, reason.code or "LORE100", f"{one.mine.path} differs: ")._replace(here=reason.here)
+        self._told.add(told)
         if reason.code == OTHER:
             return self._note(one, "LORE100", f"{one.mine.path} differs: {_parting(one, reason)}")
         words = f"{reason.words} in {one.mine.path}: {_parting(one, reason)}"
@@ -176,7 +183,7 @@ class Explained:
             return self._note(one, "LORE115", f"{one.mine.path}: the signature of thinking is another or missing")
         inner = _arguments(ours, others)
         if inner is not None:
-            said = reasons(*inner)
+            said = reasons(*inner, self._room)
             if len(said) == 1 and said[0].code in ("LORE105", "LORE106"):
                 return self._reason(one, said[0])
         if same_numbers(one.mine.data, one.theirs.data):

@@ -63,8 +63,10 @@ def differences(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -
             at = theirs.position
             found += [Difference(None, one, at, theirs.envelope) for one in theirs.segments if one.kind != "envelope"]
         elif theirs is None and mine is not None:
-            found += [Difference(one, None, mine.position + n, mine.envelope)
-                      for n, one in enumerate(mine.segments) if one.kind != "envelope" or len(mine.segments) == 1]  # fmt: skip
+            gone = [
+                (n, one) for n, one in enumerate(mine.segments) if one.kind != "envelope" or len(mine.segments) == 1
+            ]
+            found += [Difference(one, None, mine.position + n, mine.envelope) for n, one in gone]
         elif mine is not None and theirs is not None:
             found += _inside(mine, theirs, last=grows and mine is left[-1])
     return sorted(found, key=lambda one: one.position)

@@ -45,6 +45,8 @@ def _in_order(raw: bytes) -> bytes:
 
 def of_texts(mine: str, theirs: str) -> Spelled | None:
     """Name how two decoded texts differ that are equal once normalised; None where they are not."""
+    if abs(len(mine) - len(theirs)) > len(mine) + len(theirs) >> 1:
+        return None
     for name, normal in _FORMS:
         if normal(mine) == normal(theirs):
             return Spelled("LORE106", f"{name}: the decoded text is another, so the prefix ends there", "waste")
@@ -63,7 +65,7 @@ def _lines(text: str) -> str:
 
 
 def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", _lines(text))
+    return _lines(text) if text.isascii() else unicodedata.normalize("NFC", _lines(text))
 
 
 def _trimmed(text: str) -> str:

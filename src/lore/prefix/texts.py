@@ -18,6 +18,7 @@ from lore.prefix.volatile import NAMES, varied
 
 OTHER = ""  # the code of what nothing explains
 MOST = 64  # differing lines that are looked at one by one; what differs in more is another text
+ROOM = 24_576  # characters that are looked through for words and headings, in all differences of a pair
 
 _SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
 
@@ -38,7 +39,19 @@ _TOPICS = {
 }
 
 
-def reasons(mine: str, theirs: str) -> list[Reason]:
+class Room:
+    """How many characters may still be looked through: a pair in which all is different is not worth more."""
+
+    def __init__(self, left: int = ROOM) -> None:
+        self.left = left
+
+    def take(self, *texts: str) -> bool:
+        """Take the room for some texts; False where it is used up."""
+        self.left -= sum(map(len, texts)) + 64
+        return self.left > 0
+
+
+def reasons(mine: str, theirs: str, room: Room) -> list[Reason]:
     """Return why two texts differ; empty where they are equal."""
     if mine == theirs:
         return []
@@ -52,7 +65,7 @@ def reasons(mine: str, theirs: str) -> list[Reason]:
         if number == MOST:
             found.append(Reason(OTHER, f"and {len(parts) - MOST} more places"))
             break
-        found += _of_lines(lines, others, gap)
+        found += _of_lines(lines, others, gap, room)
     return list({one.code + one.words: one for one in reversed(found)}.values())[::-1]
 
 
@@ -60,9 +73,11 @@ def _cut(text: str) -> list[str]:
     return text.split("\n")
 
 
-def _of_lines(lines: list[str], others: list[str], gap: Gap) -> list[Reason]:
+def _of_lines(lines: list[str], others: list[str], gap: Gap, room: Room) -> list[Reason]:
     mine, theirs = "\n".join(lines[gap.left.start : gap.left.stop]), "\n".join(others[gap.right.start : gap.right.stop])
-    whole = _known(mine, theirs)
+    whole = _known(mine, theirs, room)
+    if room.left <= 0 and not whole:
+        return [Reason(OTHER, "", None, mine[:400], theirs[:400])]
     if whole:
         return whole
     before = _before(lines, gap.left.start)
@@ -70,16 +85,18 @@ def _of_lines(lines: list[str], others: list[str], gap: Gap) -> list[Reason]:
         found: list[Reason] = []
         for at, other in zip(gap.left, gap.right, strict=True):
             if lines[at] != others[other]:
-                found += _known(lines[at], others[other]) or _of_sentences(before, lines[at], others[other])
+                found += _known(lines[at], others[other], room) or _of_sentences(before, lines[at], others[other], room)
         return found
-    return [_about(before, mine, theirs)]
+    return [_about(before, mine, theirs, room)]
 
 
 def _before(lines: list[str], at: int) -> str:
-    return "".join([line[:400] + "\n" for line in lines[max(0, at - 200) : at]])
+    return "".join([line[:400] + "\n" for line in lines[max(0, at - 60) : at]])
 
 
-def _known(mine: str, theirs: str) -> list[Reason]:
+def _known(mine: str, theirs: str, room: Room) -> list[Reason]:
+    if not room.take(mine, theirs):
+        return []
     kinds = varied(mine, theirs)
     if kinds is not None:
         return [Reason(*NAMES[kind], None, mine, theirs) for kind in kinds]
@@ -87,27 +104,27 @@ def _known(mine: str, theirs: str) -> list[Reason]:
     return [] if spelled is None else [Reason(spelled.code, spelled.words, spelled.here, mine, theirs)]
 
 
-def _of_sentences(before: str, mine: str, theirs: str) -> list[Reason]:
+def _of_sentences(before: str, mine: str, theirs: str, room: Room) -> list[Reason]:
     """Explain one line, sentence by sentence: a system prompt is often one long line."""
     ours, others = _SENTENCES.split(mine), _SENTENCES.split(theirs)
     if len(ours) == len(others) == 1:
-        return [_about(before, mine, theirs)]
+        return [_about(before, mine, theirs, room)]
     found: list[Reason] = []
     for gap in gaps(ours, others):
         one, other = " ".join(ours[gap.left.start : gap.left.stop]), " ".join(others[gap.right.start : gap.right.stop])
-        known = _known(one, other)
+        known = _known(one, other, room)
         if not known and len(gap.left) == len(gap.right) <= MOST:
             for at, to in zip(gap.left, gap.right, strict=True):
                 if ours[at] != others[to]:
                     context = before + " ".join(ours[max(0, at - 20) : at])[-4000:] + "\n"
-                    found += _known(ours[at], others[to]) or [_about(context, ours[at], others[to])]
+                    found += _known(ours[at], others[to], room) or [_about(context, ours[at], others[to], room)]
             continue
-        found += known or [_about(before, one, other)]
+        found += known or [_about(before, one, other, room)]
     return found
 
 
-def _about(before: str, mine: str, theirs: str) -> Reason:
-    what = topic(before, mine, theirs)
+def _about(before: str, mine: str, theirs: str, room: Room) -> Reason:
+    what = topic(before, mine, theirs) if room.take(mine[:2048], theirs[:2048], before[-2048:]) else None
     if what is not None:
         return Reason(*_TOPICS[what], None, mine, theirs)
     return Reason(OTHER, "", None, mine, theirs)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 
-LOOK_BACK = 16_384  # characters before a difference in which its heading is sought
+LOOK_BACK = 4_096  # characters before a difference in which its heading is sought
 
 _GIT_LINE = re.compile(
     r"(?m)^(?:[ \t]*[MADRCU?!]{1,2}[ \t]+[\w./-]+[\w/.][ \t]*$|##? ?[\w./-]{1,80}\.\.\.|On branch |Your branch is "
-    r"|(?:Current |Main |Git )?[Bb]ranch(?: \([^)\n]{0,80}\))?: |(?:Git )?[Ss]tatus: |[ \t]*(?:modified|new file|deleted|renamed):"
+    r"|(?:Current |Main |Git )?[Bb]ranch(?: \([^)\n]{0,80}\))?: |(?:Git )?[Ss]tatus: "
+    r"|[ \t]*(?:modified|new file|deleted|renamed):"
     r"|[0-9a-f]{7,40} \S|commit [0-9a-f]{7,40}|Recent commits|(?:HEAD|Last commit|Commit)\b[^\n]{0,20}[:=]"
     r"|(?:\d+ )?(?:un)?(?:staged|tracked|committed) (?:changes|files)|nothing to commit)"
     r"|(?i:\bgit ?status\b|\bworking tree\b|\bworking copy\b)"
 )
 _TREE_LINE = re.compile(r"(?m)^[ \t│|]*(?:├──|└──|\|--|`--|\+--)|(?:├|└)─")
 _GIT_HEAD = re.compile(
-    r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch|directory (?:structure|tree|listing)"
+    r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch"
+    r"|directory (?:structure|tree|listing)"
     r"|(?:file|project|folder|repo(?:sitory)?|workspace|source) (?:structure|tree|listing|map|layout)"
 )
 _MEMORY_HEAD = re.compile(

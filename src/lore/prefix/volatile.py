@@ -71,7 +71,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
            r"|\b[0-9a-f]{12,}\b")),
     ("word", (r"[0-9A-Za-z_-]{16,}")),
 )  # fmt: skip
-_VARIES = re.compile("|".join(f"({pattern})" for _, pattern in _FORMS))
+# Words begin where no other word goes on: most characters are passed over after one look.
+_VARIES = re.compile("(?:(?<![^\\W_])|(?=[</$]))(?:" + "|".join(f"({pattern})" for _, pattern in _FORMS) + ")")
+_MAY = re.compile(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+                  r"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)")  # fmt: skip
+_AROUND = 200  # characters around a difference in which a word that varies may have begun
 _KINDS = tuple(kind for kind, _ in _FORMS)
 _DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
 
@@ -111,8 +115,32 @@ def skeleton(text: str) -> Skeleton:
     return Skeleton(MASK.join(kept), tuple(words))
 
 
+def _window(left: str, right: str) -> tuple[str, str]:
+    """Cut what is equal off both texts, but for what a word at the difference may reach into."""
+    room = min(len(left), len(right))
+    front = _equal(left, right, room)
+    back = _equal(left[::-1], right[::-1], room - front)
+    begin, end = max(0, front - _AROUND), max(0, back - _AROUND)
+    return left[begin : len(left) - end], right[begin : len(right) - end]
+
+
+def _equal(left: str, right: str, room: int) -> int:
+    """Count the leading characters that are equal, at most `room`, at the speed of slices."""
+    low, high = 0, room
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def varied(left: str, right: str) -> tuple[str, ...] | None:
     """Name the kinds of the words in which two texts differ; None where they differ in more than that."""
+    left, right = _window(left, right)
+    if _MAY.search(left) is None and _MAY.search(right) is None:
+        return None
     mine, theirs = skeleton(left), skeleton(right)
     if mine.text != theirs.text or len(mine.words) != len(theirs.words):
         return None
