@@ -113,7 +113,7 @@ def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterato
         if about(one):
             times = "nothing matches it" if left == one.count else f"{one.count - left} of {one.count} are left"
             said = f"{one.code} {one.path}{' ' + one.json_path if one.json_path else ''}: {times}"
-            yield finding("LORE405", place, said, evidence=said, json_path=one.fingerprint)
+            yield finding("LORE405", place, said, evidence=said, json_path=f"findings[{one.fingerprint}]")
 
 
 def encode(entries: Iterable[Entry]) -> bytes:

@@ -20,6 +20,7 @@ from lore.cli.common import (
     log,
     out,
     quiet_pipe,
+    tell,
     writing,
 )
 
@@ -82,9 +83,10 @@ def run(
     judged.
     """
     from lore.check.budgets import Budgets
-    from lore.cli.checking import Wanted, chosen, held_against
+    from lore.cli.checking import Wanted, chosen, held_against, write
     from lore.cli.progress import progress
     from lore.errors import LoreError
+    from lore.report.terminal import counted
     from lore.run.check import check, cores
     from lore.run.options import Options
     from lore.run.reporting import targets
@@ -117,8 +119,8 @@ def run(
             which.paths, budgets, options, against=against, jobs=cores() if jobs is None else jobs, progress=told,
             wanted=which.wanted, looked=which.looked,
         )  # fmt: skip
-    from lore.cli.checking import write
-
+    if outcome.baselined is not None:
+        tell(f"{baseline} knows {counted(outcome.baselined, 'finding')} now")
     with writing():
         write(outcome.result, asked, which.paths, out(color), verbose=verbose)
     if outcome.failed:

@@ -14,7 +14,7 @@ from rich.console import Console
 from lore.model.results import Checked, CostlyCause, Finding
 from lore.report.base import shown, worst_first
 from lore.report.plain import visible
-from lore.report.terminal import counted, sums_lines
+from lore.report.terminal import counted, sums_lines, top_shown
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
@@ -39,7 +39,7 @@ def lines(result: Checked, *, verbose: bool) -> Iterable[str]:
     for one in sums_lines(result.summary):
         yield f"- {one}"
     yield ""
-    yield from _top(result.top)
+    yield from _top(top_shown(result.top, verbose=verbose))
     if found:
         yield "| | finding | where | what | lost tokens |"
         yield "|---|---|---|---|---:|"

@@ -29,7 +29,7 @@ class Terminal:
         if hidden:
             out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
         _summary(result.summary, out, sum(one.code.startswith(_PROBLEM) for one in hidden))
-        _top(result.top, out)
+        _top(top_shown(result.top, verbose=verbose), out)
 
 
 def write_finding(one: Finding, out: Console) -> None:
@@ -83,6 +83,11 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
 
 def _left_out(sums: Summary) -> tuple[tuple[str, int], ...]:
     return ("known", sums.known), ("ignored", sums.ignored), ("exempted", sums.exempted)
+
+
+def top_shown(causes: list[CostlyCause], *, verbose: bool) -> list[CostlyCause]:
+    """Return the costliest causes that a person is shown: all, or without what is expected."""
+    return [one for one in causes if verbose or one.kind != "expected"]
 
 
 def _top(causes: list[CostlyCause], out: Console) -> None:

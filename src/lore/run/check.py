@@ -40,11 +40,15 @@ Progress = Callable[[int, int], None]
 
 
 class Outcome(NamedTuple):
-    """The result, whether a finding is an error, and whether an input could not be judged."""
+    """The result, whether a finding is an error, and whether an input could not be judged.
+
+    `baselined` counts the findings of a baseline that was written.
+    """
 
     result: Checked
     failed: bool
     incomplete: bool
+    baselined: int | None = None
 
 
 def cores() -> int:
@@ -84,7 +88,7 @@ def check(
     names the places where recordings were looked for, if nobody named these.
     """
     plugins.load()
-    against.policy.known(f"{against.settings or 'check'}: ")
+    against.policy.known(f"{against.settings}: check." if against.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
     files = [file for file in inputs(paths) if wanted is None or wanted(file)]
@@ -102,9 +106,12 @@ def check(
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
     if not merged.summary.files and not merged.incomplete and (folder is not None or wanted is not None):
         raise _nothing(folder or paths[0], looked, chosen=wanted is not None)
-    _conclude(merged, paths[0], budgets, against, known, recorder)
+    _conclude(merged, paths[0], budgets, against, known)
+    baselined = None
+    if recorder is not None:
+        baselined = baselines.update(against.path, recorder.entries(), merged.keys, against.root)
     result = redacted(merged.checked()) if against.redact else merged.checked()
-    return Outcome(result, merged.failed, merged.incomplete)
+    return Outcome(result, merged.failed, merged.incomplete, baselined)
 
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
@@ -119,16 +126,12 @@ def _baseline(against: Against) -> Baseline:
     return Baseline() if against.update else baselines.read(against.path)
 
 
-def _conclude(
-    merged: Merged, first: str, budgets: Budgets, against: Against, known: Known | None, recorder: Recorder | None
-) -> None:
+def _conclude(merged: Merged, first: str, budgets: Budgets, against: Against, known: Known | None) -> None:
     """Say what is to be said of the whole run."""
     policy, ends = against.policy, list[Finding]()
     ends += merged.over(budgets, policy, place_of(first, against.root))
     ends += _unused(merged, against)
-    if recorder is not None:
-        baselines.update(against.path, recorder.entries(), merged.keys, against.root)
-    elif known is not None:
+    if known is not None and not against.update:
         about = baselines.is_about(merged.keys, against.root)
         ends += stale(known, place_of(against.path, against.root), about)
     for one in ends:

@@ -36,7 +36,7 @@ def follow_check(
     Last, when waiting ends, the sums (without the findings) of the log as it then stands.
     """
     plugins.load()
-    policy.known("check: ")
+    policy.known("check.")
     live = Live(path, options.format, wait, say)
     while (head := live.head()) is not None:
         problems = Problems()
