@@ -55,7 +55,11 @@ def test_a_named_file_holds_alone(tmp_path):
     [
         ("[check]\nmin_reus=1\n", "check.min_reus", "did you mean check.min_reuse?"),
         ("[chek]\n", "chek", "did you mean check?"),
-        ("[check]\nzzz=1\n", "check.zzz", "known keys: select, ignore, count_as_waste, per_path, exempt, min_reuse, max_busts, max_lost_tokens"),
+        (
+            "[check]\nzzz=1\n",
+            "check.zzz",
+            "known keys: select, ignore, count_as_waste, per_path, exempt, min_reuse, max_busts, max_lost_tokens",
+        ),
         ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
         ("[check]\nmax_busts=1.5\n", "max_busts", ""),
         ("[assemble]\ntail='middle'\n", "tail", ""),

@@ -112,7 +112,7 @@ def test_budgets_of_a_path_are_checked():
 @pytest.mark.parametrize(
     ("policy", "said", "near"),
     [
-        (Policy(select=("LORE10l",)), "select", "LORE10"),
+        (Policy(select=("LORE10l",)), "select", "did you mean LORE"),
         (Policy(ignore=("date-in-prefx",)), "ignore", "date-in-prefix"),
         (Policy(count_as_waste=("compactin",)), "count_as_waste", "compaction"),
         (Policy(per_path=(PerPath(path="a", ignore=("x",)),)), "per_path.ignore", "lore explain"),

@@ -11,6 +11,7 @@ from lore.check.baseline import Baseline, Entry
 from lore.check.policy import Exempt
 from lore.errors import LoreError
 from lore.run.places import path_of
+from lore.run.reporting import spare_recordings
 from lore.run.writing import written
 
 
@@ -27,6 +28,7 @@ def update(path: str, entries: Iterable[Entry], judged: Collection[str], root: s
 
     Returns the number of findings in it.
     """
+    spare_recordings(path)
     kept = list(entries)
     if os.path.lexists(path):
         about = is_about(judged, root)

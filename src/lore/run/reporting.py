@@ -9,6 +9,7 @@ asked for, that is written as well.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from lore.model.results import Checked
 from lore.report.console import console
 from lore.report.registry import REPORTS
 from lore.run import plugins
+from lore.run.recording import kind_of
 from lore.run.writing import written
 
 SUMMARY_LIMIT = 1024 * 1024  # of a step summary: GitHub refuses one that is larger
@@ -47,10 +49,10 @@ def targets(asked: Iterable[str], *, as_json: bool = False) -> list[Target]:
     if len(here) > 1 and not all(REPORTS[kind].mixes for kind in here):
         said = f"{' and '.join(here)} cannot share standard output"
         raise LoreError(said, hint=f"give one of them a file: --report {here[-1]}=FILE")
-    paths = [one.path for one in found if one.path]
-    for place, path in enumerate(paths):
-        if any(path == other or corpus.is_same(path, other) for other in paths[:place]):
-            raise LoreError(f"two reports go to {corpus.show(path)}", hint="give each a file of its own")
+    paths = [os.path.realpath(one.path) for one in found if one.path and not corpus.is_stream(one.path)]
+    twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
+    if twice is not None:
+        raise LoreError(f"two reports go to {corpus.show(os.path.relpath(twice))}", hint="give each a file of its own")
     return found if here else [Target("terminal"), *found]
 
 
@@ -70,6 +72,7 @@ def text(kind: str, result: Checked, *, verbose: bool) -> bytes:
 
 def _write(path: str, data: bytes, paths: Iterable[str]) -> None:
     if not corpus.is_stream(path):
+        spare_recordings(path)
         with written(path, force=True, inputs=[one for one in paths if one != corpus.STDIN]) as file:
             file.write(data)
         return
@@ -78,6 +81,12 @@ def _write(path: str, data: bytes, paths: Iterable[str]) -> None:
             file.write(data)
     except OSError as error:
         raise LoreError(f"cannot write {corpus.show(path)}: {(error.strerror or str(error)).lower()}") from None
+
+
+def spare_recordings(path: str) -> None:
+    """Raise LoreError where a file that is to be written is a recording, which lore never changes."""
+    if os.path.isfile(path) and kind_of(corpus.open_head(path).head, None) is not None:
+        raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
 
 
 def write_here(result: Checked, asked: Iterable[Target], out: Console, *, verbose: bool) -> None:
