@@ -288,7 +288,7 @@ def test_a_log_may_hold_two_reports_of_lines():
         (("--report", "junit", "--report", "sarif"), "cannot share standard output"),
         (("--json", "--report", "terminal"), "cannot share standard output"),
         (("--report", "junit=x", "--report", "sarif=./x"), "two reports go to"),
-        (("--report", "junit=r.jsonl"), "is what is being read"),
+        (("--report", "junit=r.jsonl"), "r.jsonl is a recording"),
         (("--report", "junit=other.jsonl"), "other.jsonl is a recording"),
         (("--baseline", "other.jsonl", "--update-baseline"), "other.jsonl is a recording"),
         (("--report", "junit=none/x"), "cannot write none/x"),

@@ -183,7 +183,7 @@ def test_annotations_are_as_many_as_are_shown_and_say_how_many_more_there_are():
 
 def test_markdown_is_a_table_worst_first():
     said = text("markdown", checked(*MIXED, files=2, waste=3, busts=3, known=7))
-    rows = [line for line in said.splitlines() if line.startswith("| ❌") or line.startswith("| ⚠️")]
+    rows = [line for line in said.splitlines() if line.startswith(("| ❌", "| ⚠️"))]
     assert [("large" in row, "small" in row, "fell" in row) for row in rows] == [
         (True, False, False), (False, True, False), (False, False, True),
     ]  # fmt: skip
