@@ -23,7 +23,7 @@ def test_without_a_file_the_defaults_hold(tmp_path):
 def test_all_settings_are_read(tmp_path):
     write(tmp_path / "lore.toml", "[check]\nmin_reuse=0.5\nmax_busts=1\nmax_lost_tokens=9\n[assemble]\ntail='user'\n")
     made = load(None, tmp_path)
-    assert (made.check, made.assemble.tail) == (Budgets(0.5, 1, 9), "user")
+    assert (made.check.budgets, made.assemble.tail) == (Budgets(0.5, 1, 9), "user")
 
 
 def test_settings_are_found_in_a_parent_and_the_nearest_holds(tmp_path):
@@ -55,7 +55,11 @@ def test_a_named_file_holds_alone(tmp_path):
     [
         ("[check]\nmin_reus=1\n", "check.min_reus", "did you mean check.min_reuse?"),
         ("[chek]\n", "chek", "did you mean check?"),
-        ("[check]\nzzz=1\n", "check.zzz", "known keys: min_reuse, max_busts, max_lost_tokens"),
+        (
+            "[check]\nzzz=1\n",
+            "check.zzz",
+            "known keys: select, ignore, count_as_waste, per_path, exempt, min_reuse, max_busts, max_lost_tokens",
+        ),
         ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
         ("[check]\nmax_busts=1.5\n", "max_busts", ""),
         ("[assemble]\ntail='middle'\n", "tail", ""),

@@ -73,7 +73,8 @@ def test_notes_are_counted_and_shown_only_with_v():
 def test_problems_that_are_not_shown_are_said_to_be_hidden():
     found = [finding("LORE204", PLACE, "nobody"), finding("LORE203", PLACE, "new"), finding("LORE125", PLACE, "full")]
     result = checked(Summary(problems=2), found)
-    assert "2 problems in the recordings, 1 of them shown with -v only\n2 expected or harmless" in report(result)
+    assert "2 problems in the recordings, 1 of them shown with -v only\n" in report(result)
+    assert "2 expected or harmless: show them with -v\n" in report(result)
     assert "2 problems in the recordings\n" in report(result, verbose=True)
 
 

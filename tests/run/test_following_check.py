@@ -33,7 +33,7 @@ def test_the_findings_and_sums_are_those_of_a_cold_run(log):
     *findings, last = judged(log, *[add(log, one) for one in WASTE[1:]], budgets=budgets)
     cold = check([str(log)], budgets, Options()).result
     assert findings == cold.findings
-    assert last == Checked(summary=cold.summary, findings=[], problems=cold.problems)
+    assert last == Checked(summary=cold.summary, top=cold.top, findings=[], problems=cold.problems)
 
 
 def test_a_finding_comes_before_the_next_line_is_waited_for(log):

@@ -9,6 +9,7 @@ from lore.check.laws import Laws
 from lore.check.pairs import BY_BILL, Pair, lost_tokens
 from lore.model.problems import Problem
 from lore.model.results import Finding
+from lore.model.turn import Turn
 from lore.prefix.causes import Cause
 from lore.prefix.divergence import Place as At
 from lore.prefix.divergence import place_of
@@ -83,6 +84,30 @@ RULES: dict[str, Rule] = {
 }
 BUILT_IN = frozenset(RULES)
 TURN_RULES: dict[str, Callable[[], TurnRule]] = {"laws": Laws}
+
+
+class ChainRules:
+    """Ask the rules that follow whole chains; those of a chain are made when its first turn comes."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, list[TurnRule]] = {}
+
+    @property
+    def chains(self) -> list[str]:
+        """The chains that have not ended."""
+        return list(self._rules)
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Take the next turn of any chain."""
+        rules = self._rules.get(turn.chain)
+        if rules is None:
+            rules = self._rules[turn.chain] = [make() for make in TURN_RULES.values()]
+        for rule in rules:
+            rule.turn(turn, pair)
+
+    def ended(self, chain: str, place: Place) -> list[Finding]:
+        """Return what was found in a chain that goes on no more."""
+        return [found for rule in self._rules.pop(chain, ()) for found in rule.findings(place)]
 
 
 def _where(pair: Pair, cause: Cause) -> At | None:

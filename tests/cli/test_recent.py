@@ -1,0 +1,145 @@
+"""`lore check` without a path, `--last`, `--since`: which recordings are judged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put, session
+from formats.claude import answered, asked, text
+from lore.errors import LoreError
+from lore.run.recent import project_name, since, whereabouts
+
+NOW = 1_800_000_000.0
+DAY = 86_400
+
+
+def claude(name, session_id="s"):
+    lines = [asked("u1", "hello"), answered("a1", "msg_1", text("yes"), "u1")]
+    return put(name, *[{**line, "sessionId": session_id} for line in lines])
+
+
+def aged(name, days):
+    import time
+
+    when = time.time() - days * DAY
+    os.utime(name, (when, when))
+    return name
+
+
+# where agents keep logs
+
+
+def test_the_project_of_the_folder_comes_first(empty_folder):
+    home = Path("home")
+    own = home / ".claude" / "projects" / project_name(os.getcwd())
+    claude(f"{home}/.claude/projects/-other/a.jsonl")
+    claude(str(own / "b.jsonl"))
+    ran = lore("check", "--json")
+    assert (ran.code, ran.json["summary"]["files"]) == (0, 1)
+    assert "no path is given: looked in " in ran.err
+    assert str(own) in ran.err
+
+
+def test_all_projects_come_before_the_folder_itself():
+    claude("home/.config/claude/projects/-other/a.jsonl")
+    put("s.jsonl", session())
+    ran = lore("check", "--json")
+    assert ran.json["summary"]["files"] == 1
+    assert ran.err.rstrip().endswith("judging " + os.path.abspath("home/.config/claude/projects"))
+
+
+def test_a_folder_named_by_the_environment_comes_first(monkeypatch):
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "elsewhere")
+    claude("elsewhere/projects/-x/a.jsonl")
+    claude("home/.claude/projects/-x/a.jsonl")
+    assert lore("check").err.rstrip().endswith("judging elsewhere/projects")
+
+
+def test_else_the_recordings_of_the_folder_are_judged():
+    put("s.jsonl", session())
+    ran = lore("check", "--json")
+    assert (ran.code, ran.json["summary"]["files"]) == (0, 1)
+    assert ran.err.rstrip().endswith("judging .")
+
+
+@pytest.mark.parametrize("args", [(), ("--last",)])
+def test_where_nothing_is_found_it_says_where_it_looked(args):
+    ran = lore("check", *args)
+    assert ran.code == 2
+    assert "error: there are no recordings" in ran.err
+    hint = next(line for line in ran.err.splitlines() if line.startswith("hint: looked in "))
+    assert ".claude/projects" in hint
+    assert ", .; name a file or folder" in hint
+
+
+def test_a_project_is_named_by_its_path():
+    assert project_name("/home/me/my_app v1.2") == "-home-me-my-app-v1-2"
+
+
+def test_nothing_but_the_environment_that_is_given_is_looked_at(tmp_path):
+    found = whereabouts({}, "", str(tmp_path))
+    assert (found.looked, found.path) == ((".",), "")
+
+
+# --last
+
+
+def test_the_newest_session_is_judged_with_its_subagents():
+    aged(claude("p/old.jsonl", "old"), 1)
+    aged(claude("p/new.jsonl", "new"), 3)
+    claude("p/new/subagents/agent-1.jsonl", "new")
+    put("p/readme.md", b"no recording")
+    ran = lore("check", "p", "--last", "--json")
+    assert ran.json["summary"]["files"] == 2
+    assert "the newest session is p/new.jsonl" in ran.err
+
+
+def test_the_newest_file_that_is_no_recording_is_passed_over():
+    aged(claude("p/a.jsonl"), 1)
+    put("p/notes.jsonl", b"words\n")
+    assert "the newest session is p/a.jsonl" in lore("check", "p", "--last").err
+
+
+def test_last_of_a_folder_without_recordings_is_an_error():
+    put("p/notes.txt", b"words\n")
+    assert lore("check", "p", "--last").code == 2
+
+
+# --since
+
+
+def test_older_files_are_not_opened():
+    aged(claude("p/old.jsonl"), 3)
+    claude("p/new.jsonl")
+    assert lore("check", "p", "--since", "1d", "--json").json["summary"]["files"] == 1
+    assert lore("check", "p", "--since", "1d", "-v").err.count("old.jsonl") == 0
+
+
+def test_where_nothing_is_as_new_it_says_so():
+    aged(claude("p/old.jsonl"), 3)
+    for path in ("p", "p/old.jsonl"):
+        ran = lore("check", path, "--since", "1h")
+        assert ran.code == 2
+        assert "as new as --since asks" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [("30m", 1800), ("2h", 7200), ("1d", DAY), ("1w", 7 * DAY), ("1.5d", 1.5 * DAY), (" 2H ", 7200), ("90s", 90)],
+)
+def test_an_age_counts_back_from_now(text, ago):
+    assert since(text, NOW) == NOW - ago
+
+
+def test_a_date_is_a_time():
+    assert since("2026-01-31T09:00:00Z", NOW) == 1769850000.0
+    assert since("2026-02-01", NOW) - since("2026-01-31", NOW) == DAY
+
+
+@pytest.mark.parametrize("text", ["", "d", "1y", "-1d", "yesterday", "2026-13-01", "9999999d", "1 2d"])
+def test_what_is_no_time_is_an_error(text):
+    with pytest.raises(LoreError, match="--since"):
+        since(text, NOW)

@@ -1,0 +1,205 @@
+"""`--redact`: whatever a recording says, and wherever, no output holds it.
+
+A canary is planted at every place of recordings of every kind, one at a time: in each text, instead of each
+value, and as the name of each member. Then every report, the log, the errors and the baseline are searched.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.running import lore, put
+from formats.claude import answered, asked, counts, result, text, use
+from model.making import call, header, record, said, user
+
+CANARY = "cAnArY"
+WORDS = f'{CANARY} 12:30 {CANARY}.{CANARY}[3] "{CANARY}"'
+KINDS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "enum": ["a"]}}, "required": ["path"]}
+
+
+def requests(first, second):
+    at = "2026-01-01T00:0{}:00Z"
+    usage = {"input_tokens": 4, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 9000, "output_tokens": 1}
+    return [{"request": one, "usage": usage, "timestamp": at.format(n)} for n, one in enumerate((first, second))]
+
+
+def anthropic():
+    tool = {"name": "read", "description": "Read.", "input_schema": SCHEMA, "cache_control": {"type": "ephemeral"}}
+    block = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a", "depth": {"x": ["y"]}}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, block]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]},
+    ]
+    base = {"model": "m", "max_tokens": 99, "metadata": {"user_id": "u"}, "tools": [tool],
+            "system": [{"type": "text", "text": "Be brief."}]}  # fmt: skip
+    return requests({**base, "messages": messages[:1]}, {**base, "messages": messages})
+
+
+def openai_chat():
+    tool = {"type": "function", "function": {"name": "read", "description": "Read.", "parameters": SCHEMA}}
+    calls = [{"id": "t1", "type": "function", "function": {"name": "read", "arguments": '{"path":"a"}'}}]
+    messages: list[Any] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "t1", "content": "done"},
+    ]
+    base = {"model": "m", "tools": [tool], "user": "u", "response_format": {"type": "text"}}
+    return requests({**base, "messages": messages[:2]}, {**base, "messages": messages})
+
+
+def openai_responses():
+    tool = {"type": "function", "name": "read", "description": "Read.", "parameters": SCHEMA}
+    items: list[Any] = [
+        {"role": "user", "content": [{"type": "input_text", "text": "go"}]},
+        {"type": "function_call", "call_id": "t1", "name": "read", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "t1", "output": "done"},
+    ]
+    base = {"model": "m", "instructions": "Be brief.", "tools": [tool], "prompt_cache_key": "k"}
+    return requests({**base, "input": items[:1]}, {**base, "input": items})
+
+
+def gemini():
+    tools = [{"functionDeclarations": [{"name": "read", "description": "Read.", "parameters": SCHEMA}]}]
+    contents: list[Any] = [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {"path": "a"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": "done"}}}]},
+    ]
+    base = {"systemInstruction": {"parts": [{"text": "Be brief."}]}, "tools": tools}
+    return requests({**base, "contents": contents[:1]}, {**base, "contents": contents})
+
+
+def lore_log():
+    lines = [
+        header(session_id="s", model="m", tools=[{"name": "read", "input_schema": SCHEMA}]),
+        record("layer", name="rules", when="once_at_start", text="rule"),
+        record("append", item=user("u1", "go")),
+        record(
+            "turn_started",
+            turn=1,
+            at="2026-01-01T00:00:00Z",
+            context={"current_time": "noon", "working_context": {"project_dir": "/p"}},
+        ),
+        record("append", item=call("c1", "c1", name="read")),
+        record("patch_tool_call", call_id="c1", status="completed", output="done"),
+        record("append", item=said("a1", "yes")),
+        record("turn_completed", turn=1, usage={"read_tokens": 0, "write_tokens": 9000, "fresh_tokens": 1}),
+        record("knowledge", op="add", id="k-12345", category="c", title="t", content="x"),
+        record("remove", uuids=["zzz"]),
+        record("append", item=user("u2", "on")),
+        record("odd", value="x"),
+        record("turn_started", turn=2, at="2026-01-01T00:00:09Z", context={"memory_recall": "m"}),
+        record("turn_completed", turn=2, verdict={"reason": "tools_changed"}, usage={"read_tokens": 0}),
+    ]
+    return [json.loads(json.dumps(one)) for one in lines]
+
+
+def claude_log():
+    return [
+        asked("u1", "go"),
+        answered("a1", "msg_1", use("t1", "Read"), "u1", usage=counts(1, 0, 20_000, 5)),
+        asked("u2", [result("t1")], "a1"),
+        answered("a2", "msg_2", text("done"), "u2", usage=counts(1, 20_000, 10, 5)),
+        {"type": "odd-kind", "uuid": "o1", "parentUuid": "a2", "sessionId": "s", "attachment": {"type": "x"}},
+        asked("u3", "on", "a2"),
+        answered("a3", "msg_3", text("yes"), "u3", usage=counts(1, 0, 10, 5)),
+    ]
+
+
+RECORDINGS = {
+    made.__name__: made() for made in (anthropic, openai_chat, openai_responses, gemini, lore_log, claude_log)
+}
+
+
+def places(value, at=()):
+    """Yield the way to every value and member."""
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in below:
+        yield (*at, key)
+        yield from places(one, (*at, key))
+
+
+def planted(recording, place, how):
+    """Return the recording with a canary; None where it cannot stand there."""
+    records = copy.deepcopy(recording)
+    inner = records
+    for key in place[:-1]:
+        inner = inner[key]
+    last = place[-1]
+    match how:
+        case "text" if isinstance(inner[last], str):
+            inner[last] += " " + WORDS
+        case "value" if last != "model":
+            inner[last] = WORDS
+        case "member" if isinstance(inner, dict):
+            inner[CANARY + ".x"] = inner.pop(last)
+        case "more" if isinstance(inner[last], dict):
+            inner[last][CANARY] = {CANARY: WORDS}
+        case _:
+            return None
+    return records
+
+
+def outputs():
+    """Run everything that can say something of `r.jsonl`; return it."""
+    reports = [f"--report={kind}=out.{kind}" for kind in KINDS]
+    runs = [
+        lore("check", "r.jsonl", "--redact", "-v", *reports),
+        lore("check", "r.jsonl", "--redact", "--baseline", "b.json", "--update-baseline"),
+        lore("diff-prefix", "r.jsonl", "--redact", "--no-tokens", "-v"),
+        lore("diff-prefix", "r.jsonl", "--redact", "--no-tokens", "--json"),
+    ]
+    assert all(one.code != 70 for one in runs), runs
+    files = [path for path in Path().iterdir() if path.name.startswith(("out.", "b.json"))]
+    return [one.out + one.err for one in runs] + [path.read_text("utf-8") for path in files]
+
+
+@pytest.mark.parametrize("how", ["text", "value", "member", "more"])
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_canary_reaches_no_output(name, how):
+    recording, seen = RECORDINGS[name], 0
+    for place in places(recording):
+        if len(place) < 2 or (records := planted(recording, place, how)) is None:
+            continue
+        seen += 1
+        put("r.jsonl", *records)
+        assert not any(CANARY.lower() in one.lower() for one in outputs()), place
+    assert seen > 5
+
+
+# The proof that the search finds what is there: without --redact canaries are said.
+def test_without_redact_a_canary_is_said():
+    put("r.jsonl", *planted(RECORDINGS["anthropic"], (1, "request", "system", 0, "text"), "text"))
+    assert CANARY in lore("check", "r.jsonl").out
+
+
+def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError(WORDS)
+
+    monkeypatch.setattr("lore.run.check.check", fails)
+    put("r.jsonl", *RECORDINGS["anthropic"])
+    ran = lore("check", "r.jsonl", "--redact")
+    assert (ran.code, CANARY in ran.err) == (70, False)
+    monkeypatch.setenv("LORE_DEBUG", "1")
+    assert CANARY not in lore("check", "r.jsonl", "--redact").err
+
+
+def test_a_redacted_baseline_knows_what_another_knows():
+    put("r.jsonl", *planted(RECORDINGS["anthropic"], (1, "request", "system", 0, "text"), "text"))
+    lore("check", "r.jsonl", "--redact", "--baseline", "b.json", "--update-baseline")
+    assert lore("check", "r.jsonl", "--baseline", "b.json").code == 0
+
+
+def test_what_is_wrong_with_a_name_is_still_said():
+    assert "cannot read none.jsonl" in lore("check", "none.jsonl", "--redact").err
+    put("r.jsonl", b"words")
+    assert "r.jsonl is no recording" in lore("check", "r.jsonl", "--redact").err

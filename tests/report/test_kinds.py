@@ -1,0 +1,243 @@
+"""Every kind of report: well-formed whatever it quotes, in the order and the numbers that its readers want."""
+
+from __future__ import annotations
+
+import io
+import json
+from xml.etree import ElementTree
+from xml.sax import expatreader, handler
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.check.base import Place, finding
+from lore.model.problems import Problem
+from lore.model.results import SCHEMAS, Checked, CostlyCause, Summary
+from lore.report.console import console
+from lore.report.plain import visible
+from lore.report.registry import REPORTS
+from report import sarif_rules
+
+NASTY = (
+    "\x1b[31mred\x1b[0m \x00\x07\x0b\x7f\x85 \ud83d half \ufffe\uffff \U0001fffe ]]> <b> & \" ' %0A ::error:: | ` \\ "
+    "line\nnext\r\nlast \u2028 \u202e"
+)
+
+
+def text(kind, result, *, verbose=False):
+    out = io.StringIO()
+    REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=verbose)
+    return out.getvalue()
+
+
+def checked(*findings, **sums):
+    top = [CostlyCause("LORE101", "date-in-prefix", "waste", 3, 4410, "Freeze the date.")]
+    return Checked(summary=Summary(**sums), top=top, findings=list(findings), problems=[])
+
+
+def found(code="LORE101", path="logs/a.jsonl", message="it moved", **fields):
+    return finding(code, Place(path), message, **{"line": 3, "chain": "agent-1", "turn": 2, **fields})
+
+
+MIXED = [
+    found("LORE125", message="compacted"),
+    found("LORE301", message="fell", lost_tokens=50, tokens="recorded"),
+    found(message="small", lost_tokens=5, tokens="estimated", line=None),
+    found(message="large", lost_tokens=500, tokens="estimated", json_path="system[1].text", section="system"),
+]
+NASTIES = [
+    found(code, path=NASTY, message=NASTY, chain=NASTY, json_path=NASTY, evidence=NASTY, section=NASTY, lost_tokens=1)
+    for code in ("LORE101", "LORE301", "LORE125")
+]
+
+
+# junit
+
+
+def strictly(xml):
+    """Parse with a parser that refuses what the standard refuses."""
+    parser = expatreader.create_parser()
+    parser.setContentHandler(handler.ContentHandler())
+    parser.parse(io.BytesIO(xml.encode("utf-8")))
+    return ElementTree.fromstring(xml.encode("utf-8"))  # noqa: S314 - our own
+
+
+def test_junit_has_a_case_a_finding():
+    root = strictly(text("junit", checked(*MIXED), verbose=True))
+    cases = root.findall("testsuite/testcase")
+    assert [[child.tag for child in case] for case in cases] == [[], ["skipped"], ["failure"], ["failure"]]
+    assert root.attrib | {"tests": "4", "failures": "2", "skipped": "1"} == root.attrib
+    failure = cases[3].find("failure")
+    assert failure is not None
+    assert "lore explain LORE101" in (failure.text or "")
+    assert cases[3].get("classname") == "logs/a.jsonl"
+
+
+def test_junit_without_findings_is_a_test_that_passes():
+    root = strictly(text("junit", checked()))
+    assert [case.get("name") for case in root.findall("testsuite/testcase")] == ["no findings"]
+    assert root.get("tests") == "1"
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_junit_is_well_formed_whatever_is_quoted(words):
+    one = found(path=words, message=words, chain=words, json_path=words)
+    case = strictly(text("junit", checked(one))).find("testsuite/testcase")
+    assert case is not None
+    assert case.get("classname") == visible(words)
+
+
+def test_junit_survives_control_characters_and_half_characters():
+    assert len(strictly(text("junit", checked(*NASTIES), verbose=True)).findall("testsuite/testcase")) == 3
+
+
+# sarif
+
+
+def sarif(*findings, verbose=True):
+    log = json.loads(text("sarif", checked(*findings), verbose=verbose))
+    sarif_rules.check(log)
+    return log["runs"][0]
+
+
+def test_sarif_points_at_file_and_line():
+    run = sarif(*MIXED)
+    place = run["results"][1]["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "logs/a.jsonl", "uriBaseId": "%SRCROOT%"}, "region": {"startLine": 3}}
+    assert "region" not in run["results"][2]["locations"][0]["physicalLocation"]
+    assert [one["level"] for one in run["results"]] == ["note", "warning", "error", "error"]
+    assert run["results"][3]["partialFingerprints"] == {"lore/v1": MIXED[3].fingerprint}
+
+
+def test_sarif_carries_the_pages():
+    rules = sarif(*MIXED)["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["LORE101", "LORE125", "LORE301"]
+    assert rules[0]["help"]["markdown"].startswith("# LORE101 date-in-prefix")
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("./logs/ä b%.jsonl", {"uri": "logs/%C3%A4%20b%25.jsonl", "uriBaseId": "%SRCROOT%"}),
+        ("/x/a#1.jsonl", {"uri": "file:///x/a%231.jsonl"}),
+        ("C:\\x\\a.jsonl", {"uri": "file:///C:/x/a.jsonl"}),
+        ("../a.jsonl", {"uri": "../a.jsonl"}),
+        ("a:b.jsonl", {"uri": "a%3Ab.jsonl", "uriBaseId": "%SRCROOT%"}),
+    ],
+)
+def test_sarif_names_files_by_uris(path, place):
+    (result,) = sarif(found(path=path))["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == place
+
+
+def test_sarif_of_standard_input_points_at_no_file():
+    (result,) = sarif(found(path="<stdin>"))["results"]
+    assert "physicalLocation" not in result["locations"][0]
+
+
+def test_sarif_is_valid_whatever_is_quoted():
+    assert len(sarif(*NASTIES)["results"]) == 3
+    assert sarif()["results"] == []
+
+
+@given(st.text(st.characters(), max_size=30))
+def test_sarif_is_valid_for_any_text(words):
+    sarif(found(path=words or "x", message=words, chain=words, json_path=words, section=words))
+
+
+# github
+
+
+def test_annotations_come_worst_first():
+    lines = text("github", checked(*MIXED), verbose=True).splitlines()
+    assert [line.split("::")[1].split()[0] for line in lines] == ["error", "error", "warning", "notice"]
+    assert lines[0].startswith("::error file=logs/a.jsonl,line=3,title=LORE101 date-in-prefix::turn 2: large. Lost 500")
+    assert ",line=" not in lines[1]
+
+
+def test_annotations_are_escaped():
+    one = found(path="a,b:c%.jsonl", message="50% of\nit")
+    (line,) = text("github", checked(one)).splitlines()
+    assert "file=a%2Cb%3Ac%25.jsonl," in line
+    assert "50%25 of⏎it" in line
+
+
+def test_no_text_makes_a_command_of_its_own():
+    lines = text("github", checked(*NASTIES), verbose=True).split("\n")
+    assert [line[:5] for line in lines] == ["::err", "::war", "::not", ""]
+
+
+def test_annotations_are_as_many_as_are_shown_and_say_how_many_more_there_are():
+    many = [found(message=f"m{n}", lost_tokens=n) for n in range(25)] + [found("LORE125") for _ in range(12)]
+    lines = text("github", checked(*many), verbose=True).splitlines()
+    assert [sum(line.startswith(f"::{level} ") for line in lines) for level in ("error", "notice")] == [10, 10]
+    assert "m24" in lines[0]
+    assert lines[-1].endswith("15 errors and 3 notes more: GitHub shows 10 of each level; the step summary lists them")
+
+
+# markdown, json lines
+
+
+def test_markdown_is_a_table_worst_first():
+    said = text("markdown", checked(*MIXED, files=2, waste=3, busts=3, known=7))
+    rows = [line for line in said.splitlines() if line.startswith(("| ❌", "| ⚠️"))]
+    assert [("large" in row, "small" in row, "fell" in row) for row in rows] == [
+        (True, False, False), (False, True, False), (False, False, True),
+    ]  # fmt: skip
+    assert "7 known" in said
+    assert "**LORE101 date-in-prefix**: 4,410 tokens in 3 busts (waste)" in said
+
+
+def test_markdown_takes_no_markup_from_a_recording():
+    said = text("markdown", checked(*NASTIES), verbose=True)
+    rows = [line for line in said.splitlines() if "LORE" in line and line.startswith("| ")]
+    assert len(rows) == 3
+    assert all(row.count(" | ") == 4 for row in (one.replace("\\|", "") for one in rows))
+    assert "<b>" not in said
+
+
+def test_markdown_of_many_findings_says_how_many_are_left_out():
+    said = text("markdown", checked(*[found() for _ in range(250)]))
+    assert said.count("| ❌ |") == 200
+    assert "And 50 findings more." in said
+
+
+def test_json_lines_are_findings_and_then_the_sums():
+    lines = [json.loads(line) for line in text("jsonl", checked(*MIXED)).splitlines()]
+    for line in lines[:-1]:
+        jsonschema.validate(line, msgspec.json.schema(SCHEMAS["finding"]))
+    jsonschema.validate(lines[-1], msgspec.json.schema(SCHEMAS["check"]))
+    assert [one["code"] for one in lines[:-1]] == [one.code for one in MIXED]
+    assert lines[-1]["findings"] == []
+    assert lines[-1]["top"][0]["lost_tokens"] == 4410
+
+
+# all of them
+
+SECRETS = (
+    "sk-ant-api03-" + "Ab1" * 12,
+    "ghp_" + "Zz9" * 10,
+    "AKIA" + "ABCDEFGH12345678",
+    "xoxb-" + "1234567890-abc",
+    "https://user:" + "hunter22" + "@host/",
+)
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:4])
+def test_no_report_shows_a_credential(kind, secret):
+    where = {"message": f"a {secret} b", "evidence": secret, "chain": secret, "json_path": f"x.{secret}"}
+    one = found(path=f"logs/{secret}.jsonl", section=secret, **where)
+    result = msgspec.structs.replace(checked(one), problems=[Problem("LORE201", secret, file=secret, line=1)])
+    said = text(kind, result, verbose=True).replace("\\", "")
+    hidden = secret.split(":")[-1].split("@")[0] if "@" in secret else secret
+    assert hidden not in said
+    assert hidden[6:] not in said
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_every_report_can_be_written_in_utf_8(kind):
+    text(kind, checked(*NASTIES), verbose=True).encode("utf-8", "backslashreplace")
