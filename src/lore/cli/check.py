@@ -39,6 +39,9 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
     ] = None,
+    pass_over: Annotated[
+        bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
+    ] = False,
     system: System = None,
     tools: Tools = None,
     follow: Annotated[
@@ -81,7 +84,7 @@ def run(
         return follow_one(paths or [], budgets, options, as_json=as_json, color=color, verbose=verbose)
     with progress(wanted=not verbose, colour=color) as told:
         result, failed, incomplete = check(
-            paths or ["."], budgets, options, jobs=cores() if jobs is None else jobs, progress=told
+            paths or ["."], budgets, options, jobs=cores() if jobs is None else jobs, progress=told, pass_over=pass_over
         )
     from lore.report.registry import REPORTS
 

@@ -48,17 +48,19 @@ def cores() -> int:
 
 
 def check(
-    paths: list[str], budgets: Budgets, options: Options, *, jobs: int = 1, progress: Progress | None = None
-) -> Outcome:
+    paths: list[str], budgets: Budgets, options: Options, *, jobs: int = 1, progress: Progress | None = None,
+    pass_over: bool = False,
+) -> Outcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
     `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress`
-    is told how many bytes of how many have been judged.
+    is told how many bytes of how many have been judged. With `pass_over` a named file that is no recording is
+    passed over and counted, as one in a folder is.
     """
     plugins.load()
     if options.format is not None:
         reader_named(options.format)
-    files = inputs(paths)
+    files = [one._replace(optional=pass_over) for one in inputs(paths)]
     merged = Merged()
     with closing(_results(files, How(options, budgets), jobs, progress)) as results:
         for result in results:
