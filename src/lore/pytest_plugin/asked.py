@@ -42,17 +42,22 @@ def _is_list(value: object) -> bool:
 def _entry(value: object, number: int) -> Entry:
     if isinstance(value, Recorded):
         return Entry(_record(value.record(), number), must=False)
-    record = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
-    if record is not None and "request" in record:
-        record["request"] = _body(record["request"], number)
-        return Entry(_record(record, number), must=True)
-    return Entry(_record({"request": _body(value, number) if record is None else record}, number), must=True)
+    members = _members(value)
+    if members is not None and "request" in members:
+        return Entry(_record({**members, "request": _body(members["request"], number)}, number), must=True)
+    return Entry(_record({"request": _body(value, number)}, number), must=True)
+
+
+def _members(value: object) -> dict[str, object] | None:
+    """Return the members of a dict, None of anything else."""
+    return dict(cast("Mapping[str, object]", value)) if isinstance(value, Mapping) else None
 
 
 def _body(value: object, number: int) -> object:
     """Return a body as text where that is known, else as the object that it is."""
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, Any]", value)
+    members = _members(value)
+    if members is not None:
+        return members
     if not isinstance(value, str | bytes | bytearray | memoryview):
         value = _sent(value, number)
     if isinstance(value, str):
@@ -94,7 +99,7 @@ def _plain(value: object) -> object:
     if callable(dump):
         return dump(mode="json", by_alias=True, exclude_unset=True)
     if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
+        return _members(cast("object", value))
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):

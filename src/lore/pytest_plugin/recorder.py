@@ -81,9 +81,10 @@ class Recorder:
         self.requests.clear()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write JSON Lines that `lore check` reads. Bodies are written verbatim, secrets in them, too."""
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(json.dumps(one.record()) + "\n" for one in self.requests)
+        """Write the prompts among them as JSON Lines that `lore check` reads, verbatim, with secrets in them."""
+        lines = (json.dumps(one.record()).encode() + b"\n" for one in self.requests)
+        with open(path, "wb") as file:
+            file.writelines(filter(_is_prompt, lines))
 
 
 @contextmanager
@@ -191,6 +192,14 @@ def _public(url: str) -> str:
     """Return a URL without user, query and fragment: keys stand there."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _is_prompt(line: bytes) -> bool:
+    from lore.formats.bodies import Bodies  # noqa: PLC0415 - a recorder alone needs no reader
+    from lore.model.exchange import Exchange  # noqa: PLC0415
+
+    reader = Bodies()
+    return any(isinstance(read.value, Exchange) for read in (*reader.feed(line), *reader.finish()))
 
 
 def _json(body: bytes | None) -> object:
