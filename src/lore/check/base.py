@@ -10,6 +10,7 @@ publish it under the entry-point group `lore.rules`), add its codes with a page 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -23,9 +24,13 @@ from lore.model.results import Finding
 
 
 class Place(Struct, frozen=True):
-    """Where findings are reported: the argument as given joined with the path below it."""
+    """Where findings are reported: the argument as given joined with the path below it.
+
+    `key` is the same place on every machine: relative to the project, its parts joined by `/`; empty: the path.
+    """
 
     path: str
+    key: str = ""
 
 
 class Rule(Protocol):
@@ -40,9 +45,28 @@ class Rule(Protocol):
         ...
 
 
-def fingerprint(code: str, path: str, chain: str | None, json_path: str | None, evidence: str) -> str:
-    """Return 16 hex digits that stay the same when other findings come and go."""
-    parts = "\x00".join((code, path, chain or "", json_path or "", evidence))
+# Names that lore gives to chains in their order, and the number of a message: both move when turns are inserted.
+_NUMBERED = re.compile(r"(?:main|(?:chain|utility)-\d+)\Z")
+_MESSAGE = re.compile(r"^(messages|input|contents)\[\d+\]")
+
+
+def lasting_chain(chain: str | None) -> str | None:
+    """Return a chain's name where the recording gives it, None where lore counted."""
+    return None if chain is None or _NUMBERED.match(chain) else chain
+
+
+def lasting_path(json_path: str | None) -> str | None:
+    """Return a path without the number of its message."""
+    return None if json_path is None else _MESSAGE.sub(r"\1[]", json_path)
+
+
+def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) -> str:
+    """Return 16 hex digits that stay the same when findings, lines and turns come and go.
+
+    Of what was found only its kind and place count: evidence quotes figures, dates and text that move. Two of
+    the same kind at the same place share a fingerprint, so whoever compares counts them.
+    """
+    parts = "\x00".join((code, path, lasting_chain(chain) or "", lasting_path(json_path) or ""))
     return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
@@ -63,5 +87,5 @@ def finding(code: str, place: Place, message: str, *, kind: CauseKind | None = N
         known.fix,
         **fields,  # pyright: ignore[reportArgumentType]
     )
-    digest = fingerprint(code, place.path, made.chain, made.json_path, made.evidence)
+    digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
     return msgspec.structs.replace(made, fingerprint=digest)

@@ -56,12 +56,12 @@ def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]
     )
 
 
-def over_budget(summary: Summary, budgets: Budgets, place: Place) -> Iterable[Finding]:
-    """Find sums that exceed the budget."""
+def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
+    """Find sums that exceed the budget; `of` says what they are the sums of, where not of the whole run."""
     busts = summary.busts - summary.expected
     if budgets.max_busts is not None and busts > budgets.max_busts:
-        said = f"{busts} unexpected busts, the budget is {budgets.max_busts}"
+        said = f"{busts} unexpected busts{of}, the budget is {budgets.max_busts}"
         yield finding("LORE402", place, said, evidence=said)
     if budgets.max_lost_tokens is not None and summary.lost_tokens > budgets.max_lost_tokens:
-        said = f"{summary.lost_tokens:,} tokens lost, the budget is {budgets.max_lost_tokens:,}"
+        said = f"{summary.lost_tokens:,} tokens lost{of}, the budget is {budgets.max_lost_tokens:,}"
         yield finding("LORE403", place, said, evidence=said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,24 +11,36 @@ from lore.cli.common import (
     Colour,
     Config,
     Format,
+    Redact,
     System,
     Tools,
     Verbose,
     completion,
+    found_settings,
     log,
     out,
     quiet_pipe,
-    settings,
     writing,
 )
+
+if TYPE_CHECKING:
+    from lore.run.reporting import Target
 
 
 @quiet_pipe
 def run(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Recordings, folders of them, or patterns ('logs/**/*.jsonl'); default: this folder."),
+        typer.Argument(help="Recordings, folders, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."),
     ] = None,
+    last: Annotated[bool, typer.Option("--last", help="Judge the newest session alone, with its subagents.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Judge files written since then: 30m, 2h, 1d, 1w, or a date.")
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option("--select", help="Find only these: codes, their beginnings (LORE1), names.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Do not find these; see --select.")] = None,
     min_reuse: Annotated[
         float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
     ] = None,
@@ -36,6 +48,20 @@ def run(
     max_lost_tokens: Annotated[
         int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
     ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
+    ] = False,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github.",
+        ),
+    ] = None,
+    redact: Redact = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
     ] = None,
@@ -59,37 +85,49 @@ def run(
     judged.
     """
     from lore.check.budgets import Budgets
+    from lore.cli.checking import Wanted, chosen, held_against
     from lore.cli.progress import progress
     from lore.errors import LoreError
     from lore.run.check import check, cores
     from lore.run.options import Options
+    from lore.run.reporting import targets
 
-    loaded = settings(config)
+    loaded = found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_busts=max_busts, max_lost_tokens=max_lost_tokens)
     fault = given.fault()
     if fault:
         raise LoreError(fault)
-    budgets = given.over(loaded.check)
+    budgets = given.over(loaded.settings.check.budgets)
+    asked = targets(report or (), as_json=as_json)
+    against = held_against(
+        loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
+        update=update_baseline, redact=redact,
+    )  # fmt: skip
     options = Options(
         format=format,
-        rules=loaded.assemble,
+        rules=loaded.settings.assemble,
         completion=completion(system, tools, strict=False),
         log=log(verbose),
     )
     if follow:
-        if jobs is not None:
-            raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
-        from lore.cli.check_follow import follow_one
+        from lore.cli.check_follow import follow_one, refuse
 
-        return follow_one(paths or [], budgets, options, as_json=as_json, color=color, verbose=verbose)
+        refuse(jobs=jobs, baseline=baseline, since=since, last=last, asked=asked)
+        return follow_one(paths or [], budgets, options, against, as_json=_is_json(asked), color=color, verbose=verbose)
+    which = chosen(paths or [], Wanted(last=last, since=since, format=format))
     with progress(wanted=not verbose, colour=color) as told:
-        result, failed, incomplete = check(
-            paths or ["."], budgets, options, jobs=cores() if jobs is None else jobs, progress=told, pass_over=pass_over
-        )
-    from lore.report.registry import REPORTS
+        outcome = check(
+            which.paths, budgets, options, against=against, jobs=cores() if jobs is None else jobs, progress=told,
+            wanted=which.wanted, looked=which.looked, pass_over=pass_over,
+        )  # fmt: skip
+    from lore.cli.checking import write
 
     with writing():
-        REPORTS["json" if as_json else "terminal"].write(result, out(color), verbose=verbose)
-    if failed:
+        write(outcome.result, asked, which.paths, out(color), verbose=verbose)
+    if outcome.failed:
         return 1
-    return 3 if incomplete else 0
+    return 3 if outcome.incomplete else 0
+
+
+def _is_json(asked: list[Target]) -> bool:
+    return any(one.kind == "json" for one in asked)

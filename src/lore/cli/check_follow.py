@@ -13,18 +13,40 @@ from lore.cli.common import out, tell
 
 if TYPE_CHECKING:
     from lore.check.budgets import Budgets
+    from lore.model.results import Finding
+    from lore.run.check import Against
     from lore.run.options import Options
+    from lore.run.reporting import Target
 
 INTERRUPTED = 130
 
 
+def refuse(
+    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, asked: list[Target]
+) -> None:  # fmt: skip
+    """Raise LoreError for options that mean nothing while one recording grows."""
+    from lore.errors import LoreError
+    from lore.run.reporting import at_once
+
+    if jobs is not None:
+        raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
+    if since is not None or last:
+        raise LoreError("--follow takes one recording", hint="name the file, and leave --since and --last out")
+    if baseline is not None:
+        raise LoreError("--follow says findings as they come", hint="leave --baseline out")
+    if kinds := at_once(asked):
+        raise LoreError(f"--follow writes no {kinds[0]} report", hint="leave --report out, or use --json")
+
+
 def follow_one(
-    paths: list[str], budgets: Budgets, options: Options, *, as_json: bool, color: bool | None, verbose: bool
-) -> int:
+    paths: list[str], budgets: Budgets, options: Options, against: Against, *, as_json: bool, color: bool | None,
+    verbose: bool,
+) -> int:  # fmt: skip
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
     from lore.errors import LoreError
     from lore.model.results import Checked
     from lore.report.json_report import render
+    from lore.report.redacted import redacted, redacted_finding
     from lore.report.registry import REPORTS
     from lore.report.terminal import write_finding
     from lore.run.following_check import follow_check
@@ -33,9 +55,17 @@ def follow_one(
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")
 
+    def shown(one: Checked | Finding) -> Checked | Finding:
+        return redacted(one) if isinstance(one, Checked) else redacted_finding(one)
+
     console = out(color)
     with _interruptible() as interrupted:
-        for one in follow_check(paths[0], budgets, options, tell, wait=lambda: every() and not interrupted()):
+        following = follow_check(
+            paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=against.policy,
+            root=against.root,
+        )  # fmt: skip
+        for said in following:
+            one = shown(said) if against.redact and said is not None else said
             if one is None:
                 sys.stdout.flush()
             elif as_json:

@@ -17,7 +17,7 @@ from lore.cli.pipe import closed_pipe
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lore.config import Settings
+    from lore.config import Loaded, Settings
     from lore.prompt.settings import Policy
     from lore.run.completing import Completion
     from lore.run.problems import Problems
@@ -57,6 +57,10 @@ Output: TypeAlias = Annotated[
     str | None, typer.Option("--output", "-o", help="Write this file, whole or not at all; default: stdout.")
 ]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
+
+Redact: TypeAlias = Annotated[
+    bool, typer.Option("--redact", help="Say hashes, lengths and paths only: nothing that a recording says.")
+]
 
 P = ParamSpec("P")
 
@@ -99,6 +103,13 @@ def settings(explicit: str | None) -> Settings:
     from lore.config import load
 
     return load(explicit, Path.cwd())
+
+
+def found_settings(explicit: str | None) -> Loaded:
+    """Return the settings in force here, and where they stand."""
+    from lore.config import find
+
+    return find(explicit, Path.cwd())
 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:

@@ -12,6 +12,7 @@ from lore.cli.common import (
     Config,
     Dialect,
     Format,
+    Redact,
     System,
     Tail,
     Tools,
@@ -45,6 +46,7 @@ def run(
     system: System = None,
     tools: Tools = None,
     format: Format = None,
+    redact: Redact = False,
     config: Config = None,
     color: Colour = None,
     verbose: Verbose = False,
@@ -54,7 +56,7 @@ def run(
     With one name, every successive pair of a session is compared.
     """
     from lore.errors import LoreError
-    from lore.run.diff import diff_files, diff_session
+    from lore.run.diff import compared
     from lore.run.options import Options
     from lore.tokens.o200k import Counter
 
@@ -70,7 +72,7 @@ def run(
         completion=completion(system, tools),
         log=log(verbose),
     )
-    diffs = iter([diff_files(left, right, options)]) if right is not None else diff_session(left, options)
+    diffs = compared(left, right, options, redact=redact)
     write = _writer(as_json=as_json, color=color)
     failed = False
     for diff in diffs:

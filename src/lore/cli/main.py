@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
-        return INTERRUPTED if _was_interrupted(error) else _failed(error)
+        return INTERRUPTED if _was_interrupted(error) else _failed(error, quiet="--redact" in args)
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
@@ -69,7 +69,8 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: Exception, *, quiet: bool) -> int:
+    """Say what failed; `quiet` where an error that nobody foresaw might quote a recording."""
     from lore.errors import LoreError
 
     if isinstance(error, LoreError):
@@ -89,8 +90,12 @@ def _failed(error: Exception) -> int:
     if os.environ.get("LORE_DEBUG") == "1":
         import traceback
 
-        traceback.print_exc()
-    _say(f"error: a bug in lore: {type(error).__name__}: {str(error)[:300]} (LORE_DEBUG=1 shows where)")
+        if quiet:
+            traceback.print_tb(error.__traceback__)
+        else:
+            traceback.print_exc()
+    said = "" if quiet else f": {str(error)[:300]}"
+    _say(f"error: a bug in lore: {type(error).__name__}{said} (LORE_DEBUG=1 shows where)")
     return BUG
 
 

@@ -92,4 +92,6 @@ CODES: dict[str, Code] = {
     "LORE401": Code("reuse-below-budget", "waste", "Mend the busts named above, or lower check.min_reuse."),
     "LORE402": Code("busts-above-budget", "waste", "Mend the busts named above, or raise check.max_busts."),
     "LORE403": Code("lost-tokens-above-budget", "waste", "Mend the busts named above, or raise check.max_lost_tokens."),
+    "LORE404": Code("exemption-unused", "waste", "Remove the exemption: what it excused is mended."),
+    "LORE405": Code("baseline-stale", "expected", "Write the baseline anew with --update-baseline: it is shorter now."),
 }

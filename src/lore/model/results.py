@@ -150,6 +150,9 @@ class Summary(Struct):
 
     `sessions` are told apart by their ids: a subagent's file is none of its own, one without an id is.
     `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
+    `ignored`, `exempted`, `known`: findings that settings, exemptions and the baseline take out; what they
+    say of busts and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
+    with recordings, whatever is taken out.
     """
 
     files: int = 0
@@ -166,13 +169,28 @@ class Summary(Struct):
     skipped: int = 0
     lost_tokens: int = 0
     copied: int = 0
+    ignored: int = 0
+    exempted: int = 0
+    known: int = 0
+
+
+class CostlyCause(Struct, frozen=True):
+    """A cause and what all its busts together lost. A bust that has several causes counts for each."""
+
+    code: str
+    name: str
+    kind: CauseKind
+    busts: int
+    lost_tokens: int
+    fix: str
 
 
 class Checked(Struct, frozen=True, kw_only=True):
-    """`lore check --json`."""
+    """`lore check --json`; `top` holds the three costliest causes, those that are no waste behind those that are."""
 
     schema: int = SCHEMA
     summary: Summary
+    top: list[CostlyCause] = []
     findings: list[Finding]
     problems: list[Problem]
 

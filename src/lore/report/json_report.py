@@ -23,7 +23,12 @@ def render(result: msgspec.Struct) -> str:
         spelled = msgspec.json.encode(result)
     except UnicodeEncodeError:
         spelled = _slowly(result)
-    text = mask(spelled.decode("utf-8"))
+    return safe(spelled.decode("utf-8"))
+
+
+def safe(text: str) -> str:
+    """Return JSON text without credentials, and without what a terminal would obey."""
+    text = mask(text)
     if text.isascii() and "\x7f" not in text:
         return text
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
@@ -48,6 +53,8 @@ def _slowly(value: object) -> bytes:
 
 class Json:
     """`lore check --json`."""
+
+    mixes = False
 
     def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
         out.file.write(render(result) + "\n")

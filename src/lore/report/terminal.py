@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
 
-from lore.model.results import Checked, Finding, Summary
+from lore.model.results import Checked, CostlyCause, Finding, Summary
+from lore.report.base import shown
 from lore.report.console import line
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
@@ -12,18 +15,21 @@ _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a pr
 
 
 class Terminal:
-    """The report for a terminal."""
+    """The report for a terminal. Its last lines: turns, busts, the costliest causes with their fix."""
+
+    mixes = True
 
     def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
-        shown = [one for one in result.findings if verbose or one.severity != "note"]
-        for one in shown:
+        found = shown(result.findings, verbose=verbose)
+        for one in found:
             _finding(one, out)
-        if shown:
+        if found:
             out.print()
         hidden = [] if verbose else [one for one in result.findings if one.severity == "note"]
-        _summary(result.summary, out, sum(one.code.startswith(_PROBLEM) for one in hidden))
         if hidden:
             out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
+        _summary(result.summary, out, sum(one.code.startswith(_PROBLEM) for one in hidden))
+        _top(result.top, out)
 
 
 def write_finding(one: Finding, out: Console) -> None:
@@ -50,25 +56,42 @@ def _place(one: Finding) -> str:
 
 
 def _summary(sums: Summary, out: Console, hidden: int) -> None:
-    out.print(
-        line(
-            f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
-            f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
-            + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
-            + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
-        )
-    )
     style = "bold red" if sums.waste else "bold yellow" if sums.unattributable else "bold green"
-    out.print(
-        line(
-            (f"{counted(sums.busts, 'bust')}: {sums.waste} waste, {sums.unattributable} unattributable, ", style),
-            (f"{sums.expected} expected", style),
-            f"; {sums.lost_tokens:,} tokens lost beyond what was expected",
-        )
+    for number, said in enumerate(sums_lines(sums, hidden)):
+        out.print(line((said, style if number == 1 else "")))
+
+
+def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
+    """Yield the sums in words: what was read, its busts, then what is left out; `hidden` problems need -v."""
+    yield (
+        f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
+        f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
+        + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
+        + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
     )
+    yield (
+        f"{counted(sums.busts, 'bust')}: {sums.waste} waste, {sums.unattributable} unattributable, "
+        f"{sums.expected} expected; {sums.lost_tokens:,} tokens lost beyond what was expected"
+    )
+    left_out = [f"{count:,} {word}" for word, count in _left_out(sums) if count]
+    if left_out:
+        yield f"left out of these: {', '.join(left_out)}"
     if sums.problems:
         rest = f", {hidden:,} of them shown with -v only" if hidden else ""
-        out.print(line(f"{counted(sums.problems, 'problem')} in the recordings{rest}"))
+        yield f"{counted(sums.problems, 'problem')} in the recordings{rest}"
+
+
+def _left_out(sums: Summary) -> tuple[tuple[str, int], ...]:
+    return ("known", sums.known), ("ignored", sums.ignored), ("exempted", sums.exempted)
+
+
+def _top(causes: list[CostlyCause], out: Console) -> None:
+    if causes:
+        out.print(line("costliest causes:"))
+    for number, one in enumerate(causes, 1):
+        said = f": {one.lost_tokens:,} tokens in {counted(one.busts, 'bust')} ({one.kind})"
+        out.print(line(f"  {number}. ", (f"{one.code} {one.name}", "bold"), said))
+        out.print(line("     fix: ", (one.fix, "green")))
 
 
 def counted(number: int, word: str) -> str:

@@ -3,29 +3,36 @@
 In: paths. Out: a summary, findings, problems. Rules: files of a folder that are no recordings are passed
 over and counted; a file that a folder holds and that cannot be read makes the run incomplete; one that
 was named is an error. Findings come in the order of the files and of their lines, whatever the number of
-processes that judge them.
+processes that judge them; behind them what is said of the whole run: budgets, exemptions, the baseline.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
 from lore import corpus
-from lore.check.base import Place
-from lore.check.budgets import Budgets, over_budget
+from lore.check.base import Place, finding
+from lore.check.baseline import Baseline, Known, Recorder, stale
+from lore.check.budgets import Budgets
+from lore.check.patterns import matches_path
+from lore.check.policy import Policy
 from lore.errors import LoreError
-from lore.model.results import Checked
-from lore.run import plugins
+from lore.model.results import Checked, Finding
+from lore.report.redacted import redacted, redacted_error, redacted_finding
+from lore.run import baselines, plugins
 from lore.run.inputs import Input, inputs
 from lore.run.judging import FileResult, How
 from lore.run.merging import Merged
 from lore.run.options import Options
+from lore.run.places import place_of
 from lore.run.pool import Pool, here
+from lore.run.recent import nothing
 from lore.run.recording import reader_named
+from lore.run.settling import added, settle
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
@@ -47,34 +54,99 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+class Against(NamedTuple):
+    """What findings are held against: settings and a baseline.
+
+    `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
+    `path` is the baseline's file (empty: there is none), which `update` writes anew. `redact`: what is said
+    carries no content.
+    """
+
+    policy: Policy = Policy()
+    settings: str = ""
+    root: str = ""
+    path: str = ""
+    update: bool = False
+    redact: bool = False
+
+
+NOTHING = Against()
+
+
 def check(
-    paths: list[str], budgets: Budgets, options: Options, *, jobs: int = 1, progress: Progress | None = None,
+    paths: list[str], budgets: Budgets, options: Options, *, against: Against = NOTHING, jobs: int = 1,
+    progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False,
 ) -> Outcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
     `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress`
-    is told how many bytes of how many have been judged. With `pass_over` a named file that is no recording is
-    passed over and counted, as one in a folder is.
+    is told how many bytes of how many have been judged; files that are not `wanted` are not opened. `looked`
+    names the places where recordings were looked for, if nobody named these.
     """
     plugins.load()
+    against.policy.known(f"{against.settings or 'check'}: ")
     if options.format is not None:
         reader_named(options.format)
-    files = [one._replace(optional=pass_over) for one in inputs(paths)]
-    merged = Merged()
-    with closing(_results(files, How(options, budgets), jobs, progress)) as results:
+    files = [file for file in inputs(paths) if wanted is None or wanted(file)]
+    known = Known(_baseline(against)) if against.path else None
+    recorder = Recorder(redacted_finding if against.redact else None) if against.update else None
+    merged = Merged(known, recorder)
+    how = How(options, budgets, against.policy, against.root, compared=known is not None)
+    with closing(_results(files, how, jobs, progress)) as results:
         for result in results:
             for said in result.log:
                 options.log(said)
             if result.error is not None:
-                raise result.error
+                raise redacted_error(result.error) if against.redact else result.error
             merged.take(result)
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-    if folder is not None and not merged.summary.files and not merged.incomplete:
-        hint = "`lore check` reads session logs and request bodies"
-        raise LoreError(f"no recordings in {corpus.show(folder)}", hint=hint)
-    merged.keep(over_budget(merged.summary, budgets, Place(corpus.show(paths[0]))))
-    return Outcome(merged.checked(), merged.failed, merged.incomplete)
+    if not merged.summary.files and not merged.incomplete and (folder is not None or wanted is not None):
+        raise _nothing(folder or paths[0], looked, chosen=wanted is not None)
+    _conclude(merged, paths[0], budgets, against, known, recorder)
+    result = redacted(merged.checked()) if against.redact else merged.checked()
+    return Outcome(result, merged.failed, merged.incomplete)
+
+
+def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
+    if chosen:
+        return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
+    if looked:
+        return nothing(looked)
+    return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore check` reads session logs and request bodies")
+
+
+def _baseline(against: Against) -> Baseline:
+    return Baseline() if against.update else baselines.read(against.path)
+
+
+def _conclude(
+    merged: Merged, first: str, budgets: Budgets, against: Against, known: Known | None, recorder: Recorder | None
+) -> None:
+    """Say what is to be said of the whole run."""
+    policy, ends = against.policy, list[Finding]()
+    ends += merged.over(budgets, policy, place_of(first, against.root))
+    ends += _unused(merged, against)
+    if recorder is not None:
+        baselines.update(against.path, recorder.entries(), merged.keys, against.root)
+    elif known is not None:
+        about = baselines.is_about(merged.keys, against.root)
+        ends += stale(known, place_of(against.path, against.root), about)
+    for one in ends:
+        said = added(one, policy.ruling("", budgets))
+        merged.failed = settle((said.found,), merged.summary, {}) or merged.failed
+        if not said.found.out:
+            merged.keep((said.finding,))
+
+
+def _unused(merged: Merged, against: Against) -> Iterator[Finding]:
+    """Find exemptions that excuse nothing any more."""
+    place = Place(against.settings or "lore.toml")
+    for number, one in enumerate(against.policy.exempt):
+        if not merged.excused[number] and baselines.outlived(one, merged.keys, matches_path, against.root):
+            where = " ".join(filter(None, (one.path, one.chain, one.json_path)))
+            said = f"nothing that {one.code} finds in {where} is excused by it any more ({one.reason})"
+            yield finding("LORE404", place, said, evidence=said, json_path=f"check.exempt[{number}]")
 
 
 def _results(files: list[Input], how: How, jobs: int, progress: Progress | None) -> Generator[FileResult]:

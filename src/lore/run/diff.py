@@ -16,6 +16,7 @@ from lore.corpus import Name
 from lore.errors import LoreError
 from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
+from lore.report.redacted import redacted_diff, redacted_error
 from lore.run.figures import Figures
 from lore.run.options import Options
 from lore.run.problems import Problems
@@ -23,6 +24,16 @@ from lore.run.recording import Recording, UnrecognisedError
 from lore.run.sides import Picked, pick
 
 HINT_COMPLETE = "leave --system and --tools out"
+
+
+def compared(left: str, right: str | None, options: Options, *, redact: bool = False) -> Iterator[Diff]:
+    """Compare two turns, or every pair of a session; with `redact`, no result and no error carries content."""
+    try:
+        diffs = diff_session(left, options) if right is None else iter((diff_files(left, right, options),))
+        for diff in diffs:
+            yield redacted_diff(diff) if redact else diff
+    except LoreError as error:
+        raise redacted_error(error) if redact else error from None
 
 
 def diff_files(left: str, right: str, options: Options) -> Diff:

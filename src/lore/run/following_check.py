@@ -11,33 +11,38 @@ from collections.abc import Iterable, Iterator
 
 from lore import corpus
 from lore.check.base import Place
-from lore.check.budgets import Budgets, below_reuse, over_budget
-from lore.check.pairs import Pair, Pairs, lost_tokens
+from lore.check.budgets import Budgets, over_budget
+from lore.check.pairs import Pair, Pairs
+from lore.check.policy import NO_POLICY, Limited, Policy
 from lore.check.rules import RULES
 from lore.model.results import Checked, Finding, Summary
 from lore.model.turn import Turn
 from lore.run import plugins
 from lore.run.live import Live, Say, every
 from lore.run.options import Options
+from lore.run.places import place_of
 from lore.run.problems import Problems
 from lore.run.recording import UnrecognisedError
+from lore.run.settling import Costs, Said, added, costliest, judge_pair, settle
 from lore.tailing import Wait
 
 
 def follow_check(
-    path: str, budgets: Budgets, options: Options, say: Say, *, wait: Wait = every
-) -> Iterator[Finding | Checked | None]:
+    path: str, budgets: Budgets, options: Options, say: Say, *, wait: Wait = every, policy: Policy = NO_POLICY,
+    root: str = "",
+) -> Iterator[Finding | Checked | None]:  # fmt: skip
     """Judge a recording that is being written: yield findings as soon as their turn is whole.
 
     Last, when waiting ends, the sums (without the findings) of the log as it then stands.
     """
     plugins.load()
+    policy.known("check: ")
     live = Live(path, options.format, wait, say)
     while (head := live.head()) is not None:
         problems = Problems()
         pieces = _Pieces(live)
         recording = options.open(path, problems, opened=corpus.Opened(head, pieces.some()))
-        judge = _Judge(Place(recording.shown), budgets)
+        judge = _Judge(place_of(path, root), budgets, policy)
         turns = recording.turns()
         while True:
             try:
@@ -52,7 +57,7 @@ def follow_check(
         yield from judge.end(problems)
         if live.over:
             judge.summary.compactions = len(recording.boundaries)
-            yield Checked(summary=judge.summary, findings=[], problems=problems.kept)
+            yield Checked(summary=judge.summary, top=costliest(judge.costs), findings=[], problems=problems.kept)
 
 
 class _Pieces:
@@ -70,11 +75,21 @@ class _Pieces:
 class _Judge:
     """The sums of one log, turn by turn."""
 
-    def __init__(self, place: Place, budgets: Budgets) -> None:
+    def __init__(self, place: Place, budgets: Budgets, policy: Policy) -> None:
         self.summary = Summary(files=1, sessions=1)
+        self.costs: Costs = {}
         self._place = place
-        self._budgets = budgets
+        self._ruling = policy.ruling(place.key, budgets)
+        self._budgets = self._limits(budgets, policy)
         self._chains: dict[str, Pairs] = {}
+
+    def _limits(self, budgets: Budgets, policy: Policy) -> Budgets:
+        """Return the budgets of the sums: those of the entry of `per_path` that they count against."""
+        for name, entry in zip(Limited._fields, self._ruling.limited, strict=True):
+            if entry >= 0:
+                limit = Budgets(**{name: getattr(policy.per_path[entry], name)})
+                budgets = limit.over(budgets)
+        return budgets
 
     def turn(self, turn: Turn) -> Iterable[Finding]:
         """Take a turn that is whole; yield what was found."""
@@ -84,21 +99,18 @@ class _Judge:
         return () if pair is None else self._pair(pair)
 
     def _pair(self, pair: Pair) -> Iterator[Finding]:
-        summary = self.summary
-        summary.pairs += 1
-        if pair.bust:
-            summary.busts += 1
-            setattr(summary, pair.worst, getattr(summary, pair.worst) + 1)
-            if pair.worst != "expected":
-                summary.lost_tokens += max(lost_tokens(pair, n)[0] for n in range(len(pair.causes)))
-        for rule in RULES.values():
-            yield from rule.pair(pair, self._place)
-        yield from below_reuse(pair, self._budgets, self._place)
+        self.summary.pairs += 1
+        return self._left(judge_pair(pair, self._place, self._ruling))
+
+    def _left(self, said: list[Said]) -> Iterator[Finding]:
+        settle((one.found for one in said), self.summary, self.costs)
+        return (one.finding for one in said if not one.found.out)
 
     def end(self, problems: Problems) -> Iterator[Finding]:
         """Say what can be said of the whole."""
         self.summary.problems = problems.total
         counts = {code: number for (code, _), number in problems.counts.items()}
-        for rule in RULES.values():
-            yield from rule.problems(problems.kept, counts, self._place)
-        yield from over_budget(self.summary, self._budgets, self._place)
+        found = [one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place)]
+        yield from self._left([added(one, self._ruling) for one in found])
+        over = over_budget(self.summary, self._budgets, self._place)
+        yield from self._left([added(one, self._ruling) for one in over])

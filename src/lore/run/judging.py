@@ -2,21 +2,21 @@
 
 In: an input and how it is judged. Out: what was found, small enough to travel between processes, as if
 the file stood alone. Each request that has a name (`response_id`) is told apart, so that those which
-another file had already can be taken out afterwards (`run.merging`).
+another file had already can be taken out afterwards (`run.merging`); with a baseline, every finding.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lore import corpus
-from lore.check.base import Place
-from lore.check.budgets import Budgets, below_reuse
-from lore.check.pairs import Pair, Pairs, lost_tokens
+from lore.check.budgets import Budgets
+from lore.check.pairs import Pair, Pairs
+from lore.check.policy import Policy, Ruling
 from lore.check.rules import BUILT_IN, RULES
 from lore.errors import LoreError
 from lore.model.problems import Problem
@@ -26,34 +26,26 @@ from lore.run import plugins
 from lore.run.inputs import Input
 from lore.run.memory import collected_seldom
 from lore.run.options import Options
+from lore.run.places import place_of
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
+from lore.run.settling import Costs, Found, Judged, Said, added, judge_pair, settle
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
 class How(NamedTuple):
-    """How files are judged."""
+    """How files are judged: paths in settings and fingerprints are relative to `root`.
+
+    `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here.
+    """
 
     options: Options
     budgets: Budgets
-
-
-class Request(NamedTuple):
-    """What one request with a name added to the result: `found` is a half-open range of the findings.
-
-    `bust` is the worst kind of its causes, empty where it is none; `failed`: it has a finding of severity
-    error, kept or not.
-    """
-
-    response_id: str
-    chain: str
-    found: tuple[int, int]
-    paired: bool
-    bust: str
-    lost_tokens: int
-    failed: bool
+    policy: Policy = Policy()
+    root: str = ""
+    compared: bool = False
 
 
 @dataclass(slots=True)
@@ -62,15 +54,21 @@ class FileResult:
 
     `session` is its id (empty: it has none; None: it was not judged to its end); `turns` counts the turns
     of each chain of a session log; `boundaries` are the uuids and times of its compactions; `log` is what
-    is still to be said; `failed` says that something apart from `requests` is an error; `error` is set
-    where the file was named and cannot be judged.
+    is still to be said; `judged` are the turns that are not settled, `failed` says that something else is an
+    error; `costs` is what causes cost; `excused` counts what each exemption took out; `error` is set where the
+    file was named and cannot be judged.
     """
 
+    path: str = ""
+    key: str = ""
+    ruling: Ruling = Ruling()
     summary: Summary = field(default_factory=Summary)
     session: str | None = None
     turns: Counter[str] = field(default_factory=Counter[str])
     findings: list[Finding] = field(default_factory=list[Finding])
-    requests: list[Request] = field(default_factory=list[Request])
+    judged: list[Judged] = field(default_factory=list[Judged])
+    costs: Costs = field(default_factory=Costs)
+    excused: Counter[int] = field(default_factory=Counter[int])
     boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])
@@ -83,7 +81,7 @@ def judge_file(file: Input, how: How, told: Callable[[int], None] | None = None)
     """Judge a file; `told` hears how many bytes of it have been judged. Cost O(its bytes)."""
     plugins.load()
     with collected_seldom():
-        judge = _Judge(how, corpus.show(file.path))
+        judge = _Judge(how, file.path)
         judge.take(file, told)
         return judge.result
 
@@ -91,14 +89,14 @@ def judge_file(file: Input, how: How, told: Callable[[int], None] | None = None)
 def judge_apart(file: Input, how: How) -> FileResult:
     """Judge a file in a process of its own: what is to be said comes with the result."""
     said: list[str] = []
-    result = judge_file(file, How(replace(how.options, log=said.append), how.budgets))
+    result = judge_file(file, how._replace(options=replace(how.options, log=said.append)))
     result.log = said
     return result
 
 
 def unjudged(path: str, reason: str, how: How) -> FileResult:
     """Return what is known of a file or folder that could not be judged."""
-    judge = _Judge(how, corpus.show(path))
+    judge = _Judge(how, path)
     judge.unreadable(reason)
     return judge.result
 
@@ -106,16 +104,17 @@ def unjudged(path: str, reason: str, how: How) -> FileResult:
 class _Judge:
     """Judge one file; its result grows."""
 
-    def __init__(self, how: How, shown: str) -> None:
-        self.result = FileResult()
-        self._budgets = how.budgets
+    def __init__(self, how: How, path: str) -> None:
         self._options = how.options
-        self._shown = shown
-        self._place = Place(shown)
+        self._compared = how.compared
+        self._shown = corpus.show(path)
+        self._place = place_of(path, how.root)
+        self._ruling = how.policy.ruling(self._place.key, how.budgets)
+        self.result = FileResult(path=self._shown, key=self._place.key, ruling=self._ruling)
         self._kept: Counter[str] = Counter()
-        self._failed = False  # whether a finding since the last look is an error
+        self._prints: set[str] = set()  # of findings kept, where there is a baseline
         # Where only lore's own rules look, and none at every pair, a pair without a cause need not be made.
-        self._quickly = how.budgets.min_reuse is None and RULES.keys() <= BUILT_IN
+        self._quickly = self._ruling.min_reuse is None and RULES.keys() <= BUILT_IN
 
     def take(self, file: Input, told: Callable[[int], None] | None) -> None:
         problems = Problems()
@@ -172,44 +171,43 @@ class _Judge:
 
     def _turn(self, turn: Turn, pair: Pair | None, *, quiet: bool) -> None:
         """Count a turn and judge its pair; `quiet` says that there is one of which nothing is to be said."""
-        result, summary = self.result, self.result.summary
+        summary = self.result.summary
         summary.turns += 1
-        first, bust, lost = len(result.findings), "", 0
         paired = quiet or pair is not None
         summary.pairs += paired
-        if pair is not None:
-            if pair.bust:
-                bust = pair.worst
-                summary.busts += 1
-                setattr(summary, bust, getattr(summary, bust) + 1)
-                if bust != "expected":
-                    lost = max(lost_tokens(pair, n)[0] for n in range(len(pair.causes)))
-                    summary.lost_tokens += lost
-            self._keep(self._findings(pair))
-        failed, self._failed = self._failed, False
-        name = turn.response_id
-        if name is None or (name.startswith("line-") and _STAND_IN.match(name)):
-            result.failed = result.failed or failed
-        else:
-            found = first, len(result.findings)
-            result.requests.append(Request(name, turn.chain, found, paired, bust, lost, failed))
+        found = () if pair is None else self._keep(judge_pair(pair, self._place, self._ruling))
+        name = turn.response_id or ""
+        self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, paired, found))
 
-    def _findings(self, pair: Pair) -> Iterator[Finding]:
-        for rule in RULES.values():
-            yield from rule.pair(pair, self._place)
-        yield from below_reuse(pair, self._budgets, self._place)
+    def _settle(self, judged: Judged) -> None:
+        """Count what was found, unless it may yet be taken out."""
+        result = self.result
+        if judged.response_id or (self._compared and judged.found):
+            result.judged.append(judged)
+        elif settle(judged.found, result.summary, result.costs):
+            result.failed = True
 
     def _damage(self, problems: Problems) -> None:
         self.result.summary.problems += problems.total
         counts = {code: number for (code, _), number in problems.counts.items()}
-        for rule in RULES.values():
-            self._keep(rule.problems(problems.kept, counts, self._place))
+        found = (one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place))
+        self._settle(Judged("", "", paired=False, found=self._keep(added(one, self._ruling) for one in found)))
         self.result.problems.extend(problems.kept)
-        self.result.failed = self.result.failed or self._failed
 
-    def _keep(self, findings: Iterable[Finding]) -> None:
-        for finding in findings:
-            self._failed = self._failed or finding.severity == "error"
-            self._kept[finding.severity] += 1
-            if self._kept[finding.severity] <= FINDINGS_KEPT:
-                self.result.findings.append(finding)
+    def _keep(self, said: Iterable[Said]) -> tuple[Found, ...]:
+        """Keep findings, as many as are kept; with a baseline, one of each fingerprint at least."""
+        found: list[Found] = []
+        for finding, one, by in said:
+            if by >= 0:
+                self.result.excused[by] += 1
+            place = -1
+            if not one.out:
+                self._kept[one.severity] += 1
+                new = self._compared and one.fingerprint not in self._prints
+                if new or self._kept[one.severity] <= FINDINGS_KEPT:
+                    place = len(self.result.findings)
+                    self.result.findings.append(finding)
+                if new:
+                    self._prints.add(one.fingerprint)
+            found.append(one._replace(place=place))
+        return tuple(found)

@@ -41,7 +41,7 @@ class Pool:
     def __init__(self, jobs: int, how: How, told: Told | None = None) -> None:
         self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
         self._how = how
-        self._silent = How(replace(how.options, log=silent, counter=None), how.budgets)  # this can travel
+        self._silent = how._replace(options=replace(how.options, log=silent, counter=None))  # this can travel
         self._told = told
         self._done = 0
         self._executor: ProcessPoolExecutor | None = None

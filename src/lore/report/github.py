@@ -1,0 +1,65 @@
+"""GitHub annotations: workflow commands, worst first, in the numbers that GitHub shows.
+
+Rules: of each level GitHub shows ten in a step and drops the rest without a word, so lore writes no more and
+says how many there are; what a command would take for its own end is escaped (`%`, CR, LF, and `:` and `,`
+in properties), and all else that is invisible is shown as what it is.
+
+Source: GitHub's documentation of workflow commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+
+from lore.model.results import Checked, Finding
+from lore.report.base import shown, worst_first
+from lore.report.plain import visible
+from lore.report.terminal import counted
+
+SHOWN = 10
+_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+class GitHub:
+    """A report for the log of a workflow's step."""
+
+    mixes = True
+
+    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+        for line in commands(result, verbose=verbose):
+            out.file.write(line + "\n")
+
+
+def commands(result: Checked, *, verbose: bool) -> Iterable[str]:
+    """Yield the commands; the last says how many findings have none."""
+    found = worst_first(shown(result.findings, verbose=verbose))
+    by_level = {name: [one for one in found if one.severity == name] for name in _LEVELS}
+    fits = all(len(some) <= SHOWN for some in by_level.values())
+    hidden: list[str] = []
+    for name, some in by_level.items():
+        room = SHOWN - (name == "note" and not fits)  # a notice says how many are left out
+        yield from map(_annotation, some[:room])
+        if len(some) > room:
+            hidden.append(counted(len(some) - room, name))
+    if hidden:
+        said = f"{' and '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
+        yield f"::notice title=lore check::{_data(said)}"
+
+
+def _annotation(one: Finding) -> str:
+    where = {"file": one.path} | ({} if one.line is None else {"line": str(one.line)})
+    title = f"{one.code} {one.name}"
+    given = ",".join(f"{name}={_property(text)}" for name, text in {**where, "title": title}.items())
+    lost = f" Lost {one.lost_tokens:,} tokens ({one.tokens})." if one.lost_tokens else ""
+    turn = "" if one.turn is None else f"turn {one.turn}: "
+    return f"::{_LEVELS[one.severity]} {given}::{_data(f'{turn}{one.message}.{lost} {one.fix}')}"
+
+
+def _data(text: str) -> str:
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

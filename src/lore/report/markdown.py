@@ -1,0 +1,78 @@
+"""Markdown: sums, the costliest causes, a table of findings, worst first. What GitHub shows as a step summary.
+
+Rules: text from recordings is data: nothing in it is markup, a cell ends where lore ends it. At most `ROWS`
+findings are listed, since a step summary of more than a megabyte is not shown at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rich.console import Console
+
+from lore.model.results import Checked, CostlyCause, Finding
+from lore.report.base import shown, worst_first
+from lore.report.plain import visible
+from lore.report.terminal import counted, sums_lines
+
+ROWS, CELL = 200, 300
+_MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$])")
+
+
+class Markdown:
+    """A report for a pull request, or a step summary."""
+
+    mixes = False
+
+    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+        for line in lines(result, verbose=verbose):
+            out.file.write(line + "\n")
+
+
+def lines(result: Checked, *, verbose: bool) -> Iterable[str]:
+    """Yield the lines of a report."""
+    found = worst_first(shown(result.findings, verbose=verbose))
+    yield "## lore check"
+    yield ""
+    for one in sums_lines(result.summary):
+        yield f"- {one}"
+    yield ""
+    yield from _top(result.top)
+    if found:
+        yield "| | finding | where | what | lost tokens |"
+        yield "|---|---|---|---|---:|"
+        yield from map(_row, found[:ROWS])
+        yield ""
+    if len(found) > ROWS:
+        yield f"And {counted(len(found) - ROWS, 'finding')} more."
+        yield ""
+
+
+def _top(causes: list[CostlyCause]) -> Iterable[str]:
+    if causes:
+        yield "### Costliest causes"
+        yield ""
+        for number, one in enumerate(causes, 1):
+            said = f"{one.lost_tokens:,} tokens in {counted(one.busts, 'bust')} ({one.kind})"
+            yield f"{number}. **{one.code} {one.name}**: {said}. {_text(one.fix)}"
+        yield ""
+
+
+def _row(one: Finding) -> str:
+    place = one.path if one.line is None else f"{one.path}:{one.line}"
+    where = [_text(place)]
+    if one.turn is not None:
+        where.append(_text(f"turn {one.turn}" + ("" if one.chain in (None, "main") else f" of {one.chain}")))
+    if one.json_path:
+        where.append(_text(one.json_path))
+    lost = "" if one.lost_tokens is None else f"{one.lost_tokens:,}"
+    return f"| {_MARKS[one.severity]} | {one.code} {one.name} | {'<br>'.join(where)} | {_text(one.message)} | {lost} |"
+
+
+def _text(text: str) -> str:
+    """Return text in which nothing is markup; masked before it is cut, so that half a credential is not shown."""
+    plain = visible(text)
+    plain = plain if len(plain) <= CELL else plain[: CELL - 1] + "…"
+    return _MARKUP.sub(r"\\\1", plain).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("://", ":&#47;/")

@@ -1,0 +1,148 @@
+"""Results without content: hashes, lengths and paths only. What `--redact` leaves of a result.
+
+Rules: what a recording says is content, and so are names in it (of tools, keys, agents, ids): each text is
+replaced by its length and the beginning of its SHA-256, so that equal texts can still be told to be equal.
+What stays: codes, places of files, models, dialects, numbers, and of a path inside a body the members that
+request shapes have themselves. Nothing that lore does not know stays: a member that is added to a result later
+is content until it is listed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TypeVar
+
+import msgspec
+
+from lore.check.base import lasting_chain
+from lore.errors import LoreError, Where
+from lore.model.problems import Problem
+from lore.model.results import CauseResult, Checked, Diff, DivergenceResult, Finding, VerdictResult
+
+# Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
+_MEMBERS = frozenset(
+    ("messages", "input", "contents", "content", "parts", "text", "type", "role", "system",
+     "system_instruction", "systemInstruction", "instructions", "tools", "tool_calls", "toolSpec", "toolUse",
+     "toolResult", "functionDeclarations", "functionCall", "functionResponse", "function_call",
+     "function_response", "function", "name", "id", "call_id", "arguments", "output", "description",
+     "parameters", "input_schema", "inputSchema", "json", "properties", "required", "items", "enum",
+     "source", "data", "media_type", "image_url", "url", "thinking", "signature", "reasoning", "summary",
+     "tool_use_id", "tool_call_id", "cache_control", "cachePoint", "status", "is_error", "check", "exempt")
+)  # fmt: skip
+_PIECES = re.compile(r"(\[\d*\]|\.)")
+_SECTIONS = frozenset(("tools", "system", "messages"))
+# What Anthropic says of a miss; another provider's word is content until it is known.
+_REASONS = frozenset(
+    ("tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
+     "previous_message_not_found")
+)  # fmt: skip
+T = TypeVar("T", Finding, Problem)
+
+
+def digest(text: str) -> str:
+    """Return what stands for a text: its length and 8 digits of its SHA-256."""
+    size, spelled = len(text), text.encode("utf-8", "surrogatepass")
+    return f"[{size} character{'' if size == 1 else 's'}, sha256 {hashlib.sha256(spelled).hexdigest()[:8]}]"
+
+
+def _path(path: str) -> str:
+    return "".join(piece if piece in _MEMBERS or _PIECES.fullmatch(piece) else _short(piece) for piece in _split(path))
+
+
+def _split(path: str) -> list[str]:
+    return [piece for piece in _PIECES.split(path) if piece]
+
+
+def _short(text: str) -> str:
+    return "#" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _chain(chain: str | None) -> str | None:
+    return chain if chain is None or lasting_chain(chain) is None else _short(chain)
+
+
+def _section(section: str | None) -> str | None:
+    return section if section is None or section in _SECTIONS else digest(section)
+
+
+def redacted_finding(one: Finding) -> Finding:
+    """Return a finding without content; its fingerprint holds none and stays."""
+    about = f"{one.name} in {one.section}" if one.section in _SECTIONS else one.name
+    return Finding(
+        one.code, one.name, one.kind, one.severity, one.path, f"{about}: {digest(one.message)}", one.fix,
+        line=one.line, chain=_chain(one.chain), turn=one.turn, dialect=one.dialect, section=_section(one.section),
+        json_path=None if one.json_path is None else _path(one.json_path), offset=one.offset,
+        evidence=digest(one.evidence) if one.evidence else "", lost_bytes=one.lost_bytes,
+        lost_tokens=one.lost_tokens, tokens=one.tokens, fidelity=one.fidelity, confidence=one.confidence,
+        fingerprint=one.fingerprint,
+    )  # fmt: skip
+
+
+def redacted_problem(one: Problem) -> Problem:
+    """Return a problem without content."""
+    return Problem(one.code, digest(one.message), file=one.file, line=one.line, byte=one.byte)
+
+
+def redacted(result: Checked) -> Checked:
+    """Return a result of `lore check` without content."""
+    return msgspec.structs.replace(
+        result,
+        findings=list(map(redacted_finding, result.findings)),
+        problems=list(map(redacted_problem, result.problems)),
+    )
+
+
+def redacted_diff(diff: Diff) -> Diff:
+    """Return a comparison without content."""
+    return msgspec.structs.replace(
+        diff,
+        divergence=None if diff.divergence is None else _divergence(diff.divergence),
+        causes=list(map(_cause, diff.causes)),
+        verdict=None if diff.verdict is None else _verdict(diff.verdict),
+        problems=list(map(redacted_problem, diff.problems)),
+        chain=_chain(diff.chain),
+        left=msgspec.structs.replace(diff.left, name=_side(diff.left.name, diff.chain)),
+        right=msgspec.structs.replace(diff.right, name=_side(diff.right.name, diff.chain)),
+    )
+
+
+def _side(name: str, chain: str | None) -> str:
+    """Return `FILE#CHAIN:TURN` with the chain as it is shown elsewhere."""
+    return name if not chain else name.replace(f"#{chain}:", f"#{_chain(chain)}:")
+
+
+def _divergence(where: DivergenceResult) -> DivergenceResult:
+    return DivergenceResult(
+        where.section, _path(where.path), where.offset, where.prompt_offset, digest(where.left), digest(where.right)
+    )
+
+
+def _cause(cause: CauseResult) -> CauseResult:
+    return msgspec.structs.replace(cause, section=_section(cause.section), evidence=digest(cause.evidence))
+
+
+def _verdict(verdict: VerdictResult) -> VerdictResult:
+    reason = verdict.reason if verdict.reason in _REASONS else digest(verdict.reason)
+    source = None if verdict.source is None else digest(verdict.source)
+    return VerdictResult(reason, verdict.missed_tokens, source)
+
+
+# What lore says of files in its own words: no content can stand in it but names of files, chains and turns.
+_OWN = re.compile(
+    r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
+    r"|.* (?:is not a file|is empty|is no recording that lore knows|holds no request body that lore knows"
+    r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
+    re.DOTALL,
+)
+
+
+def redacted_error(error: LoreError) -> LoreError:
+    """Return an error of reading a recording without what it may quote; its place stays."""
+    if _OWN.fullmatch(error.message):
+        return error
+    place = error.where.file if error.where is not None else None
+    said = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"
+    made = LoreError(said, hint="leave --redact out to read the message", where=error.where or Where())
+    made.exit_code = error.exit_code
+    return made

@@ -1,0 +1,124 @@
+"""SARIF 2.1.0: what code scanning reads.
+
+Rules: a result points at its file, relative to `%SRCROOT%` where it lies below the folder that lore ran in, and
+at its line; its fingerprint is lore's, so that a finding keeps its identity while lines move; each rule carries
+the page that `lore explain` prints. Only rules that have results are listed.
+
+Source: OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from rich.console import Console
+
+from lore import __version__
+from lore.model.codes import CODES, SEVERITY
+from lore.model.results import Checked, Finding
+from lore.report.base import shown
+from lore.report.json_report import safe
+from lore.report.plain import visible
+
+ROOT = "%SRCROOT%"
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+class Sarif:
+    """A report for code scanning."""
+
+    mixes = False
+
+    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+        spelled = msgspec.json.encode(log(result, verbose=verbose))
+        out.file.write(safe(msgspec.json.format(spelled, indent=2).decode("utf-8")) + "\n")
+
+
+def log(result: Checked, *, verbose: bool) -> dict[str, Any]:
+    """Return the log as a JSON object."""
+    found = shown(result.findings, verbose=verbose)
+    codes = sorted({one.code for one in found})
+    rules = {code: number for number, code in enumerate(codes)}
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "lore",
+                        "semanticVersion": __version__,
+                        "rules": list(map(_rule, codes)),
+                    }
+                },
+                "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that lore was run in."}}},
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(one, rules[one.code]) for one in found],
+                "properties": {"summary": msgspec.to_builtins(result.summary)},
+            }
+        ],
+    }
+
+
+def _rule(code: str) -> dict[str, Any]:
+    known = CODES[code]
+    level = SEVERITY[known.kind]
+    page = _page(code) or known.fix
+    return {
+        "id": code,
+        "name": "".join(word.capitalize() for word in known.name.split("-")),
+        "shortDescription": {"text": known.name},
+        "fullDescription": {"text": known.fix},
+        "help": {"text": page, "markdown": page},
+        "defaultConfiguration": {"level": level},
+        "properties": {"tags": ["prompt-cache", known.kind], "precision": "high"},
+    }
+
+
+def _page(code: str) -> str:
+    """Return the page that explains a code; empty for one of a plug-in's."""
+    page = resources.files("lore.check").joinpath("pages", f"{code}.md")
+    return page.read_text("utf-8") if page.is_file() else ""
+
+
+def _result(one: Finding, rule: int) -> dict[str, Any]:
+    logical = {"kind": "member", "fullyQualifiedName": visible(_named(one))}
+    place: dict[str, Any] = {"logicalLocations": [logical]} if logical["fullyQualifiedName"] else {}
+    if one.path != "<stdin>":
+        physical: dict[str, Any] = {"artifactLocation": _artifact(one.path)}
+        if one.line is not None and one.line > 0:
+            physical["region"] = {"startLine": one.line}
+        place["physicalLocation"] = physical
+    lost = f" Lost {one.lost_tokens:,} tokens ({one.tokens})." if one.lost_tokens else ""
+    facts = {name: getattr(one, name) for name in _FACTS if getattr(one, name) is not None}
+    return {
+        "ruleId": one.code,
+        "ruleIndex": rule,
+        "level": one.severity,
+        "message": {"text": visible(f"{one.message}.{lost} {one.fix}")},
+        "locations": [place] if place else [],
+        "partialFingerprints": {"lore/v1": one.fingerprint},
+        "properties": {name: visible(fact) if isinstance(fact, str) else fact for name, fact in facts.items()},
+    }
+
+
+_FACTS = ("kind", "chain", "turn", "dialect", "section", "fidelity", "lost_bytes", "lost_tokens", "tokens")
+
+
+def _named(one: Finding) -> str:
+    turn = "" if one.turn is None else f"{one.chain or 'main'}:{one.turn}"
+    return " ".join(filter(None, (turn, one.json_path)))
+
+
+def _artifact(path: str) -> dict[str, str]:
+    """Name a file by a URI: relative to the root where it is below it."""
+    plain = visible(path).replace("\\", "/")
+    if plain.startswith("/") or plain[1:3] == ":/":
+        return {"uri": "file://" + ("" if plain.startswith("/") else "/") + quote(plain, safe="/:")}
+    plain = posixpath.normpath(plain)
+    uri = {"uri": quote(plain)}
+    return uri if plain.startswith("../") or plain == ".." else {**uri, "uriBaseId": ROOT}

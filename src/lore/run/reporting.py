@@ -1,0 +1,107 @@
+"""Reports: what `--report` asks for, written to the terminal and to files.
+
+In: a result and the kinds asked for. Out: text on standard output, files whole or not at all. Rules: a
+report without a file goes to standard output, where several may stand only if each is made of lines; without
+any for standard output, a person's report stands there too. Where GitHub gives a step summary and `github` is
+asked for, that is written as well.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from rich.console import Console
+
+from lore import corpus
+from lore.errors import LoreError
+from lore.model.results import Checked
+from lore.report.console import console
+from lore.report.registry import REPORTS
+from lore.run import plugins
+from lore.run.writing import written
+
+SUMMARY_LIMIT = 1024 * 1024  # of a step summary: GitHub refuses one that is larger
+
+
+class Target(NamedTuple):
+    """A kind of report, and the file it goes to; empty: standard output."""
+
+    kind: str
+    path: str = ""
+
+
+def targets(asked: Iterable[str], *, as_json: bool = False) -> list[Target]:
+    """Read what --report and --json ask for; raises LoreError for what cannot be."""
+    plugins.register("lore.reports", REPORTS, call=True)
+    found = [Target("json")] if as_json else []
+    for text in asked:
+        kind, equals, path = text.partition("=")
+        if kind not in REPORTS:
+            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join(REPORTS))
+        if equals and not path:
+            raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
+        found.append(Target(kind, "" if path == "-" else path))
+    here = [one.kind for one in found if not one.path]
+    if len(here) > 1 and not all(REPORTS[kind].mixes for kind in here):
+        said = f"{' and '.join(here)} cannot share standard output"
+        raise LoreError(said, hint=f"give one of them a file: --report {here[-1]}=FILE")
+    paths = [one.path for one in found if one.path]
+    for place, path in enumerate(paths):
+        if any(path == other or corpus.is_same(path, other) for other in paths[:place]):
+            raise LoreError(f"two reports go to {corpus.show(path)}", hint="give each a file of its own")
+    return found if here else [Target("terminal"), *found]
+
+
+def write_files(result: Checked, asked: Iterable[Target], paths: Iterable[str], *, verbose: bool) -> None:
+    """Write the reports that go to files; `paths` are the recordings, which none of them may replace."""
+    for one in asked:
+        if one.path:
+            _write(one.path, text(one.kind, result, verbose=verbose), paths)
+
+
+def text(kind: str, result: Checked, *, verbose: bool) -> bytes:
+    """Return a report as it stands in a file."""
+    stream = io.StringIO()
+    REPORTS[kind].write(result, console(stream, colour=False, terminal=False), verbose=verbose)
+    return stream.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _write(path: str, data: bytes, paths: Iterable[str]) -> None:
+    if not corpus.is_stream(path):
+        with written(path, force=True, inputs=[one for one in paths if one != corpus.STDIN]) as file:
+            file.write(data)
+        return
+    try:  # a pipe or a device keeps its name
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise LoreError(f"cannot write {corpus.show(path)}: {(error.strerror or str(error)).lower()}") from None
+
+
+def write_here(result: Checked, asked: Iterable[Target], out: Console, *, verbose: bool) -> None:
+    """Write the reports that go to standard output."""
+    for one in asked:
+        if not one.path:
+            REPORTS[one.kind].write(result, out, verbose=verbose)
+
+
+def step_summary(result: Checked, asked: Iterable[Target], environment: Mapping[str, str], *, verbose: bool) -> None:
+    """Add the report to GitHub's step summary, where there is one and `github` is asked for."""
+    path = environment.get("GITHUB_STEP_SUMMARY")
+    if not path or not any(one.kind == "github" for one in asked):
+        return
+    data = text("markdown", result, verbose=verbose)
+    try:
+        with open(path, "ab") as file:  # other steps of the same job may have written to it
+            if file.tell() + len(data) <= SUMMARY_LIMIT:
+                file.write(data)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot write the step summary {corpus.show(path)}: {reason}") from None
+
+
+def at_once(asked: Iterable[Target]) -> list[str]:
+    """Name the kinds that cannot be written while a recording grows."""
+    return [one.kind for one in asked if one.path or one.kind not in ("terminal", "json")]
