@@ -177,7 +177,7 @@ def originals() -> list:
 
 def test_everything_is_put_back_also_after_a_failure() -> None:
     before = originals()
-    with pytest.raises(AttributeError), recording():
+    with pytest.raises(TypeError), recording():
         client().post(None)
     assert originals() == before
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from lore.config import load
+from lore.config import find
 from lore.errors import LoreError
 from lore.pytest_plugin.running import MOVED, RUNNING
 from lore.pytest_plugin.verdict import Verdict, judged
@@ -37,7 +37,7 @@ class Cassettes:
         self._worker = hasattr(config, "workerinput")
         self._folder = self._given(folder) if folder else None
         try:
-            self._settings = load(None, config.rootpath)
+            self._settings = find(None, config.rootpath)
         except LoreError as error:
             raise pytest.UsageError(f"{error.message}{error.hint and f' ({error.hint})'}") from None
         self._used: Used = {}

@@ -5,17 +5,19 @@ What fails: a finding of severity error, a cassette that cannot be judged whole,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from io import StringIO
 from typing import NamedTuple
 
-from lore.config import Settings
+from lore.config import Loaded
+from lore.corpus import show
 from lore.errors import LoreError
 from lore.model.results import Checked
 from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
-from lore.run.check import Outcome, check
+from lore.run.check import Against, Outcome, check
 from lore.run.options import Options
 
 
@@ -33,7 +35,7 @@ class Verdict(NamedTuple):
 
 
 def judged(
-    what: str, paths: list[str], users: Mapping[str, Mapping[str, str]], settings: Settings, *,
+    what: str, paths: list[str], users: Mapping[str, Mapping[str, str]], loaded: Loaded, *,
     moved: Collection[str] = (),
 ) -> Verdict:  # fmt: skip
     """Judge files or folders; `users` names the tests of each file, with their reasons to move the prefix.
@@ -43,17 +45,23 @@ def judged(
     excused = [path for path in paths if path in users and all(users[path].values())]
     others = [path for path in paths if path not in excused]
     try:
-        strict, loose = (_outcome(some, settings) for some in (others, excused))
+        strict, loose = (_outcome(some, loaded) for some in (others, excused))
     except LoreError as error:
         return Verdict(what, [visible(error.message)], _shown(error))
     lines = [*_lines(strict, users), *_excused(loose, excused, users, moved)]
     return Verdict(what, lines, _reason(strict, bool(paths)))
 
 
-def _outcome(paths: list[str], settings: Settings) -> Outcome | None:
+def _outcome(paths: list[str], loaded: Loaded) -> Outcome | None:
     if not paths:
         return None
-    return check(paths, settings.check, Options(rules=settings.assemble), pass_over=True)
+    settings, file = loaded
+    against = Against(
+        settings.check.policy,
+        settings="" if file is None else show(os.path.relpath(file)),
+        root="" if file is None else str(file.parent),
+    )
+    return check(paths, settings.check.budgets, Options(rules=settings.assemble), against=against, pass_over=True)
 
 
 def _shown(error: LoreError) -> str:
