@@ -1,6 +1,9 @@
 """`--lore-cassettes`: which recordings are judged, what fails, what is said."""
 
+import json
+
 import pytest
+import yaml
 
 from pytest_plugin.asking import body, recording
 
@@ -144,6 +147,45 @@ def test_processes_change_nothing(suite, folder) -> None:
     assert "those that this run used" in said(result)
     assert "cassettes/bad.jsonl is used by test_it.py::test_bad" in said(result)
     assert str(result.stdout).count("lore: cassettes,") == 1
+
+
+REPLAYS = """
+import json
+import requests
+import vcr
+@pytest.mark.parametrize("ending", ["yaml", "json"])
+def test_agent(ending):
+    tape = vcr.use_cassette(f"cassettes/tape.{ending}", serializer=ending, record_mode="none")
+    with tape, requests.Session() as session:
+        session.trust_env = False
+        for one in MOVED:
+            session.post("https://api.example/v1/messages", json=one)
+"""
+
+
+def test_cassettes_of_vcr_itself_are_judged(suite, pytester) -> None:
+    """A cassette as vcrpy writes it, played back by vcrpy: what is opened is found, what is kept is read."""
+    answer = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": "{}"}}
+    calls = [
+        {
+            "request": {
+                "method": "POST", "uri": "https://api.example/v1/messages", "headers": {},
+                "body": json.dumps(body(turns, day=day)),
+            },
+            "response": answer,
+        }
+        for turns, day in ((1, 20), (2, 21))
+    ]  # fmt: skip
+    tape = {"interactions": calls, "version": 1}
+    (pytester.path / "cassettes").mkdir()
+    (pytester.path / "cassettes" / "tape.yaml").write_text(yaml.dump(tape))
+    (pytester.path / "cassettes" / "tape.json").write_text(json.dumps(tape))
+    result = suite(REPLAYS, "--lore-cassettes")
+    result.assert_outcomes(passed=2)
+    assert result.ret == 1
+    assert "those that this run used" in said(result)
+    assert said(result).count("LORE101 date-in-prefix  cassettes/tape.") == 2
+    assert "cassettes/tape.yaml is used by test_it.py::test_agent[yaml]" in said(result)
 
 
 def test_vcr_is_put_back(suite, folder) -> None:

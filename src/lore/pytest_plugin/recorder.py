@@ -20,7 +20,12 @@ from os import PathLike
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit, urlunsplit
 
-HEADERS = ("content-type", "content-encoding", "anthropic-version", "anthropic-beta", "openai-beta", "user-agent")
+HEADERS = (
+    "content-type", "content-encoding", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta",
+    # what names the conversation, so that requests find the one that they continue
+    "x-claude-code-session-id", "x-claude-code-agent-id", "session_id", "session-id", "x-session-id",
+    "x-session-affinity", "thread-id", "x-openai-subagent",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
