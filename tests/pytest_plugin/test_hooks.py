@@ -87,6 +87,11 @@ def test_a_mark_on_a_test_that_moves_nothing_is_a_warning(suite) -> None:
     suite(text).assert_outcomes(passed=1, errors=1)
 
 
+def test_a_marked_class_need_not_move_the_prefix_in_each_of_its_tests(suite) -> None:
+    tests = "    def test_a(self):\n        assert_prefix_stable(MOVED)\n    def test_b(self):\n        pass\n"
+    suite(f"{REASON}class TestAgent:\n{tests}").assert_outcomes(passed=2)
+
+
 def test_a_marked_test_that_failed_or_was_skipped_is_not_warned_of(suite) -> None:
     result = suite(f"{REASON}def test_a():\n    assert 0\n{REASON}def test_b():\n    pytest.skip('later')\n")
     result.assert_outcomes(failed=1, skipped=1)

@@ -7,7 +7,7 @@ from cli.running import lore, put, session
 
 def test_a_named_file_that_is_no_recording_is_passed_over_where_that_is_asked_for(desk):
     put("rows.jsonl", b'{"a":1}\n')
-    put("run.jsonl", session(2))
+    put("run.jsonl", session())
     ran = lore("check", "--pass-over", "rows.jsonl", "run.jsonl", "--json")
     assert (ran.code, ran.json["summary"]["skipped"], ran.json["summary"]["files"]) == (0, 1, 1)
     assert lore("check", "rows.jsonl", "run.jsonl").code == 2

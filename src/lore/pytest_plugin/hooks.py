@@ -73,10 +73,11 @@ def _reason(item: pytest.Item) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Warn of a mark that nothing needed, once fixtures had their last word."""
+    """Warn of a test's own mark that nothing needed, once fixtures had their last word; a class's is for any of it."""
     result = yield
     test = RUNNING.test
-    if test is not None and test.reason is not None and test.passed and not test.moved and not test.cassettes:
+    own = any(mark.name == MARK for mark in item.own_markers)
+    if own and test is not None and test.reason is not None and test.passed and not (test.moved or test.cassettes):
         item.warn(LoreWarning(f"{item.nodeid} is marked {MARK} and moves none that lore judged: take the mark away"))
     return result
 

@@ -49,7 +49,7 @@ def judged(
     except LoreError as error:
         return Verdict(what, [visible(error.message)], _shown(error))
     lines = [*_lines(strict, users), *_excused(loose, excused, users, moved)]
-    return Verdict(what, lines, _reason(strict, bool(paths)))
+    return Verdict(what, lines, _reason(strict, any_path=bool(paths)))
 
 
 def _outcome(paths: list[str], loaded: Loaded) -> Outcome | None:
@@ -68,7 +68,7 @@ def _shown(error: LoreError) -> str:
     return visible(f"lore: {error.message}{error.hint and f' ({error.hint})'}")
 
 
-def _reason(outcome: Outcome | None, any_path: bool) -> str:  # noqa: FBT001 - the only caller is above
+def _reason(outcome: Outcome | None, *, any_path: bool) -> str:
     if not any_path:
         return "lore: there is no cassette to judge"
     if outcome is not None and outcome.failed:
