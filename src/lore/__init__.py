@@ -2,6 +2,8 @@
 
 The package is imported lazily, room by room: `import lore` costs nothing but this file. `lore.Session` and
 `lore.event` are the library (`lore.session`).
+
+For pytest, which loads lore's plugin: PYTEST_DONT_REWRITE this file, so that it may be imported before pytest is.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -66,6 +66,9 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
     ] = None,
+    pass_over: Annotated[
+        bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
+    ] = False,
     system: System = None,
     tools: Tools = None,
     follow: Annotated[
@@ -117,7 +120,7 @@ def run(
     with progress(wanted=not verbose, colour=color) as told:
         outcome = check(
             which.paths, budgets, options, against=against, jobs=cores() if jobs is None else jobs, progress=told,
-            wanted=which.wanted, looked=which.looked,
+            wanted=which.wanted, looked=which.looked, pass_over=pass_over,
         )  # fmt: skip
     if outcome.baselined is not None:
         tell(f"{baseline} knows {counted(outcome.baselined, 'finding')} now")

@@ -80,18 +80,21 @@ NOTHING = Against()
 def check(
     paths: list[str], budgets: Budgets, options: Options, *, against: Against = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
+    pass_over: bool = False,
 ) -> Outcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
     `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress`
     is told how many bytes of how many have been judged; files that are not `wanted` are not opened. `looked`
-    names the places where recordings were looked for, if nobody named these.
+    names the places where recordings were looked for, if nobody named these. With `pass_over` a named file that
+    is no recording is passed over and counted, as one in a folder is.
     """
     plugins.load()
     against.policy.known(f"{against.settings}: check." if against.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
-    files = [file for file in inputs(paths) if wanted is None or wanted(file)]
+    every = (one._replace(optional=pass_over) for one in inputs(paths))
+    files = [file for file in every if wanted is None or wanted(file)]
     known = Known(_baseline(against)) if against.path else None
     recorder = Recorder(redacted_finding if against.redact else None) if against.update else None
     merged = Merged(known, recorder)

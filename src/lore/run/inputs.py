@@ -21,14 +21,16 @@ from lore.errors import LoreError
 class Input(NamedTuple):
     """A file to judge, or a folder that could not be listed (`error`).
 
-    `named`: the user asked for this very file, so that it is an error where it is no recording. `size` in
-    bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this process.
+    `named`: the user asked for this very file, so that it is an error where it is no recording, unless
+    `optional`. `size` in bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this
+    process.
     """
 
     path: str
     named: bool
     size: int = 0
     stream: bool = False
+    optional: bool = False
     error: LoreError | None = None
 
 

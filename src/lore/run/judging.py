@@ -126,7 +126,7 @@ class _Judge:
             recording = self._options.open(file.path, problems)
             self._judge(recording, problems, told)
         except UnrecognisedError as error:
-            if file.named:
+            if file.named and not file.optional:
                 self.result.error = error
                 return
             self.result.summary.skipped += 1

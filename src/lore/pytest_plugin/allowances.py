@@ -1,0 +1,34 @@
+"""What a test allows: codes and names of causes, to codes.
+
+Rules: a word that names no cause is an error that suggests one; what is wrong with a recording or over a
+budget is no cause, and cannot be allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from lore.errors import LoreError
+from lore.model.codes import CODES
+
+_CAUSES = ("LORE1", "LORE3")
+
+
+def allowances(allow: str | Iterable[str]) -> dict[str, str]:
+    """Return the word that was given for each code; raises LoreError for a word that names no cause."""
+    words = [allow] if isinstance(allow, str) else list(allow)
+    return {_code(word): word for word in words}
+
+
+def _code(word: object) -> str:
+    known = {code.name: key for key, code in CODES.items() if key.startswith(_CAUSES)}
+    text = word.strip() if isinstance(word, str) else ""
+    found = known.get(text.lower()) or next((code for code in known.values() if code == text.upper()), None)
+    if found is not None:
+        return found
+    if text.upper() in CODES:
+        raise LoreError(f"{text} is no cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx")
+    near = difflib.get_close_matches(text.lower(), known, 1) or difflib.get_close_matches(text.upper(), CODES, 1)
+    hint = f"did you mean {near[0]}?" if near else "`lore explain` lists codes and names"
+    raise LoreError(f"allow: no cause is called {word!r}", hint=hint)

@@ -1,0 +1,141 @@
+"""`--lore-cassettes`: judge the recordings of a suite when its tests have run.
+
+In: the cassettes that VCR opened in this run, with the tests that did; else all below folders named
+`cassettes`; or all below a folder that was given. Out: a section at the end, and exit status 1 where
+`lore check` would not answer 0. Rules: whatever lore recognises counts, the rest is passed over; what only
+marked tests use is reported and fails nothing; under xdist workers say what they used and the controller judges.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatch
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from lore.config import find
+from lore.errors import LoreError
+from lore.pytest_plugin.running import MOVED, RUNNING
+from lore.pytest_plugin.verdict import Verdict, judged
+
+FOLDER = "cassettes"
+_SENT = "lore_cassettes"
+_OVER = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
+
+Used = dict[str, dict[str, str]]  # file -> test -> its reason to move the prefix, or nothing
+
+
+class Cassettes:
+    """Collects what is used, and judges it."""
+
+    def __init__(self, config: pytest.Config, folder: str) -> None:
+        self._config = config
+        self._worker = hasattr(config, "workerinput")
+        self._folder = self._given(folder) if folder else None
+        try:
+            self._settings = find(None, config.rootpath)
+        except LoreError as error:
+            raise pytest.UsageError(f"{error.message}{error.hint and f' ({error.hint})'}") from None
+        self._used: Used = {}
+        self._moved: set[str] = set()  # marked tests whose own assertions reported something
+        self._verdict: Verdict | None = None
+        self._watch()
+
+    def _given(self, folder: str) -> str:
+        path = os.path.join(self._config.invocation_params.dir, folder)
+        if not os.path.isdir(path):
+            said = "is no folder" if os.path.exists(path) else "does not exist"
+            raise pytest.UsageError(f"--lore-cassettes={folder} {said}; to judge without a folder, put the option last")
+        return _shown(path)
+
+    def _watch(self) -> None:
+        """Listen to VCR, if it is installed: each cassette that is made names its file."""
+        try:
+            owner: Any = import_module("vcr.cassette").Cassette
+        except ImportError:
+            return
+        original = owner.__init__
+
+        @wraps(original)
+        def made(cassette: Any, *args: Any, **kwargs: Any) -> None:
+            original(cassette, *args, **kwargs)
+            path = kwargs.get("path", args[0] if args else None)
+            if isinstance(path, str | os.PathLike):
+                self._note(os.path.abspath(os.fspath(cast("str", path))))
+
+        owner.__init__ = made
+        self._config.add_cleanup(lambda: setattr(owner, "__init__", original))
+
+    def _note(self, path: str) -> None:
+        test = RUNNING.test
+        if test is not None:
+            test.cassettes = True
+        name, reason = ("", None) if test is None else (test.name, test.reason)
+        self._used.setdefault(path, {})[name] = reason or ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember which marks were needed already."""
+        if any(name == MOVED for name, _ in report.user_properties):
+            self._moved.add(report.nodeid)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker used."""
+        sent: Used = getattr(node, "workeroutput", {}).get(_SENT, {})
+        for path, tests in sent.items():
+            self._used.setdefault(path, {}).update(tests)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Judge; a worker only says what it used."""
+        if self._worker:
+            cast("Any", self._config).workeroutput[_SENT] = self._used
+            return
+        if exitstatus in _OVER or self._config.option.collectonly:
+            return
+        self._verdict = self._judge()
+        if self._verdict.failed and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _judge(self) -> Verdict:
+        if self._folder is not None:
+            return judged(f"all below {self._folder}", [self._folder], {}, self._settings)
+        used = {_shown(path): tests for path, tests in self._used.items() if os.path.isfile(path)}
+        if used:
+            return judged("those that this run used", sorted(used), used, self._settings, moved=self._moved)
+        return judged(f"all below folders named {FOLDER}", self._folders(), {}, self._settings)
+
+    def _folders(self) -> list[str]:
+        """List the folders of cassettes below the root, apart from where pytest does not look either."""
+        avoided: list[str] = self._config.getini("norecursedirs")
+        found: list[str] = []
+        for path, folders, files in os.walk(self._config.rootpath):
+            if "pyvenv.cfg" in files:
+                folders.clear()
+                continue
+            if FOLDER in folders:
+                found.append(_shown(os.path.join(path, FOLDER)))
+            keep = (one for one in folders if one != FOLDER and not any(fnmatch(one, each) for each in avoided))
+            folders[:] = sorted(keep)
+        return found
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was found."""
+        verdict = self._verdict
+        if verdict is None:
+            return
+        terminalreporter.section(f"lore: cassettes, {verdict.what}")
+        for line in verdict.lines:
+            terminalreporter.write_line(line)
+        if verdict.failed:
+            terminalreporter.write_line(verdict.reason, red=True, bold=True)
+
+
+def _shown(path: str) -> str:
+    """Return a path from here where it is below, as a person would name it."""
+    here = Path.cwd()
+    return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path

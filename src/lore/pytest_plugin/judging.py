@@ -1,0 +1,93 @@
+"""Judge successive requests as `lore check` does: chains, pairs, rules; and keep what moved the prefix.
+
+A finding counts where `lore check` would fail by it (waste), and where bytes that were to be reused moved
+and nothing says whose fault it is. What is expected (a model change, a compaction, a rewind) does not count.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lore.check.base import Place
+from lore.check.pairs import Pair, Pairs
+from lore.check.rules import RULES
+from lore.corpus import Opened
+from lore.errors import LoreError
+from lore.model.results import Diff, Finding, Side
+from lore.model.turn import Turn
+from lore.pytest_plugin.asked import Entry
+from lore.run.figures import Figures
+from lore.run.options import Options
+from lore.run.problems import Problems
+
+_HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
+
+
+class Moved(NamedTuple):
+    """Two successive requests, numbered from 1, between which the prefix moved."""
+
+    left: int
+    right: int
+    chain: str
+    findings: tuple[Finding, ...]
+    diff: Diff
+
+
+class Judged(NamedTuple):
+    """How many of the requests lore knows and how many pairs were compared, what moved, every code that was found."""
+
+    requests: int
+    pairs: int
+    moved: tuple[Moved, ...]
+    codes: frozenset[str]
+
+
+def judge(entries: list[Entry]) -> Judged:
+    """Judge requests in the order in which they were sent; raises LoreError for one that is none.
+
+    Cost O(bytes of all requests).
+    """
+    problems = Problems()
+    data = b"\n".join(one.record for one in entries)
+    recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
+    judge = _Judge()
+    for turn in recording.turns():
+        judge.take(turn)
+        for name in recording.forgotten():
+            judge.chains.pop(name, None)
+    for one in problems.kept:
+        number = one.line or 1
+        if entries[number - 1].must:
+            raise LoreError(f"request {number} cannot be judged: {one.message}", hint=_HINT)
+    return Judged(judge.requests, judge.pairs, tuple(judge.moved), frozenset(judge.codes))
+
+
+class _Judge:
+    def __init__(self) -> None:
+        self.chains: dict[str, tuple[Pairs, Figures]] = {}
+        self.requests = self.pairs = 0
+        self.moved: list[Moved] = []
+        self.codes: set[str] = set()
+
+    def take(self, turn: Turn) -> None:
+        self.requests += 1
+        pairs, figures = self.chains.setdefault(turn.chain, (Pairs(), Figures(None)))
+        pair = pairs.advance(turn)
+        if pair is None:
+            figures.first(turn)
+            return
+        self.pairs += 1
+        numbers = pair.left.line or 0, pair.right.line or 0
+        sides = [Side(f"request {number}") for number in numbers]
+        diff = figures.describe(pair, *sides, file=None, problems=[])
+        found = [one for rule in RULES.values() for one in rule.pair(pair, Place("requests"))]
+        self.codes.update(one.code for one in found)
+        moved = tuple(one for one in found if _counts(one, pair))
+        if moved:
+            self.moved.append(Moved(*numbers, turn.chain, moved, diff))
+
+
+def _counts(one: Finding, pair: Pair) -> bool:
+    if one.kind != "unattributable":
+        return one.kind == "waste"
+    return not pair.overlap.covered and bool(one.lost_bytes)

@@ -1,0 +1,68 @@
+"""The assertion: successive requests extend one another, or the test fails and says where they part."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from lore.errors import LoreError
+from lore.pytest_plugin.recorder import Recorder
+from lore.pytest_plugin.running import RUNNING, LoreWarning
+
+
+def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] = ()) -> None:
+    """Fail where the prefix of a request is not the request before it, by the judgement of `lore check`.
+
+    `requests` are in the order in which they were sent: bodies (a dict as the client gets it; text or bytes
+    as they are sent), `httpx` or `requests` requests, `{"request", "usage" or "response", "timestamp"}`
+    records, or a recorder, whose other requests (no prompts) are passed over. Conversations may be mixed:
+    each request is compared with the one that it continues.
+
+    `allow` names causes that may move the prefix, by code or name (`"tools-reordered"`); an unknown one is a
+    LoreError, one that nothing needed a LoreWarning. What is expected (a model change, a compaction) needs no
+    allowance. Raises AssertionError where the prefix moved, and where no two requests could be compared:
+    a test that judges nothing should not pass. In a test marked `moves_cache_prefix` it reports instead.
+    """
+    __tracebackhide__ = True
+    try:
+        said = _judged(requests, allow)
+    except LoreError as error:
+        error.add_note(f"hint: {error.hint}")
+        raise
+    if said:
+        raise AssertionError(said)
+
+
+def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
+    """Return the message of the failure; empty where there is none."""
+    # What judging needs is imported by the first assertion, and not by each run of pytest.
+    from lore.pytest_plugin import wording  # noqa: PLC0415
+    from lore.pytest_plugin.allowances import allowances  # noqa: PLC0415
+    from lore.pytest_plugin.asked import entries  # noqa: PLC0415
+    from lore.pytest_plugin.judging import judge  # noqa: PLC0415
+
+    allowed = allowances(allow)
+    given = entries(requests)
+    judged = judge(given)
+    if not judged.pairs:
+        return wording.nothing_compared(len(given), judged, _watched(requests))
+    kept = [one._replace(findings=tuple(f for f in one.findings if f.code not in allowed)) for one in judged.moved]
+    moved = [one for one in kept if one.findings]
+    unused = [word for code, word in allowed.items() if code not in judged.codes]
+    if unused:
+        said = f"allow={', '.join(unused)}: nothing needed it; take it out"
+        warnings.warn(LoreWarning(said), stacklevel=3)
+    test = RUNNING.test
+    if moved and test is not None and test.reason is not None:
+        test.moved += [wording.brief(one) for one in moved]
+        return ""
+    return wording.failure(judged, moved) if moved else ""
+
+
+def _watched(requests: object) -> str:
+    """Say what a recorder listened to, where it heard nothing."""
+    if not isinstance(requests, Recorder):
+        return ""
+    return f"; recorded from {' and '.join(requests.watched)}" if requests.watched else (
+        "; neither httpx nor requests is installed"
+    )  # fmt: skip

@@ -1,0 +1,33 @@
+"""Runs of pytest inside these tests: with lore's plugin, every warning an error, nothing written beside them."""
+
+import json
+
+import pytest
+
+from pytest_plugin.asking import body
+
+CASE = """
+import json
+import httpx
+import pytest
+from lore.pytest_plugin import assert_prefix_stable
+
+STABLE = json.loads({stable!r})
+MOVED = json.loads({moved!r})
+
+"""
+OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """Return what writes a test file and runs pytest on it."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    head = CASE.format(stable=json.dumps([body(1), body(2)]), moved=json.dumps([body(1), body(2, day=21)]))
+
+    def run(text: str, *options: str, apart: bool = False):
+        pytester.makepyfile(test_it=head + text)
+        runner = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        return runner(*OPTIONS, *options)
+
+    return run

@@ -1,0 +1,229 @@
+"""`--lore-cassettes`: which recordings are judged, what fails, what is said."""
+
+import json
+
+import pytest
+import yaml
+
+from pytest_plugin.asking import body, recording
+
+STABLE = recording(body(1), body(2))
+MOVED = recording(body(1), body(2, day=21))
+NONE = '{"interactions": "none that lore knows"}\n'
+PASSES = "def test_it():\n    pass\n"
+USES = """
+from vcr.cassette import Cassette
+def test_good():
+    Cassette("cassettes/good.jsonl")
+def test_{name}():
+    Cassette(path=str(__import__("pathlib").Path("cassettes/{name}.jsonl")))
+"""
+
+
+@pytest.fixture
+def folder(pytester):
+    """Return what writes recordings below the root."""
+
+    def put(**files: str) -> None:
+        for name, text in files.items():
+            path = pytester.path / (name.replace("__", "/") + ".jsonl")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    return put
+
+
+def said(result) -> str:
+    return str(result.stdout).partition("lore: cassettes")[2]
+
+
+def test_without_the_option_nothing_is_judged(suite, folder) -> None:
+    folder(cassettes__bad=MOVED)
+    result = suite(PASSES)
+    assert result.ret == 0
+    assert not said(result)
+
+
+def test_a_cassette_that_wastes_its_cache_fails_the_run(suite, folder) -> None:
+    folder(cassettes__good=STABLE, cassettes__bad=MOVED)
+    result = suite(PASSES, "--lore-cassettes")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 1
+    assert "all below folders named cassettes" in said(result)
+    assert "LORE101 date-in-prefix  cassettes/bad.jsonl:2" in said(result)
+    assert "fix: Freeze the date" in said(result)
+    assert "lore: cassettes waste their prompt cache" in said(result)
+
+
+def test_stable_cassettes_pass_and_are_counted(suite, folder) -> None:
+    folder(cassettes__good=STABLE, deep__er__cassettes__of__good=STABLE, cassettes__other=NONE, else__bad=MOVED)
+    result = suite(PASSES, "--lore-cassettes")
+    assert result.ret == 0
+    assert "2 files, 2 chains, 4 turns" in said(result)
+    assert "1 file passed over" in said(result)
+
+
+def test_folders_where_pytest_does_not_look_are_left_out(suite, folder, pytester) -> None:
+    folder(cassettes__good=STABLE, venv__cassettes__bad=MOVED, node_modules__cassettes__bad=MOVED)
+    folder(env__lib__cassettes__bad=MOVED, **{".hidden__cassettes__bad": MOVED})
+    (pytester.path / "env" / "pyvenv.cfg").touch()
+    assert suite(PASSES, "--lore-cassettes").ret == 0
+
+
+def test_a_folder_that_is_named_is_judged_alone(suite, folder) -> None:
+    folder(cassettes__good=STABLE, mine__bad=MOVED)
+    result = suite(PASSES, "--lore-cassettes=mine")
+    assert result.ret == 1
+    assert "mine/bad.jsonl:2" in said(result)
+    assert suite(PASSES, "--lore-cassettes=cassettes").ret == 0
+
+
+@pytest.mark.parametrize(("name", "why"), [("nowhere", "does not exist"), ("test_it.py", "is no folder")])
+def test_what_is_no_folder_is_a_usage_error(suite, name, why) -> None:
+    result = suite(PASSES, "--lore-cassettes", name)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--lore-cassettes={name} {why}*"])
+
+
+def test_a_folder_without_recordings_fails(suite, folder) -> None:
+    folder(mine__other=NONE)
+    result = suite(PASSES, "--lore-cassettes=mine")
+    assert result.ret == 1
+    assert "no recordings in mine" in said(result)
+
+
+def test_a_suite_without_any_cassette_fails_since_it_asked_for_a_judgement(suite) -> None:
+    result = suite(PASSES, "--lore-cassettes")
+    assert result.ret == 1
+    assert "there is no cassette to judge" in said(result)
+
+
+def test_cassettes_that_were_used_are_judged_and_name_their_tests(suite, folder) -> None:
+    folder(cassettes__good=STABLE, cassettes__bad=MOVED, cassettes__unused=MOVED)
+    result = suite(USES.format(name="bad"), "--lore-cassettes")
+    result.assert_outcomes(passed=2)
+    assert result.ret == 1
+    assert "those that this run used" in said(result)
+    assert "unused" not in said(result)
+    assert "cassettes/bad.jsonl is used by test_it.py::test_bad" in said(result)
+    assert suite(USES.format(name="bad"), "--lore-cassettes", "-k", "good").ret == 0
+
+
+def test_a_used_cassette_that_holds_no_prompt_is_passed_over(suite, folder) -> None:
+    folder(cassettes__good=STABLE, cassettes__weather=NONE)
+    result = suite(USES.format(name="weather"), "--lore-cassettes")
+    assert result.ret == 0
+    assert "1 file passed over" in said(result)
+
+
+def test_the_cassette_of_a_marked_test_is_reported_and_fails_nothing(suite, folder) -> None:
+    folder(cassettes__good=STABLE, cassettes__bad=MOVED)
+    mark = '@pytest.mark.moves_cache_prefix(reason="a new day")\ndef test_bad'
+    text = USES.format(name="bad").replace("def test_bad", mark)
+    result = suite(text, "--lore-cassettes")
+    result.assert_outcomes(passed=2)
+    assert result.ret == 0
+    assert "moved, as marked: cassettes/bad.jsonl of test_it.py::test_bad (reason: a new day)" in said(result)
+    assert "LORE101" in said(result)
+    shared = text + 'def test_shares():\n    Cassette("cassettes/bad.jsonl")\n'
+    assert suite(shared, "--lore-cassettes").ret == 1
+
+
+def test_a_mark_that_neither_test_nor_cassette_needs_is_said(suite, folder) -> None:
+    folder(cassettes__good=STABLE, cassettes__calm=STABLE)
+    mark = '@pytest.mark.moves_cache_prefix(reason="r")\ndef test_calm'
+    text = USES.format(name="calm").replace("def test_calm", mark)
+    result = suite(text, "--lore-cassettes")
+    assert result.ret == 0
+    assert "marked, and moves nothing: cassettes/calm.jsonl of test_it.py::test_calm (reason: r)" in said(result)
+    result = suite(text + "    assert_prefix_stable(MOVED)\n", "--lore-cassettes")
+    assert "marked, and moves nothing" not in said(result)
+
+
+def test_processes_change_nothing(suite, folder) -> None:
+    folder(cassettes__good=STABLE, cassettes__bad=MOVED, cassettes__unused=MOVED)
+    result = suite(USES.format(name="bad"), "--lore-cassettes", "-n2", apart=True)
+    assert result.ret == 1
+    assert "those that this run used" in said(result)
+    assert "cassettes/bad.jsonl is used by test_it.py::test_bad" in said(result)
+    assert str(result.stdout).count("lore: cassettes,") == 1
+
+
+REPLAYS = """
+import json
+import requests
+import vcr
+@pytest.mark.parametrize("ending", ["yaml", "json"])
+def test_agent(ending):
+    tape = vcr.use_cassette(f"cassettes/tape.{ending}", serializer=ending, record_mode="none")
+    with tape, requests.Session() as session:
+        session.trust_env = False
+        for one in MOVED:
+            session.post("https://api.example/v1/messages", json=one)
+"""
+
+
+def test_cassettes_of_vcr_itself_are_judged(suite, pytester) -> None:
+    """A cassette as vcrpy writes it, played back by vcrpy: what is opened is found, what is kept is read."""
+    answer = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": "{}"}}
+    calls = [
+        {
+            "request": {
+                "method": "POST", "uri": "https://api.example/v1/messages", "headers": {},
+                "body": json.dumps(body(turns, day=day)),
+            },
+            "response": answer,
+        }
+        for turns, day in ((1, 20), (2, 21))
+    ]  # fmt: skip
+    tape = {"interactions": calls, "version": 1}
+    (pytester.path / "cassettes").mkdir()
+    (pytester.path / "cassettes" / "tape.yaml").write_text(yaml.dump(tape))
+    (pytester.path / "cassettes" / "tape.json").write_text(json.dumps(tape))
+    result = suite(REPLAYS, "--lore-cassettes")
+    result.assert_outcomes(passed=2)
+    assert result.ret == 1
+    assert "those that this run used" in said(result)
+    assert said(result).count("LORE101 date-in-prefix  cassettes/tape.") == 2
+    assert "cassettes/tape.yaml is used by test_it.py::test_agent[yaml]" in said(result)
+
+
+def test_vcr_is_put_back(suite, folder) -> None:
+    from vcr.cassette import Cassette
+
+    before = Cassette.__init__
+    folder(cassettes__good=STABLE)
+    suite(PASSES, "--lore-cassettes")
+    assert Cassette.__init__ is before
+
+
+def test_settings_hold(suite, folder, pytester) -> None:
+    folder(cassettes__good=STABLE)
+    settings = pytester.path / "pyproject.toml"
+    settings.write_text("[tool.lore.check]\nmin_reuse = 1.0\n")
+    assert suite(PASSES, "--lore-cassettes").ret == 0
+    folder(cassettes__bad=MOVED)
+    assert "LORE401" in said(suite(PASSES, "--lore-cassettes"))
+    settings.write_text("[tool.lore.check]\nmin_reus = 1.0\n")
+    result = suite(PASSES, "--lore-cassettes")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*unknown key check.min_reus*did you mean check.min_reuse?*"])
+
+
+def test_a_run_that_was_interrupted_or_only_lists_tests_is_not_judged(suite, folder) -> None:
+    folder(cassettes__bad=MOVED)
+    assert suite(PASSES, "--lore-cassettes", "--collect-only").ret == 0
+    result = suite("def test_it():\n    raise KeyboardInterrupt\n", "--lore-cassettes", apart=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_a_failing_test_stays_what_fails_the_run(suite, folder) -> None:
+    folder(cassettes__good=STABLE)
+    assert suite("def test_it():\n    assert 0\n", "--lore-cassettes").ret == 1
+
+
+def test_a_cassette_that_cannot_be_judged_whole_fails(suite, folder) -> None:
+    folder(cassettes__odd=STABLE + '{"request": {"model": "x", "prompt": "an old shape"}}\n')
+    result = suite(PASSES, "--lore-cassettes")
+    assert result.ret == 1
+    assert "not every cassette could be judged" in said(result)

@@ -1,0 +1,136 @@
+"""The plugin as pytest runs it: fixture, mark, what it says, what it costs."""
+
+import json
+
+import pytest
+
+REASON = '@pytest.mark.moves_cache_prefix(reason="the date is what this feature shows")\n'
+
+
+def test_a_failing_assertion_prints_the_divergence_and_no_body(suite) -> None:
+    result = suite("def test_agent():\n    assert_prefix_stable(MOVED)\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([
+        "E*AssertionError: the prompt's prefix moved in 1 of 1 pair of successive requests",
+        "E*differs at system, byte 47 of it, in system",
+        "E*LORE101 date-in-prefix (waste)*",
+        "E*fix: Freeze the date*",
+    ])  # fmt: skip
+    result.stdout.no_fnmatch_line("*Question 0*")
+    result.stdout.no_fnmatch_line("*stable.py*")
+    result.stdout.no_fnmatch_line("*return moved*")
+
+
+def test_the_hint_of_an_error_is_shown(suite) -> None:
+    result = suite("def test_agent():\n    assert_prefix_stable(STABLE, allow='date-in-prefx')\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*no cause is called 'date-in-prefx'", "E*did you mean date-in-prefix?"])
+
+
+SENDS = """
+def send(day):
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={}))
+    for one in (STABLE[0], (MOVED if day else STABLE)[1]):
+        httpx.Client(transport=transport).post("https://api.example/v1/messages", json=one)
+"""
+
+
+def test_the_fixture_records_and_is_judged(suite) -> None:
+    result = suite(
+        SENDS + "def test_good(lore_recorder):\n    send(0)\n    assert_prefix_stable(lore_recorder)\n"
+        "def test_bad(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
+        "def test_put_back():\n    assert not hasattr(httpx.Client.send, '__wrapped__')\n"
+    )
+    result.assert_outcomes(passed=2, failed=1)
+
+
+def test_a_marked_test_may_move_the_prefix_and_that_is_reported(suite) -> None:
+    result = suite(f"{REASON}def test_agent():\n    assert_prefix_stable(MOVED)\n", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([
+        "*lore: prefixes moved, as marked*",
+        "test_it.py::test_agent: request 1 → 2: LORE101 *at system (reason: the date is what this feature shows)",
+    ])  # fmt: skip
+
+
+def test_what_a_fixture_moves_after_a_marked_test_is_reported_once(suite) -> None:
+    result = suite(
+        "@pytest.fixture\ndef watched():\n    yield\n    assert_prefix_stable(MOVED)\n"
+        f"{REASON}def test_agent(watched):\n    assert_prefix_stable(MOVED)\n"
+    )
+    result.assert_outcomes(passed=1)
+    assert str(result.stdout).count("LORE101") == 1  # the same words of the same test
+
+
+def test_a_test_that_is_not_marked_is_not_excused_by_the_one_before(suite) -> None:
+    result = suite(
+        f"{REASON}def test_a():\n    assert_prefix_stable(MOVED)\ndef test_b():\n    assert_prefix_stable(MOVED)\n"
+    )
+    result.assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.parametrize(
+    "mark", ["", "()", '(reason="")', '(reason=" ")', "(reason=3)", '("because")', '(reason="r", more=1)']
+)
+def test_a_mark_without_a_reason_is_an_error(suite, mark) -> None:
+    result = suite(f"@pytest.mark.moves_cache_prefix{mark}\ndef test_agent():\n    assert_prefix_stable(MOVED)\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(['*test_agent: write @pytest.mark.moves_cache_prefix(reason="…") with a reason*'])
+    assert result.ret == 1
+
+
+def test_a_mark_on_a_test_that_moves_nothing_is_a_warning(suite) -> None:
+    text = f"{REASON}def test_agent():\n    assert_prefix_stable(STABLE)\n"
+    result = suite(text, "-W", "always")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*LoreWarning: test_it.py::test_agent is marked moves_cache_prefix and moves none*"])
+    suite(text).assert_outcomes(passed=1, errors=1)
+
+
+def test_a_marked_class_need_not_move_the_prefix_in_each_of_its_tests(suite) -> None:
+    tests = "    def test_a(self):\n        assert_prefix_stable(MOVED)\n    def test_b(self):\n        pass\n"
+    suite(f"{REASON}class TestAgent:\n{tests}").assert_outcomes(passed=2)
+
+
+def test_a_marked_test_that_failed_or_was_skipped_is_not_warned_of(suite) -> None:
+    result = suite(f"{REASON}def test_a():\n    assert 0\n{REASON}def test_b():\n    pytest.skip('later')\n")
+    result.assert_outcomes(failed=1, skipped=1)
+
+
+def test_the_mark_is_known_to_strict_runs_and_listed(suite) -> None:
+    suite(f"{REASON}def test_agent():\n    assert_prefix_stable(MOVED)\n", "--strict-markers").assert_outcomes(passed=1)
+    suite("", "--markers").stdout.fnmatch_lines(["@pytest.mark.moves_cache_prefix(reason=*"])
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_processes_change_nothing(suite, workers) -> None:
+    text = SENDS + f"{REASON}def test_a(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
+    text += "def test_b(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
+    result = suite(text, workers, apart=True)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["test_it.py::test_a: request 1 → 2: LORE101*"])
+
+
+def test_without_the_plugin_the_assertion_still_works(suite) -> None:
+    result = suite("def test_agent():\n    assert_prefix_stable(MOVED)\n", "-p", "no:lore", apart=True)
+    result.assert_outcomes(failed=1)
+    result = suite("def test_agent(lore_recorder):\n    pass\n", "-p", "no:lore", apart=True)
+    result.stdout.fnmatch_lines(["*fixture 'lore_recorder' not found"])
+
+
+def test_a_run_that_uses_nothing_of_it_imports_nothing_for_it(pytester) -> None:
+    """The plugin is loaded by every run of pytest in its environment: it may not slow down those of others."""
+    pytester.makepyfile(
+        test_it="import json, sys\ndef test_modules():\n    print('MODULES=' + json.dumps(sorted(sys.modules)))\n"
+    )
+    printed = {}
+    for name, options in {"with": (), "without": ("-p", "no:lore")}.items():
+        result = pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider", *options)
+        line = next(one for one in result.outlines if "MODULES=" in one)
+        printed[name] = set(json.loads(line.partition("MODULES=")[2]))
+    added = printed["with"] - printed["without"]
+    assert {one for one in added if not one.startswith("lore")} <= {"urllib.parse", "urllib", "ipaddress"}
+    assert {one for one in added if one.startswith("lore")} == {
+        "lore", "lore.errors", "lore.pytest_plugin", "lore.pytest_plugin.hooks", "lore.pytest_plugin.recorder",
+        "lore.pytest_plugin.running", "lore.pytest_plugin.stable",
+    }  # fmt: skip

@@ -1,0 +1,220 @@
+"""`recording` and `lore_recorder`: what clients send is seen, nothing is changed, all is put back."""
+
+import asyncio
+import inspect
+import json
+import threading
+
+import httpx
+import pytest
+import requests
+from requests.adapters import BaseAdapter
+
+from lore.cli.main import main
+from lore.pytest_plugin import assert_prefix_stable, recorder, recording
+from pytest_plugin.asking import body, sent
+
+URL = "https://user:secret@api.example:8443/v1/messages?key=secret#part"
+KEY = {"authorization": "Bearer secret", "x-api-key": "secret", "anthropic-beta": "context-1m"}
+ANSWER = {"id": "msg_1", "usage": {"input_tokens": 1}}
+
+
+def answering(request: httpx.Request) -> httpx.Response:
+    if request.url.path == "/moved":
+        return httpx.Response(307, headers={"location": "/v1/messages"})
+    return httpx.Response(200, json=ANSWER)
+
+
+async def answering_later(request: httpx.Request) -> httpx.Response:
+    return answering(request)
+
+
+class Local(BaseAdapter):
+    """Answers requests of a session in this process."""
+
+    def send(self, request, **kwargs):
+        response = requests.Response()
+        response.status_code, response.url, response.request = 200, request.url, request
+        response._content = json.dumps(ANSWER).encode()
+        if request.url.endswith("/moved"):
+            response.status_code = 307
+            response.headers["location"] = "https://api.example/v1/messages"
+            response.raw = None
+        return response
+
+    def close(self):
+        pass
+
+
+def client() -> httpx.Client:
+    return httpx.Client(transport=httpx.MockTransport(answering))
+
+
+def session() -> requests.Session:
+    made = requests.Session()
+    made.mount("https://", Local())
+    made.trust_env = False
+    return made
+
+
+@pytest.mark.parametrize("make", [client, session])
+@pytest.mark.parametrize("before", [True, False], ids=["made before", "made after"])
+def test_what_a_client_sends_is_recorded_whenever_it_was_made(make, before) -> None:
+    early = make() if before else None
+    with recording() as recorded:
+        one = early or make()
+        one.post(URL, content=sent(1), headers=KEY) if make is client else one.post(URL, data=sent(1), headers=KEY)
+    (seen,) = recorded.requests
+    assert (seen.method, seen.url, seen.status) == ("POST", "https://api.example:8443/v1/messages", 200)
+    assert seen.body == sent(1)
+    assert json.loads(seen.response) == ANSWER
+    assert 0 < seen.at <= seen.answered
+    assert "secret" not in repr(seen)
+    assert seen.headers["anthropic-beta"] == "context-1m"
+
+
+def test_an_async_client_is_recorded() -> None:
+    async def ask(bodies):
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answering_later)) as one:
+            for data in bodies:
+                await one.post(URL, content=data)
+
+    with recording() as recorded:
+        asyncio.run(ask([sent(1), sent(2)]))
+    assert [one.body for one in recorded] == [sent(1), sent(2)]
+    assert [one.status for one in recorded] == [200, 200]
+    assert_prefix_stable(recorded)
+
+
+def test_a_body_given_as_json_is_recorded_as_the_bytes_on_the_wire() -> None:
+    with recording() as recorded, client() as one, session() as other:
+        answers = [one.post(URL, json=body(1)), other.post(URL, json=body(1))]
+    mine, theirs = recorded.requests
+    assert mine.body == answers[0].request.content
+    assert theirs.body == answers[1].request.body
+
+
+def test_a_redirected_request_is_recorded_once() -> None:
+    with recording() as recorded, client() as one, session() as other:
+        one.post("https://api.example/moved", content=sent(1), follow_redirects=True)
+        other.post("https://api.example/moved", data=sent(1))
+    assert [one.status for one in recorded] == [200, 200]
+
+
+def test_a_client_inside_a_clients_transport_is_recorded_as_well() -> None:
+    def nested(request: httpx.Request) -> httpx.Response:
+        with session() as inner:
+            inner.post("https://api.example/inner", data=sent(1))
+        return httpx.Response(200)
+
+    class Nesting(Local):
+        def send(self, request, **kwargs):
+            with session() as inner:
+                inner.post("https://api.example/inner", data=sent(1))
+            return super().send(request, **kwargs)
+
+    with recording() as recorded:
+        httpx.Client(transport=httpx.MockTransport(nested)).post("https://api.example/outer", content=b"{}")
+        outer = session()
+        outer.mount("https://", Nesting())
+        outer.post("https://api.example/outer", data=b"{}")
+    assert [one.url.rpartition("/")[2] for one in recorded] == ["outer", "inner"] * 2
+
+
+def test_a_streamed_answer_is_left_to_its_reader() -> None:
+    pieces = [b"data: 1\n\n", b"data: 2\n\n"]
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=iter(pieces)))
+    with recording() as recorded, httpx.Client(transport=transport) as one:
+        with one.stream("POST", URL, content=sent(1)) as answer:
+            assert recorded.requests[0].response is None
+            assert list(answer.iter_bytes()) == pieces
+        assert recorded.requests[0].response is None
+        with one.stream("POST", URL, content=sent(1)) as answer:
+            answer.read()
+    assert recorded.requests[1].response == b"".join(pieces)
+
+
+def test_a_streamed_body_is_left_to_its_sender() -> None:
+    with recording() as recorded, client() as one:
+        one.post(URL, content=iter([b"{", b"}"]))
+    assert recorded.requests[0].body is None
+    assert recorded.requests[0].status == 200
+
+
+def test_a_request_that_failed_is_recorded_without_an_answer() -> None:
+    def refuse(_):
+        raise httpx.ConnectError("refused")
+
+    with recording() as recorded, pytest.raises(httpx.ConnectError):
+        httpx.Client(transport=httpx.MockTransport(refuse)).post(URL, content=sent(1))
+    (seen,) = recorded.requests
+    assert (seen.body, seen.status, seen.answered, seen.response) == (sent(1), None, None, None)
+
+
+def test_threads_are_recorded() -> None:
+    with recording() as recorded:
+        threads = [threading.Thread(target=session().post, args=(URL,), kwargs={"data": sent(1)}) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    assert len(recorded) == 8
+
+
+def test_a_subclass_that_sends_in_its_own_way_is_recorded_once() -> None:
+    class Own(httpx.Client):
+        def send(self, request, **kwargs):
+            return super().send(request, **kwargs)
+
+    with recording() as recorded:
+        Own(transport=httpx.MockTransport(answering)).post(URL, content=sent(1))
+    assert len(recorded) == 1
+
+
+def originals() -> list:
+    return [httpx.Client.send, httpx.AsyncClient.send, requests.Session.send]
+
+
+def test_everything_is_put_back_also_after_a_failure() -> None:
+    before = originals()
+    with pytest.raises(TypeError), recording():
+        client().post(None)
+    assert originals() == before
+
+
+def test_recordings_may_stand_in_one_another() -> None:
+    before = originals()
+    with recording() as outer, recording() as inner, client() as one:
+        one.post(URL, content=sent(1))
+    assert len(outer) == len(inner) == 1
+    assert originals() == before
+
+
+def test_what_wraps_send_looks_like_send() -> None:
+    with recording():
+        wrapped = originals()
+        assert [one.__name__ for one in wrapped] == ["send"] * 3
+        assert [inspect.iscoroutinefunction(one) for one in wrapped] == [False, True, False]
+
+
+def test_a_library_that_is_not_installed_is_no_error(monkeypatch) -> None:
+    seams = (*recorder.SEAMS[:2], recorder.SEAMS[2]._replace(library="no_such_library_at_all"))
+    monkeypatch.setattr(recorder, "SEAMS", seams)
+    with recording() as recorded:
+        assert recorded.watched == ("httpx",)
+
+
+def test_what_was_recorded_can_be_saved_and_checked(tmp_path, capsys) -> None:
+    with recording() as recorded, client() as one:
+        one.get(URL)
+        one.post(URL, json={"model": "e", "input": "no prompt"})
+        for number, day in ((1, 20), (2, 20), (3, 21)):
+            one.post(URL, content=sent(number, day=day), headers=KEY)
+    recorded.save(tmp_path / "run.jsonl")
+    written = (tmp_path / "run.jsonl").read_text()
+    assert "secret" not in written
+    assert written.count("\n") == 3
+    assert main(["check", str(tmp_path / "run.jsonl")]) == 1
+    assert "LORE101" in capsys.readouterr().out
+    recorded.clear()
+    assert not len(recorded)

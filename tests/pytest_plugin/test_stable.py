@@ -1,0 +1,213 @@
+"""`assert_prefix_stable`: what it takes, when it fails, what it says."""
+
+import datetime
+import json
+import subprocess
+import sys
+
+import httpx
+import pytest
+import requests as requests_library
+
+from lore.errors import LoreError
+from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable
+from pytest_plugin.asking import body, sent
+
+KEY = "sk-ant-api03-" + "a1B2" * 10
+
+
+def failure(requests, **more) -> str:
+    with pytest.raises(AssertionError) as caught:
+        assert_prefix_stable(requests, **more)
+    return str(caught.value)
+
+
+def prepared(turns: int, **more):
+    return requests_library.Request("POST", "https://api.example/v1/messages", json=body(turns, **more)).prepare()
+
+
+def posted(turns: int, **more):
+    return httpx.Request("POST", "https://api.example/v1/messages", json=body(turns, **more))
+
+
+FORMS = {
+    "dict": body,
+    "bytes": sent,
+    "str": lambda turns, **more: sent(turns, **more).decode(),
+    "httpx": posted,
+    "requests": prepared,
+    "record": lambda turns, **more: {"request": body(turns, **more), "usage": None, "timestamp": turns},
+    "record of bytes": lambda turns, **more: {
+        "request": sent(turns, **more), "timestamp": datetime.datetime(2026, 11, 20, turns, tzinfo=datetime.UTC),
+    },
+    "recorded": lambda turns, **more: Recorded("POST", "https://api.example/", {}, sent(turns, **more), float(turns)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_requests_that_extend_one_another_pass(form) -> None:
+    assert_prefix_stable([form(1), form(2), form(3)])
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_prefix_that_moved_fails_whatever_the_form(form) -> None:
+    assert "LORE101 date-in-prefix" in failure([form(1), form(2, day=21)])
+
+
+def test_the_failure_names_the_pair_the_place_both_texts_the_cause_and_the_fix() -> None:
+    said = failure([body(1), body(2), body(3, day=21)])
+    assert said.splitlines() == [
+        "the prompt's prefix moved in 1 of 2 pairs of successive requests",
+        "",
+        "request 2 → 3: 47 of 160 bytes can be reused",
+        "  differs at system, byte 47 of it, in system",
+        '    - …. Today is 2026-11-20. The project is confparse."…',
+        '    + …. Today is 2026-11-21. The project is confparse."…',
+        "  LORE101 date-in-prefix (waste): a date or time in system",
+        "    fix: Freeze the date at session start, or move it into the tail of the prompt.",
+    ]  # fmt: skip
+
+
+def test_the_failure_stays_short_however_much_moved() -> None:
+    said = failure([body(n, day=10 + n, system_note="x" * 100_000) for n in range(1, 20)])
+    assert len(said) < 2500
+    assert "and 15 pairs more" in said
+
+
+def test_no_credential_is_shown() -> None:
+    said = failure([body(1, system=f"The key is {KEY}. A."), body(2, system=f"The key is {KEY}. B.")])
+    assert "a1B2" not in said
+    assert "*****. A." in said
+
+
+def test_control_characters_of_a_prompt_are_shown_and_not_obeyed() -> None:
+    said = failure([body(1, system="\x1b[31mred A"), body(2, system="\x1b[31mred B")])
+    assert "\x1b" not in said
+
+
+def test_conversations_may_be_mixed() -> None:
+    other = [body(n, system="Another agent.", messages=[{"role": "user", "content": f"Other {n}"}]) for n in (1, 1)]
+    assert_prefix_stable([body(1), other[0], body(2), other[1], body(3)])
+
+
+def test_what_is_expected_needs_no_allowance() -> None:
+    assert_prefix_stable([body(1), body(2, model="claude-sonnet-5")])
+
+
+@pytest.mark.parametrize("allow", ["LORE101", "lore101", "date-in-prefix", ["date-in-prefix"], ("LORE101",)])
+def test_an_allowed_cause_passes(allow) -> None:
+    assert_prefix_stable([body(1), body(2, day=21)], allow=allow)
+
+
+def test_another_cause_fails_beside_an_allowed_one() -> None:
+    moved = [body(1, tools=("a", "b")), body(2, tools=("a", "b"), day=21), body(3, tools=("b", "a"), day=21)]
+    said = failure(moved, allow="date-in-prefix")
+    assert "1 of 2 pairs" in said
+    assert "LORE102 tools-reordered" in said
+
+
+def test_an_unknown_allowance_is_an_error_that_suggests_one() -> None:
+    with pytest.raises(LoreError) as caught:
+        assert_prefix_stable([body(1), body(2)], allow="date-in-prefx")
+    assert caught.value.hint == "did you mean date-in-prefix?"
+    assert caught.value.__notes__ == ["hint: did you mean date-in-prefix?"]
+
+
+@pytest.mark.parametrize("word", ["LORE201", "LORE402", "", None, 3])
+def test_what_is_no_cause_cannot_be_allowed(word) -> None:
+    with pytest.raises(LoreError):
+        assert_prefix_stable([body(1), body(2)], allow=[word])
+
+
+def test_an_allowance_that_nothing_needed_is_a_warning() -> None:
+    with pytest.warns(LoreWarning, match="allow=tools-reordered: nothing needed it"):
+        assert_prefix_stable([body(1), body(2)], allow="tools-reordered")
+
+
+def test_a_spelling_that_changed_fails_though_nobody_knows_what_the_server_does() -> None:
+    tools = [{"name": "a", "input_schema": {"type": "object", "minimum": 1.0}}]
+    other = [{"name": "a", "input_schema": {"type": "object", "minimum": 1e0}}]
+    one, two = (json.dumps(body(n, tools=some)) for n, some in ((1, tools), (2, other)))
+    assert "LORE106" in failure([one, two.replace("1.0}", "1.00}")])
+
+
+@pytest.mark.parametrize(
+    ("requests", "why"),
+    [
+        ([], "there are no requests"),
+        ([body(1)], "there is only one prompt"),
+        (Recorder(), "there are no requests; neither httpx nor requests is installed"),
+        (Recorder(("httpx",)), "there are no requests; recorded from httpx"),
+        (
+            [body(1), body(1, system="Else.", messages=[{"role": "user", "content": "Nothing alike at all"}])],
+            "no two of 2 requests belong to one conversation",
+        ),
+    ],
+    ids=["none", "one", "nothing installed", "nothing recorded", "strangers"],
+)
+def test_an_assertion_that_compared_nothing_does_not_pass(requests, why) -> None:
+    assert failure(requests) == f"nothing was compared: {why}"
+
+
+def test_what_a_recorder_recorded_besides_is_passed_over() -> None:
+    recorder = Recorder(("httpx",))
+    other = (None, b"", b"\xff\xfe", b'{"input":"embed me","model":"e"}', b"a=1")
+    for number, data in enumerate((sent(1), *other, sent(2))):
+        recorder.requests.append(Recorded("POST", "https://api.example/", {}, data, float(number)))
+    assert_prefix_stable(recorder)
+    recorder.requests[-1].body = sent(2, day=21)
+    assert "request 1 → 7" in failure(recorder)
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        (body(1), "takes a list of requests, not a dict"),
+        (sent(1), "takes a list of requests, not a bytes"),
+        (3, "takes a list of requests, not an int"),
+        ([body(1), {"a": 1}], "request 2 cannot be judged"),
+        ([body(1), "no JSON"], "request 2 cannot be judged"),
+        ([body(1), b"\xff"], "request 2 is no UTF-8 text (byte 0)"),
+        ([body(1), None], "request 2 is a NoneType, and no request"),
+        ([body(1), object()], "request 2 is an object, and no request"),
+        ([body(1), body(1, extra=object())], "request 2 is no JSON: an object in it"),
+        ([body(1), body(1, extra=float("nan"))], "request 2 is no JSON"),
+        ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
+    ],
+    ids=range(11),
+)
+def test_what_is_no_request_is_an_error_that_counts_from_one(requests, said) -> None:
+    with pytest.raises(LoreError) as caught:
+        assert_prefix_stable(requests)
+    assert said in caught.value.message
+    assert caught.value.__notes__
+
+
+def test_objects_of_an_sdk_are_judged_as_they_are_sent() -> None:
+    class Block:
+        def model_dump(self, *, mode, by_alias, exclude_unset):
+            assert (mode, by_alias, exclude_unset) == ("json", True, True)
+            return {"type": "text", "text": "Answer 0."}
+
+    first, second = body(1), body(2)
+    second["messages"][1]["content"] = [Block()]
+    third = body(3)
+    third["messages"][1]["content"] = [Block()]
+    assert_prefix_stable([first, second, third])
+
+
+def test_a_lone_surrogate_in_a_dict_is_read_as_it_would_be_sent() -> None:
+    assert_prefix_stable([body(1, system="half \ud83d é"), body(2, system="half \ud83d é")])
+
+
+def test_it_needs_no_pytest() -> None:
+    code = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "from lore.pytest_plugin import assert_prefix_stable, recording\n"
+        "said = [{'role': 'user', 'content': 'hello'}]\n"
+        "b = lambda d: {'model': 'm', 'system': d, 'max_tokens': 99, 'messages': said}\n"
+        "with recording(): pass\n"
+        "try: assert_prefix_stable([b('on 2026-11-20'), b('on 2026-11-21')])\n"
+        "except AssertionError as error: print('LORE101' in str(error))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

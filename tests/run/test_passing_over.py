@@ -1,0 +1,25 @@
+"""`pass_over`: named files that are no recordings are counted, and are no error; all else stays as it is."""
+
+import pytest
+
+from cli.running import lore, put, session
+
+
+def test_a_named_file_that_is_no_recording_is_passed_over_where_that_is_asked_for(desk):
+    put("rows.jsonl", b'{"a":1}\n')
+    put("run.jsonl", session())
+    ran = lore("check", "--pass-over", "rows.jsonl", "run.jsonl", "--json")
+    assert (ran.code, ran.json["summary"]["skipped"], ran.json["summary"]["files"]) == (0, 1, 1)
+    assert lore("check", "rows.jsonl", "run.jsonl").code == 2
+
+
+def test_nothing_but_such_files_is_no_error(desk):
+    put("rows.jsonl", b'{"a":1}\n')
+    ran = lore("check", "--pass-over", "rows.jsonl")
+    assert ran.code == 0
+    assert "1 file passed over" in ran.out
+
+
+@pytest.mark.parametrize("name", ["gone.jsonl", "no/such/folder"])
+def test_a_name_that_cannot_be_read_is_still_an_error(desk, name):
+    assert lore("check", "--pass-over", name).code == 2
