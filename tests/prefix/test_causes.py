@@ -349,3 +349,17 @@ def test_a_changed_field_costs_what_the_provider_says(endpoint, fell, kind):
     cause = causes(mine, theirs, overlap(mine, theirs), (), left_call=call, right_call=call, fell=fell)[0]
     assert (cause.code, cause.kind) == ("LORE121", kind)
     assert cause.position == (len(mine.head) if "anthropic" in endpoint else 0)
+
+
+def test_an_answer_that_speaks_of_a_repository_is_no_repositorys_state():
+    """A recorded answer was edited behind "the repository structure:", and was called a directory listing."""
+    left, right = (
+        "Read the repository structure:\n\n1. Open it.",
+        "Read the repository structure to see:\n\n1. Shut it.",
+    )
+    assert codes(body("a", assistant(left), "b"), body("a", assistant(right), "b", "c")) == ["LORE100"]
+
+
+def test_the_container_of_a_tool_is_no_part_of_what_is_cached():
+    """A recording whose prefix stays had a container from its second request on, and was warned of."""
+    assert codes(body("a"), body("a", "b", container="container_1")) == []

@@ -26,6 +26,7 @@ from lore.prefix.topics import is_reminder, topic
 from lore.prefix.volatile import surely_varies
 
 _TOPICS = {"git": ("LORE110", "the state of a repository or directory"), "memory": ("LORE126", "memory or context")}
+_HARNESS = frozenset(code for code, _ in _TOPICS.values())  # what a program puts in
 _LARGEST = 4_194_304  # bytes of a text that is explained piece by piece
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
@@ -165,6 +166,8 @@ class Explained:
 
     def _reason(self, one: Difference, reason: Reason) -> Note:
         assert one.mine is not None
+        if reason.code in _HARNESS and by_model(one.envelope):  # the model only speaks of such things
+            reason = reason._replace(code=OTHER)
         told = (reason.code, reason.here)
         if told in self._told:  # only the first place is shown
             return self._note(one, reason.code or "LORE100", f"{one.mine.path} differs: ")._replace(here=reason.here)

@@ -35,7 +35,7 @@ _FIELDS: dict[str, str] = {
         "disable_parallel_tool_use",
     ), "LORE121"),
     **dict.fromkeys((
-        "context_management", "anthropic_beta", "betas", "mcp_servers", "container", "cachedContent",
+        "context_management", "anthropic_beta", "betas", "mcp_servers", "cachedContent",
         "cached_content", "prompt_cache_key", "output_config", "additionalModelRequestFields", "truncation",
     ), "LORE122"),
     **dict.fromkeys((
