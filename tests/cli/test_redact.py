@@ -33,10 +33,10 @@ def requests(first, second):
 
 
 def anthropic():
-    tool = {"name": "read", "description": "Read.", "input_schema": SCHEMA, "cache_control": {"type": "ephemeral"}}
+    tool = {"name": "read", "description": "Read.", "input_schema": SCHEMA}
     block = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a", "depth": {"x": ["y"]}}}
     messages = [
-        {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        {"role": "user", "content": [{"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}}]},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, block]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]},
     ]
@@ -117,9 +117,9 @@ def claude_log():
     ]
 
 
-RECORDINGS = {
-    made.__name__: made() for made in (anthropic, openai_chat, openai_responses, gemini, lore_log, claude_log)
-}
+MADE = (anthropic, openai_chat, openai_responses, gemini, lore_log, claude_log)
+# No two records share an object: a canary planted in one would stand in the other, too, and nothing would differ.
+RECORDINGS = {made.__name__: json.loads(json.dumps(made())) for made in MADE}
 
 
 def places(value, at=()):
@@ -168,14 +168,13 @@ def outputs():
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_canary_reaches_no_output(name, how):
-    recording, seen = RECORDINGS[name], 0
-    for place in list(places(recording))[HOW.index(how) :: EVERY]:
-        if len(place) < 2 or (records := planted(recording, place, how)) is None:
-            continue
-        seen += 1
+    recording = RECORDINGS[name]
+    able = [place for place in places(recording) if len(place) > 1 and planted(recording, place, how) is not None]
+    for place in able[-1 - HOW.index(how) :: -EVERY]:
+        records = planted(recording, place, how)
+        assert records is not None
         put("r.jsonl", *records)
         assert not any(CANARY.lower() in one.lower() for one in outputs()), place
-    assert seen
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
