@@ -18,7 +18,7 @@ import msgspec
 from lore.check.base import lasting_chain
 from lore.errors import LoreError, Where
 from lore.model.problems import Problem
-from lore.model.results import CauseResult, Checked, Diff, DivergenceResult, Finding, VerdictResult
+from lore.model.results import CauseResult, Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
 _MEMBERS = frozenset(
@@ -31,6 +31,7 @@ _MEMBERS = frozenset(
      "tool_use_id", "tool_call_id", "cache_control", "cachePoint", "status", "is_error", "check", "exempt", "findings")
 )  # fmt: skip
 _PIECES = re.compile(r"(\[\d*\]|\.)")
+_MODEL = re.compile(r"[\w.:/@-]{1,100}")
 _SECTIONS = frozenset(("tools", "system", "messages"))
 # What Anthropic says of a miss; another provider's word is content until it is known.
 _REASONS = frozenset(
@@ -102,14 +103,16 @@ def redacted_diff(diff: Diff) -> Diff:
         verdict=None if diff.verdict is None else _verdict(diff.verdict),
         problems=list(map(redacted_problem, diff.problems)),
         chain=_chain(diff.chain),
-        left=msgspec.structs.replace(diff.left, name=_side(diff.left.name, diff.chain)),
-        right=msgspec.structs.replace(diff.right, name=_side(diff.right.name, diff.chain)),
+        left=_side(diff.left, diff.chain),
+        right=_side(diff.right, diff.chain),
     )
 
 
-def _side(name: str, chain: str | None) -> str:
-    """Return `FILE#CHAIN:TURN` with the chain as it is shown elsewhere."""
-    return name if not chain else name.replace(f"#{chain}:", f"#{_chain(chain)}:")
+def _side(side: Side, chain: str | None) -> Side:
+    """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it looks like one."""
+    name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{_chain(chain)}:")
+    model = side.model if side.model is None or _MODEL.fullmatch(side.model) else digest(side.model)
+    return msgspec.structs.replace(side, name=name, model=model)
 
 
 def _divergence(where: DivergenceResult) -> DivergenceResult:
