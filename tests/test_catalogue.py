@@ -16,7 +16,7 @@ PAGES = ROOT / "src" / "lore" / "check" / "pages"
 CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 ROWS = range(1, 36)
 # These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
-NO_PAIR = frozenset(("LORE107", "LORE113", "LORE114", "LORE123", "LORE128", "LORE129", "LORE131", "LORE134", "LORE148",
+NO_PAIR = frozenset(("LORE107", "LORE113", "LORE114", "LORE123", "LORE128", "LORE129", "LORE131", "LORE132", "LORE134", "LORE148",
                      "LORE149", "LORE150", "LORE151", "LORE152", "LORE153", "LORE154", "LORE155"))  # fmt: skip
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
 

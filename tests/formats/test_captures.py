@@ -67,7 +67,8 @@ class TestProxyList(ReaderContract):
     samples = (*fixtures("proxy-list"), dumps([pair(), 5, None, pair()]))
 
 
-FILES = sorted(file for file in FIXTURES.rglob("*") if file.is_file())
+CALLS = ("har", "vcr", "claude-tap", "cassette", "proxy", "proxy-list")
+FILES = sorted(file for name in CALLS for file in (FIXTURES / name).iterdir())
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")

@@ -14,5 +14,6 @@ def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, mo
 
     (tmp_path / "a.jsonl").write_bytes(head)
     monkeypatch.setattr(corpus, "open_head", lambda _: corpus.Opened(head, torn()))
-    result, _, incomplete = check([str(tmp_path)], Budgets(), Options())
+    outcome = check([str(tmp_path)], Budgets(), Options())
+    result, incomplete = outcome.result, outcome.incomplete
     assert ([one.code for one in result.problems], incomplete) == (["LORE203", "LORE215"], True)
