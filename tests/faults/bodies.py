@@ -144,7 +144,9 @@ def _items(request: Request, number: int, message: Message) -> list[dict[str, An
                 said = [{"type": "output_text", "text": one["text"]}]
                 found.append({"type": "message", "role": "assistant", "content": said})
             case "text":
-                parts.append({"type": "input_text", "text": one["text"], **_points(request, ("message", number, place))})
+                parts.append(
+                    {"type": "input_text", "text": one["text"], **_points(request, ("message", number, place))}
+                )
             case "image":
                 url = f"data:{one['media']};base64,{one['data']}"
                 parts.append({"type": "input_image", "image_url": url})

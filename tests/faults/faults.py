@@ -41,7 +41,7 @@ class Fault:
     anywhere: bool = False
     kind: str = "waste"
     setup: dict[str, Any] = field(default_factory=dict)
-    also: frozenset[str] = frozenset()  # codes of waste that may be named beside it, and why is said where it is made
+    repeats: bool = False  # later turns have it, too
 
     @property
     def name(self) -> str:
@@ -53,7 +53,6 @@ FAULTS: list[Fault] = []
 
 def fault(code: str, form: str, inject: Callable[[Capture, int], None], **rest: Any) -> None:
     """Add a fault to the catalogue."""
-    rest["also"] = frozenset(rest.get("also", ()))
     FAULTS.append(Fault(code, form, inject, **rest))
 
 
@@ -84,7 +83,9 @@ def blocks_of(capture: Capture, k: int, kind: str, *, role: str = "", first: int
     ]
 
 
-def volatile(place: str, form: Callable[[Any], tuple[str, str]], *, block: bool = False) -> Callable[[Capture, int], None]:
+def volatile(
+    place: str, form: Callable[[Any], tuple[str, str]], *, block: bool = False
+) -> Callable[[Capture, int], None]:
     """Put a text that moves into the system prompt or into a message of the user; `block`: as one of its own."""
 
     def inject(capture: Capture, k: int) -> None:

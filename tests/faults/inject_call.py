@@ -8,6 +8,22 @@ from typing import Any
 from faults.faults import CLAUDE, MARKED, Nowhere, fault, since
 from faults.script import WORDS, Capture, prose, text, token
 
+
+def _missed(capture: Capture, k: int) -> None:
+    """Read nothing at turn k; the turn before must have left something to read."""
+    if k < 2 and capture.dialect not in MARKED:
+        raise Nowhere
+    capture.turns[k].bill = "miss"
+
+
+def _and_missed(inject):
+    def both(capture: Capture, k: int) -> None:
+        _missed(capture, k)
+        inject(capture, k)
+
+    return both
+
+
 # settings
 
 
@@ -89,40 +105,49 @@ for _dialect, _form, _path, _new, _old in SCHEMAS:
 
 _EDITS = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 _CLEARS = {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 90000}}]}
-_BESIDE = {"dialects": CLAUDE, "content": False, "kind": "unattributable", "setup": {"billed": False}}
-fault("LORE122", "context management asked for", setting("context_management", _EDITS), **_BESIDE)
-fault("LORE122", "another context management", setting("context_management", _CLEARS, old=_EDITS), **_BESIDE)
-fault("LORE122", "a task budget", setting("output_config", {"task_budget": {"type": "tokens", "total": 9000}}), **_BESIDE)
+_BESIDE = {"dialects": CLAUDE, "content": False, "kind": "unattributable", "setup": {"billed": True}}
+_BUDGET = {"task_budget": {"type": "tokens", "total": 9000}}
+for _form, _inject in (
+    ("context management asked for", setting("context_management", _EDITS)),
+    ("another context management", setting("context_management", _CLEARS, old=_EDITS)),
+    ("a task budget", setting("output_config", _BUDGET)),
+):
+    fault("LORE122", _form, _and_missed(_inject), **_BESIDE)
+    fault("LORE122", f"{_form}, no bill", _inject, **{**_BESIDE, "setup": {"billed": False}})
 
 
-def _called(old: dict[str, Any], new: dict[str, Any], *, billed: str = ""):
+def _called(old: dict[str, Any], new: dict[str, Any]):
     """Send it otherwise from turn k on: another host, another key, other beta features."""
 
     def inject(capture: Capture, k: int) -> None:
         for number, turn in enumerate(capture.turns):
             turn.call = {**turn.call, **(new if number >= k else old)}
-        capture.turns[k].bill = billed
 
-    return inject
+    return _and_missed(inject)
 
 
 _BETAS = ["claude-code-20250219", "interleaved-thinking-2025-05-14"]
-fault("LORE122", "a beta feature more", _called({"betas": _BETAS}, {"betas": [*_BETAS, "context-1m-2025-08-07"]}), **_BESIDE)
+fault(
+    "LORE122",
+    "a beta feature more",
+    _called({"betas": _BETAS}, {"betas": [*_BETAS, "context-1m-2025-08-07"]}),
+    **_BESIDE,
+)
 fault("LORE122", "a beta feature less", _called({"betas": _BETAS}, {"betas": _BETAS[:1]}), **_BESIDE)
 _ELSEWHERE = {"content": False, "kind": "unattributable", "setup": {"billed": True}}
 _A, _B = {"account": "3f6c01aa"}, {"account": "90bd77e2"}
-fault("LORE131", "another key", _called(_A, _B, billed="miss"), **_ELSEWHERE)
+fault("LORE131", "another key", _called(_A, _B), **_ELSEWHERE)
 fault(
     "LORE131", "another host", dialects=CLAUDE, **_ELSEWHERE,
     inject=_called(
-        {"endpoint": "api.anthropic.com/v1/messages"}, {"endpoint": "proxy.example.com/v1/messages"}, billed="miss"
+        {"endpoint": "api.anthropic.com/v1/messages"}, {"endpoint": "proxy.example.com/v1/messages"}
     ),
 )  # fmt: skip
 fault(
     "LORE131", "another region", dialects=("bedrock",), **_ELSEWHERE,
     inject=_called(
         {"endpoint": "bedrock-runtime.us-east-1.amazonaws.com/x"},
-        {"endpoint": "bedrock-runtime.eu-west-1.amazonaws.com/x"}, billed="miss",
+        {"endpoint": "bedrock-runtime.eu-west-1.amazonaws.com/x"},
     ),
 )  # fmt: skip
 
@@ -159,6 +184,7 @@ fault("LORE152", "seven of them", _many, dialects=CLAUDE, content=False, anywher
 
 def _still(said: str, *, block: int = 0):
     """Say something in the system prompt that could move, and does not."""
+
     def inject(capture: Capture, _: int) -> None:
         for turn in capture.turns:
             turn.request.system[block] += f"\n{said}\n"
@@ -172,7 +198,13 @@ for _form, _said in (
     ("a count", "<total_tokens>181000 tokens left</total_tokens>"),
 ):
     fault("LORE151", _form, _still(_said), **_NOTHING)
-fault("LORE153", "a clock in the last of the system prompt", _still("It is 06:54:40.", block=-1), dialects=CLAUDE, **_NOTHING)
+fault(
+    "LORE153",
+    "a clock in the last of the system prompt",
+    _still("It is 06:54:40.", block=-1),
+    dialects=CLAUDE,
+    **_NOTHING,
+)
 
 # what the laws of prompts forbid
 
@@ -223,10 +255,6 @@ def _short_lived(capture: Capture, _: int) -> None:
     bill(capture)
     for turn in capture.turns:
         turn.usage["5m"] = turn.usage.pop("1h", 0)
-
-
-def _missed(capture: Capture, k: int) -> None:
-    capture.turns[k].bill = "miss"
 
 
 def _says(verdict: str, bill: str):

@@ -187,8 +187,14 @@ def unmarked_tail(capture: Capture, k: int) -> None:
             for later in capture.turns[number + 1 :]:
                 later.request.messages.insert(len(request.messages) - 1, Message("user", [dict(last.blocks[0])]))
         spoken = next(one for one in reversed(last.blocks) if one["kind"] == "text")
-        spoken["text"] += f"\n\nPlan: step {number + 1} is {capture.chance.choice(WORDS)}; cursor in {token(capture.chance, 6)}.py"
+        spoken["text"] += (
+            f"\n\nPlan: step {number + 1} is {capture.chance.choice(WORDS)}; cursor in {token(capture.chance, 6)}.py"
+        )
 
 
-for _dialect, _model in (("openai-chat", "gpt-5.6-sol"), ("openai-responses", "gpt-5.6-terra"), ("openai-responses", "gpt-6-sol")):
+for _dialect, _model in (
+    ("openai-chat", "gpt-5.6-sol"),
+    ("openai-responses", "gpt-5.6-terra"),
+    ("openai-responses", "gpt-6-sol"),
+):
     fault("LORE133", f"{_model}, implicit", unmarked_tail, dialects=(_dialect,), setup={"model": _model}, anywhere=True)

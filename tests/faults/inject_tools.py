@@ -247,12 +247,19 @@ def _crlf(said: str) -> str:
 _ACCENTS = "Résumé für Zoë, naïve Ångström"
 for _where in ("system", "message"):
     fault("LORE106", f"CRLF for LF, {_where}", _rewritten("one\ntwo", _crlf, _where), kind="")
-    fault("LORE106", f"NFD for NFC, {_where}", _rewritten(_ACCENTS, partial(unicodedata.normalize, "NFD"), _where), kind="")
+    fault(
+        "LORE106",
+        f"NFD for NFC, {_where}",
+        _rewritten(_ACCENTS, partial(unicodedata.normalize, "NFD"), _where),
+        kind="",
+    )
 fault(
     "LORE106", "NFC for NFD, system",
     _rewritten(unicodedata.normalize("NFD", _ACCENTS), partial(unicodedata.normalize, "NFC"), "system"), kind="",
 )  # fmt: skip
-fault("LORE106", "LF for CRLF, system", _rewritten("a\r\nb", lambda said: said.replace("\r\n", "\n"), "system"), kind="")
+fault(
+    "LORE106", "LF for CRLF, system", _rewritten("a\r\nb", lambda said: said.replace("\r\n", "\n"), "system"), kind=""
+)
 
 
 def _flat(capture: Capture, k: int, *, back: bool) -> None:
@@ -314,8 +321,10 @@ for _more in (_THINKING, _CHAT):
     fault("LORE115", "dropped", _block("thinking", lambda *_: None), **_more)
     fault("LORE115", "said otherwise", _block(
         "thinking", lambda c, one: {**one, "text": prose(c.chance, 2), "signature": signature(c.chance)}), **_more)  # fmt: skip
-    fault("LORE115", "all of it stripped", _all_thinking, **_more)
-fault("LORE115", "signed again", _block("thinking", lambda c, one: {**one, "signature": signature(c.chance)}), **_THINKING)
+    fault("LORE115", "all of it stripped", _all_thinking, repeats=True, **_more)
+fault(
+    "LORE115", "signed again", _block("thinking", lambda c, one: {**one, "signature": signature(c.chance)}), **_THINKING
+)
 
 
 # results of tools
@@ -349,7 +358,9 @@ fault("LORE117", "all old ones cleared", _all_results)
 # images
 
 fault("LORE118", "encoded again", _block("image", lambda c, one: {**one, "data": picture(c.chance)}))
-fault("LORE118", "smaller", _block("image", lambda c, one: {**one, "data": picture(c.chance, 400), "media": "image/jpeg"}))
+fault(
+    "LORE118", "smaller", _block("image", lambda c, one: {**one, "data": picture(c.chance, 400), "media": "image/jpeg"})
+)
 fault("LORE118", "a text for it", _block("image", lambda *_: text("[image omitted]")))
 fault("LORE118", "a description for it", _block("image", lambda c, _: text(f"[Image: {prose(c.chance, 1)}]")))
 fault("LORE118", "dropped", _block("image", lambda *_: None))

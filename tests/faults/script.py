@@ -87,14 +87,14 @@ def prose(chance: random.Random, sentences: int) -> str:
     made = []
     for _ in range(sentences):
         words = [chance.choice(WORDS) for _ in range(chance.randint(6, 14))]
-        made.append(" ".join(words).capitalize() + chance.choice(("." , ".", ".", ":", "!")))
+        made.append(" ".join(words).capitalize() + chance.choice((".", ".", ".", ":", "!")))
     return " ".join(made)
 
 
 def code(chance: random.Random, lines: int) -> str:
     indent = ("", "    ", "        ")
     made = [
-        f"{chance.choice(indent)}{chance.choice(WORDS)} = {chance.choice(WORDS)}({chance.choice(WORDS)}, \"{chance.choice(WORDS)}\")"
+        f'{chance.choice(indent)}{chance.choice(WORDS)} = {chance.choice(WORDS)}({chance.choice(WORDS)}, "{chance.choice(WORDS)}")'
         for _ in range(lines)
     ]
     return "\n".join(made)

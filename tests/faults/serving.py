@@ -152,7 +152,7 @@ def bill(capture: Capture) -> None:
         read = 0
         for before, others, there in sent:
             read = max(read, _reusable(capture, before, others, there, turn, segs, sums))
-        if turn.bill == "miss":
+        if turn.bill == "miss" or (capture.dialect in MARKING and not ends):
             read = 0
         elif turn.bill == "older" and len(sent) > 1:
             read = sent[-2][2][-1] // BYTES
@@ -267,6 +267,3 @@ def judged(captures: list[Capture], folder: Path) -> list[list[Finding]]:
 def waste(findings: list[Finding]) -> list[str]:
     """Name what is called waste, in order."""
     return [f"{one.code} at {one.turn}: {one.evidence[:100]}" for one in findings if one.kind == "waste"]
-
-
-
