@@ -19,6 +19,7 @@ from io import FileIO
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
+from lore.formats.beginnings import is_document, may_be_recording
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
@@ -120,7 +121,7 @@ class Opened(NamedTuple):
 def open_head(path: str) -> Opened:
     """Read enough of an input to recognise it: 256 KiB, or to the end of the first line.
 
-    Of a first line that is longer than any reader keeps, its beginning has to do.
+    Of a first line that is longer than any reader keeps, and of a document, its beginning has to do.
     """
     source = pieces(path, HEAD)
     taken: list[bytes] = []
@@ -129,7 +130,7 @@ def open_head(path: str) -> Opened:
         taken.append(data)
         size += len(data)
         whole_line = whole_line or b"\n" in data
-        if not may_be_json(taken[0]) or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+        if not may_be_recording(taken[0]) or is_document(taken[0]) or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
             break
     head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
     taken.reverse()
@@ -140,11 +141,6 @@ def open_head(path: str) -> Opened:
         yield from source
 
     return Opened(_whole_lines(head), everything())
-
-
-def may_be_json(data: bytes) -> bool:
-    """Tell whether an input that begins like this could hold JSON objects."""
-    return data.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"")
 
 
 def _whole_lines(head: bytes) -> bytes:

@@ -35,12 +35,12 @@ def bytes_only(args: list[str]) -> str | None:
 
 
 def _is_no_recording(path: str) -> bool:
-    from lore import corpus
+    from lore.formats.beginnings import may_be_recording
 
     if not os.path.isfile(path):
         return False
     try:
         with open(path, "rb", buffering=0) as file:
-            return not corpus.may_be_json(file.read(4096))
+            return not may_be_recording(file.read(4096))
     except OSError:
         return False

@@ -1,24 +1,31 @@
 """Request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse): as they are, or in records.
 
 Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
-`{"request": body, "response" | "usage": …, "timestamp" | "ts": …}` where `request` is the body or its
-text. A body that stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
+`{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …, "url", "headers", "status"}`
+where `request` is the body or its text, and all but that may be missing. A body that stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from lore.formats.answers import Answer, answer_of
 from lore.formats.base import Clock, Read, Yields
+from lore.formats.contents import events_in, unescaped
+from lore.formats.http import headers_of, status_of
+from lore.formats.identity import call_of, endpoint_of
 from lore.formats.lines import BOM, Line, Lines, fault, split_joined, too_long
+from lore.formats.requests import ASKED, is_body
+from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
+from lore.formats.times import seconds
 from lore.formats.usage import billed_of
-from lore.model.canonical import decode, text_of
+from lore.model.canonical import text_of
 from lore.model.exchange import Exchange, Fidelity
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import table
 from lore.model.problems import Problem
 
 
@@ -111,7 +118,7 @@ def _looks_like_body(head: bytes) -> bool:
     text = head.removeprefix(BOM).lstrip(b" \t\r\n")
     named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
     gemini = b'"contents"' in text and b'"parts"' in text
-    responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in _ASKED)
+    responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in ASKED)
     return text[:1] == b"{" and (named or gemini or responses)
 
 
@@ -147,93 +154,45 @@ def _exchange(data: bytes) -> Exchange | None:
     record = table(data)
     if record is None:
         return None
-    if _is_body(record):
-        return Exchange(data, "wire")
+    if is_body(record):
+        return Exchange(data, "wire", call=call_of({}, record))
     body, fidelity = _body(record.get("request", b""))
-    if body is None:
+    members = table(body)
+    if members is None or not is_body(members):
         return None
-    response = table(record.get("response", b"null")) or {}
-    found = (one[key] for one in (record, response) for key in _USAGE if one.get(key, b"null") != b"null")
-    usage = next(found, b"null")
-    at = _seconds(record.get("timestamp", record.get("ts", b"null")))
-    return Exchange(body, fidelity, at, billed_of(usage))
+    answer = _answer(record)
+    headers = headers_of(record.get("headers", b""))
+    url = text_of(record["url"]) if record.get("url", b"")[:1] == b'"' else ""
+    status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
+    at = seconds(record.get("timestamp", record.get("ts", b"null")))
+    call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
+    return Exchange(
+        body, fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id, output=answer.output, call=call
+    )
 
 
-def _body(raw: bytes) -> tuple[bytes | None, Fidelity]:
-    fidelity: Fidelity = "parsed"
-    if raw[:1] == b'"':
-        fidelity = "wire"
-        raw = text_of(raw).encode("utf-8", "backslashreplace").strip()
-    body = table(raw) or {}
-    return (raw if _is_body(body) else None), fidelity
+def _body(raw: bytes) -> tuple[bytes, Fidelity]:
+    return (unescaped(raw).strip(), "wire") if raw[:1] == b'"' else (raw, "parsed")
 
 
+def _answer(record: dict[str, bytes]) -> Answer:
+    """Read what a record says of its response: the response, whole or streamed, and the usage beside it."""
+    response = record.get("response", b"null")
+    if response in _NONE:
+        response = record.get("response_sse", b"null")
+    if response[:1] == b'"':
+        text = unescaped(response).strip()
+        found = answer_of_stream(text) if is_stream(text) else answer_of(text)
+    elif response[:1] == b"[":
+        events, text = events_in(response)
+        found = answer_of_events(events) if events else answer_of_stream(text)
+    else:
+        found = answer_of(response)
+    beside = next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null")
+    usage = billed_of(beside)
+    return found if usage is None else replace(found, usage=usage)
+
+
+_NONE = (b"null", b'""')
+_STATUS = ("status", "status_code")
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
-_CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
-_SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
-# What only a request to the Responses API asks for; and what an export, a log of a call or a test case says besides.
-_ASKED = ("instructions", "previous_response_id", "max_output_tokens", "store", "prompt_cache_key", "truncation")
-_KEPT = (
-    "output",
-    "outputs",
-    "response",
-    "candidates",
-    "event",
-    "ideal",
-    "target",
-    "expected",
-    "id",
-    "sessionId",
-    "title",
-)
-_ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
-
-
-def _is_body(members: dict[str, bytes]) -> bool:
-    """Tell a request body from exports of other tools that have the same lists: it says what it asks for,
-
-    and its messages have roles (Gemini's parts, an item of the Responses API a kind).
-    """
-    if "messages" in members:
-        return any(sign in members for sign in _SIGNS) and _begins_with(members["messages"], ("role",))
-    if any(key in members for key in _KEPT):
-        return False
-    if "contents" in members:
-        first = next(iter(array(members["contents"])), b"")
-        return (table(first) or {}).get("parts", b"")[:1] == b"["
-    return "model" in members and "input" in members and _is_responses(members)
-
-
-def _is_responses(members: dict[str, bytes]) -> bool:
-    """Tell a request to the Responses API from those that also have `input`: for embeddings, speech, moderation."""
-    asks = any(key in members for key in _ASKED)
-    if asks:
-        return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
-    first = table(next(iter(array(members["input"])), b"")) or {}
-    return _is_text(first, "role") or first.get("type") in _ITEMS
-
-
-def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
-    """Tell whether an array begins with an object that has one of these texts, or with nothing that could."""
-    if raw[:1] != b"[":
-        return False
-    first = next(iter(array(raw)), b"")
-    return first[:1] != b"{" or any(_is_text(table(first) or {}, key) for key in keys)
-
-
-def _is_text(members: dict[str, bytes], key: str) -> bool:
-    return members.get(key, b"")[:1] == b'"'
-
-
-def _seconds(raw: bytes) -> float | None:
-    """Read a time: seconds or milliseconds since the epoch, or RFC 3339 text."""
-    try:
-        value = decode(raw)
-        if isinstance(value, str):
-            parsed = datetime.fromisoformat(value)
-            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
-            return value / 1000 if value > 1e11 else float(value)
-    except (ValueError, OverflowError):
-        return None
-    return None

@@ -170,4 +170,9 @@ def fault(line: bytes) -> str:
 
 def too_long() -> str:
     """Say why a line that has no bytes has none."""
-    return f"longer than {LONGEST // 1024 // 1024} MiB"
+    return too_much(LONGEST)
+
+
+def too_much(limit: int) -> str:
+    """Say that something is longer than so many bytes."""
+    return f"longer than {limit // 1024 // 1024} MiB"

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from lore.formats.assembled import Assembled
 from lore.formats.base import Reader
+from lore.formats.beginnings import may_be_recording
 from lore.formats.bodies import Bodies
+from lore.formats.cassette import Cassette
 from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude_tap import ClaudeTap
+from lore.formats.har import Har
 from lore.formats.lore_log import LoreLog
+from lore.formats.proxy import Proxy, ProxyList
+from lore.formats.vcr import Vcr
 
 READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
     "claude-code": ClaudeCode,
     "assembled": Assembled,
+    "har": Har,
+    "vcr": Vcr,
+    "claude-tap": ClaudeTap,
+    "cassette": Cassette,
+    "proxy": Proxy,
+    "proxy-list": ProxyList,
     "bodies": Bodies,
 }
 BUILT_IN = frozenset(READERS)
@@ -19,7 +31,6 @@ BUILT_IN = frozenset(READERS)
 
 def recognise(head: bytes) -> type[Reader] | None:
     """Return lore's own reader of a file that begins like this; None where it is no recording."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
-    if text[:1] != b"{":
+    if not may_be_recording(head):
         return None
     return next((READERS[name] for name in READERS if name in BUILT_IN and READERS[name].recognises(head)), None)

@@ -21,9 +21,11 @@ def billed_of(raw: bytes) -> Billed | None:
         usage = decode(raw)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(usage, dict):
-        return None
-    table = cast("dict[str, Any]", usage)
+    return billed_from(cast("dict[str, Any]", usage)) if isinstance(usage, dict) else None
+
+
+def billed_from(table: dict[str, Any]) -> Billed | None:
+    """Read usage that is decoded already."""
     read = next((read for key, read in _FAMILIES.items() if key in table), _anthropic)
     found = read(table)
     return None if found == Billed() else found

@@ -86,6 +86,21 @@ CODES: dict[str, Code] = {
     "LORE219": Code(
         "context-left-out", "unattributable", "Begin turns after a message of the user or a tool's result."
     ),
+    "LORE220": Code(
+        "capture-too-large", "waste", "Leave large downloads out of the capture, or split it into smaller ones."
+    ),
+    "LORE221": Code(
+        "cassette-refused", "waste", "Record the cassette again with plain YAML: no tags, few anchors, no deep nesting."
+    ),
+    "LORE222": Code(
+        "undecodable-request", "unattributable", "Record request bodies uncompressed and whole, as JSON."
+    ),
+    "LORE223": Code(
+        "request-not-kept", "unattributable", "Keep request bodies inside the capture, not in files beside it."
+    ),
+    "LORE224": Code(
+        "undecodable-response", "expected", "Record responses uncompressed, so that what was billed can be read."
+    ),
     "LORE301": Code(
         "billed-read-fell", "unattributable", "Compare with the provider's verdict and with other sessions."
     ),

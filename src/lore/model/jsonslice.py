@@ -152,6 +152,17 @@ def table(raw: bytes) -> dict[str, bytes] | None:
     return {m.key: raw[m.value : m.end] for m in members(raw)} if isinstance(value, dict) else None
 
 
+def parts(raw: bytes) -> dict[str, bytes]:
+    """Slice the values of an object inside JSON text that has been validated; anything else has none.
+
+    Does not look again whether its bytes are UTF-8: that costs as much as slicing.
+    """
+    try:
+        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
+    except (ValueError, RecursionError):
+        return table(raw) or {}
+
+
 def validated(raw: bytes) -> object:
     """Decode JSON text to see that it is some, lone surrogates included; raises ValueError where it is none.
 

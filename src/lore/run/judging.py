@@ -30,6 +30,7 @@ from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
+UNJUDGED = ("LORE210", "LORE222", "LORE223")  # requests were recorded, and could not be judged
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
@@ -167,7 +168,7 @@ class _Judge:
         result.boundaries = [one for one in recording.boundaries if not _STAND_IN.match(one[0])]
         result.summary.files += 1
         result.summary.compactions += len(recording.boundaries)
-        result.incomplete = bool(problems.counts["LORE210", recording.shown])
+        result.incomplete = any(problems.counts[code, recording.shown] for code in UNJUDGED)
         self._damage(problems)
 
     def _turn(self, turn: Turn, pair: Pair | None, *, quiet: bool) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from lore import corpus
 from lore.errors import LoreError
+from lore.formats.beginnings import may_be_recording
 from lore.run.recording import kind_of
 from lore.tailing import INTERVAL, Change, Tail, Wait
 
@@ -72,7 +73,7 @@ class Live:
         begin = len(data) - len(data.lstrip())
         end = data.rfind(b"\n", begin, corpus.HEAD)
         end = end if end >= 0 else data.find(b"\n", begin)
-        if end < 0 and len(data) < corpus.HEAD_LIMIT and corpus.may_be_json(data):
+        if end < 0 and len(data) < corpus.HEAD_LIMIT and may_be_recording(data):
             return b""
         return data[: end + 1] if end >= 0 else data[: corpus.HEAD]
 

@@ -45,6 +45,8 @@ from lore.run.companions import Family
 from lore.run.completing import Completion, Unsaid, completed, rated
 from lore.run.problems import Problems
 
+# A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
+UNREADABLE = ("LORE201", "LORE202", "LORE217", "LORE220", "LORE221", "LORE222", "LORE223")
 HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
 
 
@@ -323,7 +325,7 @@ class Recording:
                 link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
                 usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             )  # fmt: skip
-        unreadable = any(self.problems.counts[code, self.shown] for code in ("LORE201", "LORE202", "LORE217"))
+        unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 

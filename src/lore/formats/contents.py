@@ -1,0 +1,205 @@
+"""The content of a request or response as recorders keep it: text, parsed, base64, compressed, elsewhere.
+
+In: the JSON value that a recording holds. Out: the bytes that were sent, or why there are none. Text is
+unescaped once and is then an exact slice of the wire; what was stored parsed is sliced as it stands. Nothing
+is opened before it is asked for. Rules: what is decompressed is bounded in size and ratio; what the standard
+library cannot decompress is said, not guessed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import orjson
+from msgspec import Struct
+
+from lore.formats.lines import too_much
+from lore.model.canonical import text_of
+from lore.model.exchange import Fidelity
+from lore.model.jsonslice import array, parts
+
+LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
+RATIO = 200  # of a body that is decompressed: prompts reach 20, what is made to fill a memory 1,000
+_PIECE = 4 * 1024 * 1024
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]
+
+
+class ContentError(Exception):
+    """A content cannot be opened; says why."""
+
+
+class Content(Struct, frozen=True, gc=False):
+    """A content as it is kept: `raw` is JSON (a string for text and base64, an array for events)."""
+
+    raw: bytes = b""
+    form: Form = "nothing"
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """How close its bytes are to the wire."""
+        return "parsed" if self.form == "json" else "wire"
+
+
+NO_CONTENT = Content()
+
+
+def content_of(raw: bytes) -> Content:
+    """Tell in which form a value holds a content: the text, the JSON itself, or an object that says what it is."""
+    if raw[:1] == b'"':
+        return Content(raw, "text") if raw != b'""' else NO_CONTENT
+    if raw[:1] == b"{":
+        members = parts(raw)
+        for key, read in _WRAPPED.items():
+            if key in members and (found := read(members)) is not None:
+                return found
+        return Content(raw, "json")
+    return Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
+
+
+def opened(content: Content, encoding: str = "") -> bytes:
+    """Return the bytes; `encoding` is what headers say of them. Raises ContentError."""
+    if len(content.raw) > LARGEST:
+        raise ContentError(too_much(LARGEST))
+    if content.form == "elsewhere":
+        raise ContentError("it is kept in another file")
+    if content.form == "base64":
+        return unpacked(_decoded(content.raw), encoding)
+    if content.form == "text":
+        return unpacked(unescaped(content.raw).strip(), encoding)
+    return content.raw
+
+
+def unescaped(raw: bytes) -> bytes:
+    """Return the text of a JSON string as bytes; lone surrogates stay escapes.
+
+    Long text that is not ASCII is taken in pieces, cut at spaces, which no escape holds: one emoji makes
+    each character of a text cost four bytes.
+    """
+    if len(raw) > _PIECE and not raw.isascii():
+        end = raw.find(b" ", _PIECE)
+        if 0 < end < len(raw) - 1:
+            return unescaped(raw[:end] + b'"') + unescaped(b'"' + raw[end:])
+    try:
+        return orjson.loads(raw).encode()
+    except (ValueError, AttributeError):
+        return text_of(raw).encode("utf-8", "backslashreplace")
+
+
+def unpacked(data: bytes, encoding: str = "") -> bytes:
+    """Decompress a body where it is still compressed: recorders often keep the header of what they undid.
+
+    Raises ContentError where it cannot be, or grows beyond bounds.
+    """
+    named = encoding.lower().strip()
+    if data[:2] == _GZIP:
+        return _inflated(data, zlib.MAX_WBITS | 32)
+    if data[:4] == _ZSTD:
+        return _unpacked_zstd(data)
+    if not named or named == "identity" or _is_text(data):
+        return data
+    if named == "deflate":
+        try:
+            return _inflated(data, zlib.MAX_WBITS)
+        except ContentError:
+            return _inflated(data, -zlib.MAX_WBITS)
+    raise ContentError(f"it is compressed as {named[:20]!r}, which lore does not undo")
+
+
+def _is_text(data: bytes) -> bool:
+    return data[:1] in (b"{", b"[") or data[:5] in (b"data:", b"event") or data[:1] == b":"
+
+
+def _inflated(data: bytes, bits: int) -> bytes:
+    limit = min(LARGEST, max(len(data), 1024) * RATIO)
+    try:
+        unpacker = zlib.decompressobj(bits)
+        found = unpacker.decompress(data, limit)
+    except zlib.error:
+        raise ContentError("its compressed bytes are damaged") from None
+    if unpacker.unconsumed_tail:
+        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB")
+    return found
+
+
+def _unpacked_zstd(data: bytes) -> bytes:
+    try:
+        from compression import zstd  # type: ignore[import-not-found] # Python 3.14
+    except ImportError:
+        raise ContentError("it is compressed as 'zstd', which this Python does not undo") from None
+    limit = min(LARGEST, max(len(data), 1024) * RATIO)
+    try:
+        unpacker = zstd.ZstdDecompressor()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        found: bytes = unpacker.decompress(data, limit)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    except zstd.ZstdError:  # pyright: ignore[reportUnknownMemberType]
+        raise ContentError("its compressed bytes are damaged") from None
+    if len(found) == limit:  # pyright: ignore[reportUnknownArgumentType]
+        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB")
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+def _decoded(raw: bytes) -> bytes:
+    try:
+        return base64.b64decode(unescaped(raw).translate(None, b" \r\n"), validate=True)
+    except (binascii.Error, ValueError):
+        raise ContentError("its base64 is damaged") from None
+
+
+def _kinded(members: dict[str, bytes]) -> Content | None:
+    """Read `{"kind": …}`: cassettes that say in which form they keep a body."""
+    kind = text_of(members["kind"])
+    if kind == "sse" and "chunks" in members:
+        return Content(members["chunks"], "events")
+    if kind == "json" and "value" in members:
+        return Content(members["value"], "json")
+    if kind in ("text", "binary", "base64", "empty"):
+        text = next((members[key] for key in ("text", "value", "data", "base64") if key in members), b"")
+        if text[:1] == b'"':
+            return Content(text, "text" if kind == "text" else "base64")
+        return Content(form="elsewhere") if "path" in members else NO_CONTENT
+    return None
+
+
+def _stringed(members: dict[str, bytes]) -> Content | None:
+    """Read `{"string": …}`: VCR's way."""
+    return content_of(members["string"]) if len(members) <= 3 and members["string"][:1] in (b'"', b"{", b"n") else None
+
+
+def _based(members: dict[str, bytes]) -> Content | None:
+    raw = members["base64_string"]
+    return Content(raw, "base64") if len(members) <= 3 and raw[:1] == b'"' else None
+
+
+def _texted(members: dict[str, bytes]) -> Content | None:
+    """Read `{"text": …, "encoding": "base64"}`: HAR's way."""
+    raw = members["text"]
+    if raw[:1] != b'"' or not members.keys() & {"mimeType", "encoding", "size"}:
+        return None
+    form = "base64" if members.get("encoding") == b'"base64"' else "text"
+    return Content(raw, form) if raw != b'""' else NO_CONTENT
+
+
+_WRAPPED: dict[str, Callable[[dict[str, bytes]], Content | None]] = {
+    "kind": _kinded,
+    "base64_string": _based,
+    "string": _stringed,
+    "text": _texted,
+}
+
+
+def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
+    """Return the events of a list: those that are JSON, and the text of those that are kept as text."""
+    events, text = list[bytes](), list[bytes]()
+    for one in array(raw):
+        if one[:1] == b'"':
+            text.append(unescaped(one))
+        elif one[:1] == b"{":
+            inner = parts(one)
+            data = inner.get("data", inner.get("value", one))
+            events.append(unescaped(data) if data[:1] == b'"' else data)
+    return events, b"\n\n".join(text)

@@ -1,0 +1,67 @@
+"""Tell request bodies from all else that is JSON.
+
+In: the members of an object, sliced. Out: whether it asks a model for an answer, in a shape that lore knows.
+Exports, logs of calls and test cases have the same lists of messages: a body is known by what it asks for,
+unless it is known anyway that it was sent to a model's endpoint.
+"""
+
+from __future__ import annotations
+
+from lore.model.jsonslice import array, table
+
+_CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
+_SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
+# What only a request to the Responses API asks for; and what an export, a log of a call or a test case says besides.
+ASKED = ("instructions", "previous_response_id", "max_output_tokens", "store", "prompt_cache_key", "truncation")
+_KEPT = (
+    "output",
+    "outputs",
+    "response",
+    "candidates",
+    "event",
+    "ideal",
+    "target",
+    "expected",
+    "id",
+    "sessionId",
+    "title",
+)
+_ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
+
+
+def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
+    """Tell a request body; `sent` says that it went to an endpoint where models answer.
+
+    Its messages have roles (Gemini's parts, an item of the Responses API a kind).
+    """
+    if "messages" in members:
+        return (sent or any(sign in members for sign in _SIGNS)) and _begins_with(members["messages"], ("role",))
+    if not sent and any(key in members for key in _KEPT):
+        return False
+    if "contents" in members:
+        first = next(iter(array(members["contents"])), b"")
+        return (table(first) or {}).get("parts", b"")[:1] == b"["
+    if sent and "input" in members:
+        return members["input"][:1] in (b'"', b"[")
+    return "model" in members and "input" in members and _is_responses(members)
+
+
+def _is_responses(members: dict[str, bytes]) -> bool:
+    """Tell a request to the Responses API from those that also have `input`: for embeddings, speech, moderation."""
+    asks = any(key in members for key in ASKED)
+    if asks:
+        return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
+    first = table(next(iter(array(members["input"])), b"")) or {}
+    return _is_text(first, "role") or first.get("type") in _ITEMS
+
+
+def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
+    """Tell whether an array begins with an object that has one of these texts, or with nothing that could."""
+    if raw[:1] != b"[":
+        return False
+    first = next(iter(array(raw)), b"")
+    return first[:1] != b"{" or any(_is_text(table(first) or {}, key) for key in keys)
+
+
+def _is_text(members: dict[str, bytes], key: str) -> bool:
+    return members.get(key, b"")[:1] == b'"'
