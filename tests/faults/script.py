@@ -11,17 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-WORDS = (
-    "agent answer argument array branch buffer build cache call change check class client close code column command "
-    "commit compare config content context count cursor data default define delete depth detail diff document edit "
-    "error event example expect export field file find fix flag folder format function graph guard handle hash header "
-    "helper history hook import index input insert item join key label layer length limit line list load log loop "
-    "match member merge message method module name node note number object offset option order output owner page "
-    "parse part path pattern place plan point prefix prompt property query queue range reader record result return "
-    "rule runner schema scope search section segment server session shape signal size slice source stable stack state "
-    "step stream string style suite table target task template test text thread tool trace tree turn type update "
-    "user value vector version view walk window worker writer"
-).split()
+WORDS = ["agent", "answer", "argument", "array", "branch", "buffer", "build", "cache", "call", "change", "check", "class", "client", "close", "code", "column", "command", "commit", "compare", "config", "content", "context", "count", "cursor", "data", "default", "define", "delete", "depth", "detail", "diff", "document", "edit", "error", "event", "example", "expect", "export", "field", "file", "find", "fix", "flag", "folder", "format", "function", "graph", "guard", "handle", "hash", "header", "helper", "history", "hook", "import", "index", "input", "insert", "item", "join", "key", "label", "layer", "length", "limit", "line", "list", "load", "log", "loop", "match", "member", "merge", "message", "method", "module", "name", "node", "note", "number", "object", "offset", "option", "order", "output", "owner", "page", "parse", "part", "path", "pattern", "place", "plan", "point", "prefix", "prompt", "property", "query", "queue", "range", "reader", "record", "result", "return", "rule", "runner", "schema", "scope", "search", "section", "segment", "server", "session", "shape", "signal", "size", "slice", "source", "stable", "stack", "state", "step", "stream", "string", "style", "suite", "table", "target", "task", "template", "test", "text", "thread", "tool", "trace", "tree", "turn", "type", "update", "user", "value", "vector", "version", "view", "walk", "window", "worker", "writer"]
 TOOLS = ("read_file", "write_file", "edit_file", "list_folder", "search_text", "run_command", "fetch_page", "ask_user",
          "make_plan", "open_browser", "query_table", "send_note")  # fmt: skip
 

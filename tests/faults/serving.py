@@ -14,9 +14,8 @@ import random
 from pathlib import Path
 from typing import Any, ClassVar
 
-
 from faults.bodies import body
-from faults.script import Capture, Request, Turn, conversation, system, token, tool, TOOLS
+from faults.script import TOOLS, Capture, Request, Turn, conversation, system, token, tool
 from lore.check.budgets import Budgets
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.registry import READERS

@@ -96,7 +96,7 @@ def trees(chance) -> dict[str, tuple[str, str]]:
             f"{head}Status:\nM src/{one}.py\n?? src/{four}.py\n\nRecent commits:\n{sha[2]} Add {four}\n{sha[0]} Add {two}",
         ),
         "status": (
-            f"<git_status>\nOn branch main\nnothing to commit, working tree clean\n</git_status>",
+            "<git_status>\nOn branch main\nnothing to commit, working tree clean\n</git_status>",
             f"<git_status>\nOn branch main\nChanges not staged for commit:\n\tmodified:   src/{one}.py\n</git_status>",
         ),
         "short status": (

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ABSENT, CORPUS
 
+from conftest import ABSENT, CORPUS
 from faults.bodies import DIALECTS
 from faults.catalogue import singles
 from faults.expected import happened
@@ -21,7 +21,7 @@ from lore.run.options import Options
 from oracle.naive import dialect_of, flatten, relation
 
 CAPTURES = ("capture/*", "vcr/*.yaml")
-UNREAD = ("parts that were not published",)
+
 
 
 def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, str]]:
