@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from faults.faults import CLAUDE, MARKED, Nowhere, fault, since
+from faults.faults import CLAUDE, MARKED, OPENAI, Nowhere, fault, since
 from faults.script import WORDS, Capture, prose, text, token
 
 
@@ -31,7 +31,9 @@ def setting(path: str, new: Any, *, old: Any = None):
     """Set a parameter (a path with dots) from turn k on; `old` before."""
 
     def inject(capture: Capture, k: int) -> None:
+        task = "\n" + prose(capture.chance, 90)  # enough for a bill to show that the messages were not read
         for number, turn in enumerate(capture.turns):
+            turn.request.messages[0].blocks[1]["text"] += task
             if number >= k or old is not None:
                 _set(turn.request.params, path, new if number >= k else old)
 
@@ -76,7 +78,13 @@ SETTINGS: tuple[tuple[str, str, str, str, Any, Any], ...] = (
     ("LORE121", "bedrock", "one tool", "toolConfig.toolChoice", {"tool": {"name": "read_file"}}, None),
 )  # fmt: skip
 for _code, _dialect, _form, _path, _new, _old in SETTINGS:
-    fault(_code, f"{_form} ({_path})", setting(_path, _new, old=_old), dialects=(_dialect,), content=False)
+    # Only of these is it documented what it does to the cache; elsewhere what it is called is left open.
+    _known = _dialect == "anthropic" or (_code == "LORE120" and _dialect in OPENAI)
+    _model = {"model": "gpt-5.5"} if _dialect == "openai-chat" else {}
+    fault(
+        _code, f"{_form} ({_path})", setting(_path, _new, old=_old), dialects=(_dialect,), content=False,
+        kind="waste" if _known else "", setup=_model,
+    )  # fmt: skip
 
 
 def _schema(*members: str, strict: bool = True) -> dict[str, Any]:
@@ -101,7 +109,10 @@ SCHEMAS: tuple[tuple[str, str, str, Any, Any], ...] = (
     ("gemini", "a member more", "generationConfig.responseSchema", _schema("plan", "risk"), _schema("plan")),
 )
 for _dialect, _form, _path, _new, _old in SCHEMAS:
-    fault("LORE135", f"{_form} ({_path})", setting(_path, _new, old=_old), dialects=(_dialect,), content=False)
+    fault(
+        "LORE135", f"{_form} ({_path})", setting(_path, _new, old=_old), dialects=(_dialect,), content=False,
+        kind="waste" if _dialect in OPENAI else "", setup={"model": "gpt-5.5"} if _dialect == "openai-chat" else {},
+    )  # fmt: skip
 
 _EDITS = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 _CLEARS = {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 90000}}]}

@@ -41,6 +41,8 @@ def _first(change):
     """Change the first text of the first message, from turn k on."""
 
     def inject(capture: Capture, k: int) -> None:
+        if "gpt-5.6" in left_of(capture, k).model and k == 1:  # the first message is the last one, too
+            raise Nowhere
         said = left_of(capture, k).messages[0].blocks[0]["text"]
         new = change(capture, said)
         for turn in since(capture, k):
@@ -74,7 +76,7 @@ def _rules_read_again(capture: Capture, said: str) -> str:
 
 fault("LORE127", "the editors that are open", _first(_editors))
 fault("LORE127", "the environment rendered otherwise", _first(_platform))
-fault("LORE127", "a wrapping that came later", _first(lambda _, said: f"<context>\n{said}\n</context>"))
+fault("LORE127", "a wrapping that came later", _first(lambda _, said: f"<initial_prompt>\n{said}\n</initial_prompt>"))
 
 
 def _resumed(change, gap: float):

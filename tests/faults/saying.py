@@ -21,7 +21,7 @@ class Place(NamedTuple):
     """Where a fault stands, and what it costs: computed by the oracle."""
 
     section: str
-    path: str
+    paths: tuple[str, ...]
     lost: int
 
 
@@ -29,8 +29,13 @@ def place(case: Case) -> Place:
     """Find the fault without lore."""
     left, right = (segments(case.capture, turn) for turn in case.capture.turns[case.k - 1 : case.k + 1])
     where = first_difference(left, right)
-    assert where is not None, f"{case.name}: the injector changed nothing"
-    return Place(where.section, where.path, max(0, wanted_bytes(left) - common_bytes(left, right)))
+    assert where, f"{case.name}: the injector changed nothing"
+    section = where[0].section
+    return Place(
+        section,
+        tuple(one.path for one in where if one.section == section),
+        max(0, wanted_bytes(left) - common_bytes(left, right)),
+    )
 
 
 def here(case: Case, findings: list[Finding]) -> list[Finding]:
@@ -71,9 +76,8 @@ def placed(case: Case, findings: list[Finding]) -> list[Missed]:
     missed: list[Missed] = []
     if own.section != true.section:
         missed.append(Missed(case.name, f"{own.code} is said to be in {own.section}, not in {true.section}"))
-    path = true.path.removesuffix("[0]") if own.code == "LORE112" else true.path  # one side has no block to name
-    if not (own.json_path or "").startswith(path):
-        missed.append(Missed(case.name, f"{own.code} is said to be at {own.json_path}, not at {true.path}"))
+    if not (own.json_path or "").startswith(true.paths):
+        missed.append(Missed(case.name, f"{own.code} is said to be at {own.json_path}, not at {true.paths}"))
     if own.lost_bytes != true.lost:
         missed.append(Missed(case.name, f"{own.code} is said to cost {own.lost_bytes} bytes, not {true.lost}"))
     return missed

@@ -39,6 +39,7 @@ HOSTS = {
 }  # fmt: skip
 MARKING = ("anthropic", "bedrock")
 BYTES = 4  # a token
+SHORTEST = 1024  # tokens: what is shorter is not cached by the models that mark
 
 
 def params(dialect: str) -> dict[str, Any]:
@@ -134,7 +135,8 @@ def _salts(request: Request, dialect: str) -> tuple[str, str]:
     """What head and messages depend on besides their bytes."""
     head = {"model": request.model}
     rest = {key: value for key, value in request.params.items() if key not in ("metadata", "context_management")}
-    if dialect not in MARKING:
+    if dialect not in MARKING:  # no documentation of theirs says that the choice of tools is part of the prefix
+        rest = {key: value for key, value in rest.items() if "tool" not in key}
         head |= rest
     return json.dumps(head), json.dumps(rest)
 
@@ -147,7 +149,8 @@ def bill(capture: Capture) -> None:
         sums = [0]
         for one in segs:
             sums.append(sums[-1] + one.size)
-        ends = [n + 1 for n, one in enumerate(segs) if one.marked] if capture.dialect in MARKING else []
+        ends = [n + 1 for n, one in enumerate(segs) if one.marked and sums[n + 1] >= SHORTEST * BYTES]
+        ends = ends if capture.dialect in MARKING else []
         read = 0
         for before, others, there in sent:
             read = max(read, _reusable(capture, before, others, there, turn, segs, sums))

@@ -55,8 +55,10 @@ def ids(chance) -> dict[str, tuple[str, str]]:
         "request": two(lambda: f"request_id: req_{mixed(24)}"),
         "process": (f"pid {chance.randint(2000, 4999)}", f"pid {chance.randint(5000, 9999)}"),
         "process in words": (f"Process ID: {chance.randint(2000, 4999)}", f"Process ID: {chance.randint(5000, 9999)}"),
-        "temporary folder": two(lambda: f"Working folder: /tmp/agent-{token(chance, 6)}/work"),
-        "temporary folder of a mac": two(lambda: f"cwd: /var/folders/x1/{token(chance, 12)}/T/tmp{token(chance, 8)}"),
+        "temporary folder": two(lambda: f"Scratch folder: /tmp/agent-{token(chance, 6)}/work"),
+        "temporary folder of a mac": two(
+            lambda: f"Scratch folder: /var/folders/x1/{token(chance, 12)}/T/tmp{token(chance, 8)}"
+        ),
         "trace parent": two(lambda: f"traceparent: 00-{token(chance, 32, HEX)}-{token(chance, 16, HEX)}-01"),
         "ulid": two(lambda: f"run 01{mixed(24).upper()}"),
         "hex": two(lambda: f"nonce={token(chance, 32, HEX)}"),

@@ -94,15 +94,17 @@ def wanted_bytes(left: list[Seg]) -> int:
     return sum(one.size for one in left[: marked[-1] + 1 if marked else len(left)])
 
 
-def first_difference(left: list[Seg], right: list[Seg]) -> Seg | None:
-    """Return the segment where two bodies part, by its earlier section; None where the left goes on."""
+def first_difference(left: list[Seg], right: list[Seg]) -> tuple[Seg, ...]:
+    """Return the segments where two bodies part, the earlier section first; empty where the left goes on.
+
+    Where something is missing the left's is what is gone, and the right's what stands in its place.
+    """
     common = common_segments(left, right)
     if common == len(left):
-        return None
-    if common == len(right):
-        return left[common]
+        return ()
     order = ("tools", "system", "messages").index
-    return min(right[common], left[common], key=lambda one: order(one.section))
+    parted = [side[common] for side in (right, left) if common < len(side)]
+    return tuple(sorted(parted, key=lambda one: order(one.section)))
 
 
 def _shared(left: list[Seg], right: list[Seg]) -> bool:

@@ -23,7 +23,6 @@ from oracle.naive import dialect_of, flatten, relation
 CAPTURES = ("capture/*", "vcr/*.yaml")
 
 
-
 def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, str]]:
     """Return each pair's name, what lore calls its relation, and what the naive reading does."""
     bodies: dict[tuple[str, int], tuple[dict[str, Any], str, bool]] = {}
