@@ -79,7 +79,7 @@ SETTINGS: tuple[tuple[str, str, str, str, Any, Any], ...] = (
 )  # fmt: skip
 for _code, _dialect, _form, _path, _new, _old in SETTINGS:
     # Only of these is it documented what it does to the cache; elsewhere what it is called is left open.
-    _known = _dialect == "anthropic" or (_code == "LORE120" and _dialect in OPENAI)
+    _known = (_dialect == "anthropic" or (_code == "LORE120" and _dialect in OPENAI)) and _form != "service tier"
     _model = {"model": "gpt-5.5"} if _dialect == "openai-chat" else {}
     fault(
         _code, f"{_form} ({_path})", setting(_path, _new, old=_old), dialects=(_dialect,), content=False,

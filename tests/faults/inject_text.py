@@ -41,7 +41,7 @@ def _first(change):
     """Change the first text of the first message, from turn k on."""
 
     def inject(capture: Capture, k: int) -> None:
-        if "gpt-5.6" in left_of(capture, k).model and k == 1:  # the first message is the last one, too
+        if k == 1:  # the first message is the last one, too: nothing behind it says that it alone was rendered anew
             raise Nowhere
         said = left_of(capture, k).messages[0].blocks[0]["text"]
         new = change(capture, said)
@@ -199,4 +199,4 @@ for _dialect, _model in (
     ("openai-responses", "gpt-5.6-terra"),
     ("openai-responses", "gpt-6-sol"),
 ):
-    fault("LORE133", f"{_model}, implicit", unmarked_tail, dialects=(_dialect,), setup={"model": _model}, anywhere=True)
+    fault("LORE133", f"{_model}, implicit", unmarked_tail, dialects=(_dialect,), setup={"model": _model}, anywhere=True, content=False)
