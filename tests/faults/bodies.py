@@ -12,7 +12,13 @@ DIALECTS = ("anthropic", "openai-chat", "openai-responses", "gemini", "bedrock")
 
 
 def body(request: Request, dialect: str) -> dict[str, Any]:
-    return _WRITERS[dialect](request)
+    made = _WRITERS[dialect](request)
+    if not request.tools:  # without tools there is nothing to choose from
+        made = {key: value for key, value in made.items() if key not in _OF_TOOLS}
+    return made
+
+
+_OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls", "toolConfig")
 
 
 def _marked(request: Request, place: tuple[Any, ...]) -> dict[str, Any]:
@@ -24,10 +30,15 @@ def _marked(request: Request, place: tuple[Any, ...]) -> dict[str, Any]:
 
 def _anthropic(request: Request) -> dict[str, Any]:
     tools = [
-        {"name": one.name, "description": one.description, "input_schema": one.schema, **one.extra,
-         **_marked(request, ("tool", number))}
+        {
+            "name": one.name,
+            "description": one.description,
+            "input_schema": one.schema,
+            **one.extra,
+            **_marked(request, ("tool", number)),
+        }
         for number, one in enumerate(request.tools)
-    ]  # fmt: skip
+    ]
     system = [{"type": "text", "text": one, **_marked(request, ("system", n))} for n, one in enumerate(request.system)]
     messages = [_claudes(request, number, one) for number, one in enumerate(request.messages)]
     said = "\n\n".join(request.system) if request.flat_system else system
@@ -131,8 +142,12 @@ def _responses(request: Request) -> dict[str, Any]:
         items += _items(request, number, one)
     tools = [{"type": "function", **_function(one), "strict": False, **one.extra} for one in request.tools]
     return {
-        "model": request.model, "instructions": request.system[0], "input": items, "tools": tools, **request.params,
-    }  # fmt: skip
+        "model": request.model,
+        "instructions": request.system[0],
+        "input": items,
+        "tools": tools,
+        **request.params,
+    }
 
 
 def _items(request: Request, number: int, message: Message) -> list[dict[str, Any]]:
@@ -173,9 +188,12 @@ def _gemini(request: Request) -> dict[str, Any]:
         for one in request.messages
     ]
     return {
-        "model": request.model, "systemInstruction": {"parts": [{"text": one} for one in request.system]},
-        "contents": contents, "tools": [{"functionDeclarations": declared}], **request.params,
-    }  # fmt: skip
+        "model": request.model,
+        "systemInstruction": {"parts": [{"text": one} for one in request.system]},
+        "contents": contents,
+        "tools": [{"functionDeclarations": declared}],
+        **request.params,
+    }
 
 
 def _part(one: dict[str, Any]) -> dict[str, Any]:
@@ -235,6 +253,9 @@ def _converse(one: dict[str, Any]) -> dict[str, Any]:
 
 
 _WRITERS = {
-    "anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses, "gemini": _gemini,
+    "anthropic": _anthropic,
+    "openai-chat": _chat,
+    "openai-responses": _responses,
+    "gemini": _gemini,
     "bedrock": _bedrock,
-}  # fmt: skip
+}

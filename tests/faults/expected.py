@@ -180,10 +180,12 @@ def _interleaved(capture: Capture, k: int) -> None:
 def _titled(capture: Capture, k: int) -> None:
     """Ask for a title in between: no tools, a few tokens, another system prompt."""
     limits = {
-        "anthropic": {"max_tokens": 16}, "openai-chat": {"max_completion_tokens": 16},
-        "openai-responses": {"max_output_tokens": 16, "store": False}, "gemini": {"generationConfig": {"maxOutputTokens": 16}},
+        "anthropic": {"max_tokens": 16},
+        "openai-chat": {"max_completion_tokens": 16},
+        "openai-responses": {"max_output_tokens": 16, "store": False},
+        "gemini": {"generationConfig": {"maxOutputTokens": 16}},
         "bedrock": {"inferenceConfig": {"maxTokens": 16}},
-    }  # fmt: skip
+    }
     before = capture.turns[k - 1]
     asked = [Message("user", [text("Write a title of at most five words for: " + prose(capture.chance, 1))])]
     request = Request(["You write titles."], [], asked, limits[capture.dialect], before.request.model)
@@ -239,9 +241,11 @@ def _breakpoints(capture: Capture, k: int) -> None:
     for number, turn in enumerate(capture.turns):
         said = [
             ("message", n, p)
-            for n, one in enumerate(turn.request.messages) if one.role == "user"
-            for p, block in enumerate(one.blocks) if block["kind"] == "text"
-        ]  # fmt: skip
+            for n, one in enumerate(turn.request.messages)
+            if one.role == "user"
+            for p, block in enumerate(one.blocks)
+            if block["kind"] == "text"
+        ]
         turn.request.marks = said[-1:] if number < k else said[-3:]
 
 
@@ -302,11 +306,20 @@ EXPECTED: tuple[Expected, ...] = (
     Expected("another lifetime", "", remark("ttl"), CLAUDE, {"billed": False}),
     Expected("breakpoints added", "", _breakpoints, ("openai-chat",), {"model": "gpt-5.6-sol"}),
     Expected("breakpoints moved", "", _breakpoints, ("openai-responses",), {"model": "gpt-5.6-terra"}),
-    Expected("a billing header at Anthropic", "", lambda c, k: billing(c, endpoint="api.anthropic.com/v1/messages"), CLAUDE),
+    Expected(
+        "a billing header at Anthropic", "", lambda c, k: billing(c, endpoint="api.anthropic.com/v1/messages"), CLAUDE
+    ),
     Expected("a billing header, the host not recorded", "", lambda c, k: billing(c, endpoint=""), CLAUDE),
-    Expected("continuations from the beginning", "", lambda c, k: _continued(c, k, missing=False), ("openai-responses",)),
-    Expected("continuations, their beginning missing", "LORE132", lambda c, k: _continued(c, k, missing=True), ("openai-responses",)),
-)  # fmt: skip
+    Expected(
+        "continuations from the beginning", "", lambda c, k: _continued(c, k, missing=False), ("openai-responses",)
+    ),
+    Expected(
+        "continuations, their beginning missing",
+        "LORE132",
+        lambda c, k: _continued(c, k, missing=True),
+        ("openai-responses",),
+    ),
+)
 
 
 class Happened(NamedTuple):

@@ -13,6 +13,9 @@ def _missed(capture: Capture, k: int) -> None:
     """Read nothing at turn k; the turn before must have left something to read."""
     if k < 2 and capture.dialect not in MARKED:
         raise Nowhere
+    task = "\n" + prose(capture.chance, 90)
+    for turn in capture.turns:
+        turn.request.messages[0].blocks[1]["text"] += task
     capture.turns[k].bill = "miss"
 
 
@@ -69,22 +72,34 @@ SETTINGS: tuple[tuple[str, str, str, str, Any, Any], ...] = (
     ("LORE121", "anthropic", "none", "tool_choice", {"type": "none"}, None),
     ("LORE121", "anthropic", "one at a time", "tool_choice", {"type": "auto", "disable_parallel_tool_use": True}, None),
     ("LORE121", "openai-chat", "required", "tool_choice", "required", None),
-    ("LORE121", "openai-chat", "one tool", "tool_choice", {"type": "function", "function": {"name": "read_file"}}, None),
+    (
+        "LORE121",
+        "openai-chat",
+        "one tool",
+        "tool_choice",
+        {"type": "function", "function": {"name": "read_file"}},
+        None,
+    ),
     ("LORE121", "openai-chat", "one at a time", "parallel_tool_calls", False, None),
     ("LORE121", "openai-responses", "none", "tool_choice", "none", None),
     ("LORE121", "openai-responses", "one at a time", "parallel_tool_calls", False, None),
     ("LORE121", "gemini", "any", "toolConfig.functionCallingConfig.mode", "ANY", None),
     ("LORE121", "bedrock", "any", "toolConfig.toolChoice", {"any": {}}, None),
     ("LORE121", "bedrock", "one tool", "toolConfig.toolChoice", {"tool": {"name": "read_file"}}, None),
-)  # fmt: skip
+)
 for _code, _dialect, _form, _path, _new, _old in SETTINGS:
     # Only of these is it documented what it does to the cache; elsewhere what it is called is left open.
     _known = (_dialect == "anthropic" or (_code == "LORE120" and _dialect in OPENAI)) and _form != "service tier"
     _model = {"model": "gpt-5.5"} if _dialect == "openai-chat" else {}
     fault(
-        _code, f"{_form} ({_path})", setting(_path, _new, old=_old), dialects=(_dialect,), content=False,
-        kind="waste" if _known else "", setup=_model,
-    )  # fmt: skip
+        _code,
+        f"{_form} ({_path})",
+        setting(_path, _new, old=_old),
+        dialects=(_dialect,),
+        content=False,
+        kind="waste" if _known else "",
+        setup=_model,
+    )
 
 
 def _schema(*members: str, strict: bool = True) -> dict[str, Any]:
@@ -110,9 +125,14 @@ SCHEMAS: tuple[tuple[str, str, str, Any, Any], ...] = (
 )
 for _dialect, _form, _path, _new, _old in SCHEMAS:
     fault(
-        "LORE135", f"{_form} ({_path})", setting(_path, _new, old=_old), dialects=(_dialect,), content=False,
-        kind="waste" if _dialect in OPENAI else "", setup={"model": "gpt-5.5"} if _dialect == "openai-chat" else {},
-    )  # fmt: skip
+        "LORE135",
+        f"{_form} ({_path})",
+        setting(_path, _new, old=_old),
+        dialects=(_dialect,),
+        content=False,
+        kind="waste" if _dialect in OPENAI else "",
+        setup={"model": "gpt-5.5"} if _dialect == "openai-chat" else {},
+    )
 
 _EDITS = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 _CLEARS = {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 90000}}]}
@@ -149,18 +169,22 @@ _ELSEWHERE = {"content": False, "kind": "unattributable", "setup": {"billed": Tr
 _A, _B = {"account": "3f6c01aa"}, {"account": "90bd77e2"}
 fault("LORE131", "another key", _called(_A, _B), **_ELSEWHERE)
 fault(
-    "LORE131", "another host", dialects=CLAUDE, **_ELSEWHERE,
-    inject=_called(
-        {"endpoint": "api.anthropic.com/v1/messages"}, {"endpoint": "proxy.example.com/v1/messages"}
-    ),
-)  # fmt: skip
+    "LORE131",
+    "another host",
+    dialects=CLAUDE,
+    **_ELSEWHERE,
+    inject=_called({"endpoint": "api.anthropic.com/v1/messages"}, {"endpoint": "proxy.example.com/v1/messages"}),
+)
 fault(
-    "LORE131", "another region", dialects=("bedrock",), **_ELSEWHERE,
+    "LORE131",
+    "another region",
+    dialects=("bedrock",),
+    **_ELSEWHERE,
     inject=_called(
         {"endpoint": "bedrock-runtime.us-east-1.amazonaws.com/x"},
         {"endpoint": "bedrock-runtime.eu-west-1.amazonaws.com/x"},
     ),
-)  # fmt: skip
+)
 
 # marks
 
@@ -187,9 +211,13 @@ _NOTHING = {"content": False, "anywhere": True, "kind": "unattributable"}
 fault("LORE114", "no mark at all", _unmarked, dialects=MARKED, **_NOTHING)
 fault("LORE114", "one that is too short", _short, dialects=CLAUDE, **_NOTHING)
 fault(
-    "LORE114", "explicit without breakpoints", setting("prompt_cache_options", {"mode": "explicit"}, old={"mode": "explicit"}),
-    dialects=("openai-chat",), setup={"model": "gpt-5.6-sol", "billed": False}, **_NOTHING,
-)  # fmt: skip
+    "LORE114",
+    "explicit without breakpoints",
+    setting("prompt_cache_options", {"mode": "explicit"}, old={"mode": "explicit"}),
+    dialects=("openai-chat",),
+    setup={"model": "gpt-5.6-sol", "billed": False},
+    **_NOTHING,
+)
 fault("LORE152", "seven of them", _many, dialects=CLAUDE, content=False, anywhere=True)
 
 
@@ -212,7 +240,7 @@ for _form, _said in (
 fault(
     "LORE153",
     "a clock in the last of the system prompt",
-    _still("It is 06:54:40.", block=-1),
+    _still("The current time is 2026-11-21T06:54:40Z.", block=-1),
     dialects=CLAUDE,
     **_NOTHING,
 )
@@ -277,11 +305,25 @@ def _says(verdict: str, bill: str):
 
 
 _BILLED = {"billed": True}
-fault("LORE134", "an hour asked for, five minutes written", _short_lived, dialects=CLAUDE, content=False, anywhere=True,
-      setup={"billed": True, "ttl": "1h"})  # fmt: skip
+fault(
+    "LORE134",
+    "an hour asked for, five minutes written",
+    _short_lived,
+    dialects=CLAUDE,
+    content=False,
+    anywhere=True,
+    setup={"billed": True, "ttl": "1h"},
+)
 fault("LORE301", "nothing was read", _missed, content=False, kind="unattributable", setup=_BILLED)
-fault("LORE302", "tools are said to have changed, and all was read", _says("tools_changed", ""), dialects=CLAUDE,
-      content=False, kind="unattributable", setup=_BILLED)  # fmt: skip
+fault(
+    "LORE302",
+    "tools are said to have changed, and all was read",
+    _says("tools_changed", ""),
+    dialects=CLAUDE,
+    content=False,
+    kind="unattributable",
+    setup=_BILLED,
+)
 
 
 def _too_much(capture: Capture, k: int) -> None:

@@ -96,8 +96,13 @@ _HOUR = {"ttl": "1h", "billed": True}
 _UNBILLED = {"billed": False}
 for _name, _change in (("skills in another order", _skills_shuffled), ("instructions read again", _rules_read_again)):
     fault("LORE123", f"{_name}, after 50 minutes of an hour", _resumed(_change, 3000), setup=_HOUR, dialects=CLAUDE)
-    fault("LORE123", f"{_name}, after six hours", _resumed(_change, 21600), setup=_UNBILLED,
-          dialects=("openai-chat", "openai-responses", "gemini"))  # fmt: skip
+    fault(
+        "LORE123",
+        f"{_name}, after six hours",
+        _resumed(_change, 21600),
+        setup=_UNBILLED,
+        dialects=("openai-chat", "openai-responses", "gemini"),
+    )
 
 
 # reminders
@@ -199,4 +204,12 @@ for _dialect, _model in (
     ("openai-responses", "gpt-5.6-terra"),
     ("openai-responses", "gpt-6-sol"),
 ):
-    fault("LORE133", f"{_model}, implicit", unmarked_tail, dialects=(_dialect,), setup={"model": _model}, anywhere=True, content=False)
+    fault(
+        "LORE133",
+        f"{_model}, implicit",
+        unmarked_tail,
+        dialects=(_dialect,),
+        setup={"model": _model},
+        anywhere=True,
+        content=False,
+    )

@@ -180,9 +180,12 @@ def _spelled(change, **style):
 
 fault("LORE105", "a call's input in another order", _input(_spelled(_turned)), kind="")
 fault(
-    "LORE106", "a call's arguments with white space", _input(_spelled(dict, separators=(", ", ": "))),
-    dialects=("openai-chat", "openai-responses"), kind="",
-)  # fmt: skip
+    "LORE106",
+    "a call's arguments with white space",
+    _input(_spelled(dict, separators=(", ", ": "))),
+    dialects=("openai-chat", "openai-responses"),
+    kind="",
+)
 
 
 def _styled(**style):
@@ -254,9 +257,11 @@ for _where in ("system", "message"):
         kind="",
     )
 fault(
-    "LORE106", "NFC for NFD, system",
-    _rewritten(unicodedata.normalize("NFD", _ACCENTS), partial(unicodedata.normalize, "NFC"), "system"), kind="",
-)  # fmt: skip
+    "LORE106",
+    "NFC for NFD, system",
+    _rewritten(unicodedata.normalize("NFD", _ACCENTS), partial(unicodedata.normalize, "NFC"), "system"),
+    kind="",
+)
 fault(
     "LORE106", "LF for CRLF, system", _rewritten("a\r\nb", lambda said: said.replace("\r\n", "\n"), "system"), kind=""
 )
@@ -267,9 +272,10 @@ def _flat(capture: Capture, k: int, *, back: bool) -> None:
     request = left_of(capture, k)
     roles = ("user", "assistant") if capture.dialect == "anthropic" else ("user",)
     texts = [
-        n for n, one in enumerate(request.messages[:-1])
+        n
+        for n, one in enumerate(request.messages[:-1])
         if len(one.blocks) == 1 and one.blocks[0]["kind"] == "text" and one.role in roles
-    ]  # fmt: skip
+    ]
     marked = {one[1] for turn in capture.turns for one in turn.request.marks if one[0] == "message"}
     at = choose(capture, [n for n in texts if n not in marked or capture.dialect != "anthropic"])
     for number, turn in enumerate(capture.turns):
@@ -319,8 +325,12 @@ def _all_thinking(capture: Capture, k: int) -> None:
 
 for _more in (_THINKING, _CHAT):
     fault("LORE115", "dropped", _block("thinking", lambda *_: None), **_more)
-    fault("LORE115", "said otherwise", _block(
-        "thinking", lambda c, one: {**one, "text": prose(c.chance, 2), "signature": signature(c.chance)}), **_more)  # fmt: skip
+    fault(
+        "LORE115",
+        "said otherwise",
+        _block("thinking", lambda c, one: {**one, "text": prose(c.chance, 2), "signature": signature(c.chance)}),
+        **_more,
+    )
     fault("LORE115", "all of it stripped", _all_thinking, repeats=True, **_more)
 fault(
     "LORE115", "signed again", _block("thinking", lambda c, one: {**one, "signature": signature(c.chance)}), **_THINKING
@@ -336,8 +346,11 @@ def _result(change):
 
 fault("LORE117", "cleared", _result(lambda *_: "[Old tool result content cleared]"))
 fault("LORE117", "truncated", _result(lambda _, said: said[: len(said) // 3] + "\n… [truncated]"))
-fault("LORE117", "its middle is gone", _result(
-    lambda _, said: said[:60] + f"\n\n... [{len(said) - 120} characters truncated] ...\n\n" + said[-60:]))  # fmt: skip
+fault(
+    "LORE117",
+    "its middle is gone",
+    _result(lambda _, said: said[:60] + f"\n\n... [{len(said) - 120} characters truncated] ...\n\n" + said[-60:]),
+)
 fault("LORE117", "summarised", _result(lambda c, _: f"Summary: {prose(c.chance, 1)}"))
 fault("LORE117", "empty", _result(lambda *_: ""))
 fault("LORE117", "run again", _result(lambda c, said: said.replace("(", f"({c.chance.choice(WORDS)}, ", 1)))

@@ -61,9 +61,10 @@ def blamed(case: Case, findings: list[Finding]) -> list[Missed]:
     codes = {one.code for one in case.faults}
     everywhere = any(one.anywhere or one.repeats for one in case.faults)
     wrong = [
-        one for one in findings
+        one
+        for one in findings
         if one.kind == "waste" and (one.code not in codes or (one.turn != case.k + 1 and not everywhere))
-    ]  # fmt: skip
+    ]
     return [Missed(case.name, f"also blamed: {_said(wrong)}")] if wrong else []
 
 

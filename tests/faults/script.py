@@ -8,161 +8,38 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
-WORDS = [
-    "agent",
-    "answer",
-    "argument",
-    "array",
-    "branch",
-    "buffer",
-    "build",
-    "cache",
-    "call",
-    "change",
-    "check",
-    "class",
-    "client",
-    "close",
-    "code",
-    "column",
-    "command",
-    "commit",
-    "compare",
-    "config",
-    "content",
-    "context",
-    "count",
-    "cursor",
-    "data",
-    "default",
-    "define",
-    "delete",
-    "depth",
-    "detail",
-    "diff",
-    "document",
-    "edit",
-    "error",
-    "event",
-    "example",
-    "expect",
-    "export",
-    "field",
-    "file",
-    "find",
-    "fix",
-    "flag",
-    "folder",
-    "format",
-    "function",
-    "graph",
-    "guard",
-    "handle",
-    "hash",
-    "header",
-    "helper",
-    "history",
-    "hook",
-    "import",
-    "index",
-    "input",
-    "insert",
-    "item",
-    "join",
-    "key",
-    "label",
-    "layer",
-    "length",
-    "limit",
-    "line",
-    "list",
-    "load",
-    "log",
-    "loop",
-    "match",
-    "member",
-    "merge",
-    "message",
-    "method",
-    "module",
-    "name",
-    "node",
-    "note",
-    "number",
-    "object",
-    "offset",
-    "option",
-    "order",
-    "output",
-    "owner",
-    "page",
-    "parse",
-    "part",
-    "path",
-    "pattern",
-    "place",
-    "plan",
-    "point",
-    "prefix",
-    "prompt",
-    "property",
-    "query",
-    "queue",
-    "range",
-    "reader",
-    "record",
-    "result",
-    "return",
-    "rule",
-    "runner",
-    "schema",
-    "scope",
-    "search",
-    "section",
-    "segment",
-    "server",
-    "session",
-    "shape",
-    "signal",
-    "size",
-    "slice",
-    "source",
-    "stable",
-    "stack",
-    "state",
-    "step",
-    "stream",
-    "string",
-    "style",
-    "suite",
-    "table",
-    "target",
-    "task",
-    "template",
-    "test",
-    "text",
-    "thread",
-    "tool",
-    "trace",
-    "tree",
-    "turn",
-    "type",
-    "update",
-    "user",
-    "value",
-    "vector",
-    "version",
-    "view",
-    "walk",
-    "window",
-    "worker",
-    "writer",
-]
-TOOLS = ("read_file", "write_file", "edit_file", "list_folder", "search_text", "run_command", "fetch_page", "ask_user",
-         "make_plan", "open_browser", "query_table", "send_note")  # fmt: skip
+WORDS = re.findall(
+    r"\w+",
+    """
+    agent answer argument array branch buffer build cache call change check class client close code column
+    command commit compare config content context count cursor data default define delete depth detail diff
+    document edit error event example expect export field file find fix flag folder format function graph
+    guard handle hash header helper history hook import index input insert item join key label layer length
+    limit line list load log loop match member merge message method module name node note number object offset
+    option order output owner page parse part path pattern place plan point prefix prompt property query queue
+    range reader record result return rule runner schema scope search section segment server session shape
+    signal size slice source stable stack state step stream string style suite table target task template test
+    text thread tool trace tree turn type update user value vector version view walk window worker writer
+    """,
+)
+TOOLS = (
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_folder",
+    "search_text",
+    "run_command",
+    "fetch_page",
+    "ask_user",
+    "make_plan",
+    "open_browser",
+    "query_table",
+    "send_note",
+)
 
 
 @dataclass
@@ -232,10 +109,10 @@ def prose(chance: random.Random, sentences: int) -> str:
 
 def code(chance: random.Random, lines: int) -> str:
     indent = ("", "    ", "        ")
-    made = [
-        f'{chance.choice(indent)}{chance.choice(WORDS)} = {chance.choice(WORDS)}({chance.choice(WORDS)}, "{chance.choice(WORDS)}")'
-        for _ in range(lines)
-    ]
+    made = []
+    for _ in range(lines):
+        target, function, one, other = (chance.choice(WORDS) for _ in range(4))
+        made.append(f'{chance.choice(indent)}{target} = {function}({one}, "{other}")')
     return "\n".join(made)
 
 
@@ -288,9 +165,11 @@ def call(chance: random.Random, tools: list[Tool]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for member, kind in used.schema["properties"].items():
         given[member] = {
-            "string": f"{chance.choice(WORDS)}/{chance.choice(WORDS)}.py", "number": chance.choice((2.5, 0.75, 4.25)),
-            "boolean": True, "array": ["a b", "c"],
-        }[kind["type"]]  # fmt: skip
+            "string": f"{chance.choice(WORDS)}/{chance.choice(WORDS)}.py",
+            "number": chance.choice((2.5, 0.75, 4.25)),
+            "boolean": True,
+            "array": ["a b", "c"],
+        }[kind["type"]]
     return {"kind": "call", "id": "call_" + token(chance, 12), "name": used.name, "input": given}
 
 
@@ -307,9 +186,11 @@ def results(chance: random.Random, said: Message) -> Message:
     calls = [one for one in said.blocks if one["kind"] == "call"]
     return Message(
         "user",
-        [{"kind": "result", "id": one["id"], "name": one["name"], "text": code(chance, chance.randint(6, 18))}
-         for one in calls],
-    )  # fmt: skip
+        [
+            {"kind": "result", "id": one["id"], "name": one["name"], "text": code(chance, chance.randint(6, 18))}
+            for one in calls
+        ],
+    )
 
 
 def conversation(chance: random.Random, tools: list[Tool], rounds: int) -> tuple[list[Message], list[int]]:

@@ -34,9 +34,12 @@ MODELS = {
     "bedrock": ("anthropic.claude-sonnet-4-5-20250929-v1:0", "us.anthropic.claude-sonnet-4-6"),
 }
 HOSTS = {
-    "anthropic": "api.anthropic.com/v1/messages", "openai-chat": "", "openai-responses": "api.openai.com/v1/responses",
-    "gemini": "generativelanguage.googleapis.com/v1beta/models", "bedrock": "bedrock-runtime.us-east-1.amazonaws.com/x",
-}  # fmt: skip
+    "anthropic": "api.anthropic.com/v1/messages",
+    "openai-chat": "",
+    "openai-responses": "api.openai.com/v1/responses",
+    "gemini": "generativelanguage.googleapis.com/v1beta/models",
+    "bedrock": "bedrock-runtime.us-east-1.amazonaws.com/x",
+}
 MARKING = ("anthropic", "bedrock")
 BYTES = 4  # a token
 SHORTEST = 1024  # tokens: what is shorter is not cached by the models that mark
@@ -46,29 +49,44 @@ def params(dialect: str) -> dict[str, Any]:
     thinking = {"type": "enabled", "budget_tokens": 10000}
     made: dict[str, dict[str, Any]] = {
         "anthropic": {
-            "max_tokens": 32000, "stream": True, "thinking": thinking, "tool_choice": {"type": "auto"},
+            "max_tokens": 32000,
+            "stream": True,
+            "thinking": thinking,
+            "tool_choice": {"type": "auto"},
             "metadata": {"user_id": "user_account_session"},
         },
         "openai-chat": {
-            "max_completion_tokens": 16000, "stream": True, "stream_options": {"include_usage": True},
-            "tool_choice": "auto", "parallel_tool_calls": True, "reasoning_effort": "medium",
+            "max_completion_tokens": 16000,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "reasoning_effort": "medium",
         },
         "openai-responses": {
-            "store": False, "stream": True, "tool_choice": "auto", "parallel_tool_calls": True,
-            "reasoning": {"effort": "medium", "summary": "auto"}, "text": {"verbosity": "medium"},
-            "include": ["reasoning.encrypted_content"], "prompt_cache_key": "conversation",
+            "store": False,
+            "stream": True,
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "reasoning": {"effort": "medium", "summary": "auto"},
+            "text": {"verbosity": "medium"},
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "conversation",
         },
         "gemini": {
             "generationConfig": {
-                "temperature": 0.5, "maxOutputTokens": 16000, "thinkingConfig": {"thinkingBudget": 8192},
+                "temperature": 0.5,
+                "maxOutputTokens": 16000,
+                "thinkingConfig": {"thinkingBudget": 8192},
             },
             "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
         },
         "bedrock": {
-            "inferenceConfig": {"maxTokens": 16000, "temperature": 1}, "toolConfig": {"toolChoice": {"auto": {}}},
+            "inferenceConfig": {"maxTokens": 16000, "temperature": 1},
+            "toolConfig": {"toolChoice": {"auto": {}}},
             "additionalModelRequestFields": {"thinking": thinking},
         },
-    }  # fmt: skip
+    }
     return copy.deepcopy(made[dialect])
 
 
@@ -226,11 +244,16 @@ def _exchange(record: dict[str, Any]) -> Exchange:
     if "betas" in call:
         call["betas"] = tuple(call["betas"])
     return Exchange(
-        record["body"].encode("utf-8"), "wire", record["at"],
+        record["body"].encode("utf-8"),
+        "wire",
+        record["at"],
         usage and Billed(*(usage.get(name) for name in names)),
         Verdict(record["verdict"]) if record["verdict"] else None,
-        record["answered"], record["response_id"], record["output"].encode(), Call(**call),
-    )  # fmt: skip
+        record["answered"],
+        record["response_id"],
+        record["output"].encode(),
+        Call(**call),
+    )
 
 
 def written(capture: Capture) -> bytes:
@@ -240,10 +263,15 @@ def written(capture: Capture) -> bytes:
     lines = []
     for turn in capture.turns:
         record = {
-            "body": spelled(capture, turn), "at": turn.at, "answered": turn.answered,
-            "usage": turn.usage if capture.billed else None, "verdict": turn.verdict,
-            "response_id": turn.response_id, "output": turn.output, "call": turn.call,
-        }  # fmt: skip
+            "body": spelled(capture, turn),
+            "at": turn.at,
+            "answered": turn.answered,
+            "usage": turn.usage if capture.billed else None,
+            "verdict": turn.verdict,
+            "response_id": turn.response_id,
+            "output": turn.output,
+            "call": turn.call,
+        }
         lines.append(json.dumps(record).encode() + b"\n")
     return b"".join(lines)
 

@@ -95,7 +95,7 @@ def trees(chance) -> dict[str, tuple[str, str]]:
     return {
         "claude code": (
             f"{head}Status:\nM src/{one}.py\n\nRecent commits:\n{sha[0]} Add {two}\n{sha[1]} Fix {three}",
-            f"{head}Status:\nM src/{one}.py\n?? src/{four}.py\n\nRecent commits:\n{sha[2]} Add {four}\n{sha[0]} Add {two}",
+            f"{head}Status:\nM src/{one}.py\n?? src/{four}.py\n\nRecent commits:\n{sha[2]} Add {four}\n{sha[0]} Go on",
         ),
         "status": (
             "<git_status>\nOn branch main\nnothing to commit, working tree clean\n</git_status>",
@@ -126,21 +126,19 @@ def memories(chance) -> dict[str, tuple[str, str]]:
 
     facts = [prose(chance, 1) for _ in range(4)]
     return {
-        "tag": (
-            f"<memory>\n- {facts[0]}\n- {facts[1]}\n</memory>", f"<memory>\n- {facts[0]}\n- {facts[2]}\n</memory>"
-        ),
-        "memories": (
-            f"<memories>\n{facts[0]}\n</memories>", f"<memories>\n{facts[1]}\n{facts[2]}\n</memories>"
-        ),
+        "tag": (f"<memory>\n- {facts[0]}\n- {facts[1]}\n</memory>", f"<memory>\n- {facts[0]}\n- {facts[2]}\n</memory>"),
+        "memories": (f"<memories>\n{facts[0]}\n</memories>", f"<memories>\n{facts[1]}\n{facts[2]}\n</memories>"),
         "heading": (
-            f"## Relevant memories\n\n1. {facts[0]}\n2. {facts[1]}", f"## Relevant memories\n\n1. {facts[3]}\n2. {facts[0]}"
+            f"## Relevant memories\n\n1. {facts[0]}\n2. {facts[1]}",
+            f"## Relevant memories\n\n1. {facts[3]}\n2. {facts[0]}",
         ),
         "retrieved": (
-            f"<retrieved_context>\n{facts[0]}\n</retrieved_context>", f"<retrieved_context>\n{facts[2]}\n</retrieved_context>"
+            f"<retrieved_context>\n{facts[0]}\n</retrieved_context>",
+            f"<retrieved_context>\n{facts[2]}\n</retrieved_context>",
         ),
         "documents": (
             f"<relevant_documents>\n<document>{facts[0]}</document>\n</relevant_documents>",
             f"<relevant_documents>\n<document>{facts[1]}</document>\n<document>{facts[2]}</document>\n</relevant_documents>",
         ),
         "bank": (f"# Memory Bank\n\n- {facts[0]}", f"# Memory Bank\n\n- {facts[0]}\n- {facts[3]}"),
-    }  # fmt: skip
+    }

@@ -56,19 +56,22 @@ def sse(answer: dict[str, Any]) -> str:
 def har(turns: list[tuple[Any, Any]]) -> bytes:
     entries = [
         {
-            "startedDateTime": f"2026-09-14T09:1{number}:00.000Z", "time": 2000,
+            "startedDateTime": f"2026-09-14T09:1{number}:00.000Z",
+            "time": 2000,
             "request": {"method": "POST", "url": URL, "headers": [], "postData": _text(body)},
             "response": {"status": 200, "headers": [], "content": _text(answer)},
         }
         for number, (body, answer) in enumerate(turns)
-    ]  # fmt: skip
+    ]
     return _json({"log": {"version": "1.2", "creator": {"name": "x", "version": "1"}, "entries": entries}})
 
 
 def _text(value: Any) -> Any:
-    return value if isinstance(value, dict) and "text" in value else {
-        "mimeType": "application/json", "text": value if isinstance(value, str) else json.dumps(value)
-    }  # fmt: skip
+    return (
+        value
+        if isinstance(value, dict) and "text" in value
+        else {"mimeType": "application/json", "text": value if isinstance(value, str) else json.dumps(value)}
+    )
 
 
 def vcr(turns: list[tuple[Any, Any]]) -> bytes:
@@ -77,12 +80,21 @@ def vcr(turns: list[tuple[Any, Any]]) -> bytes:
         lines += [
             "- request:",
             f"    body: {json.dumps(body if isinstance(body, str) else json.dumps(body))}",
-            "    headers:", "      content-type:", "      - application/json", "    method: POST", f"    uri: {URL}",
-            "  response:", "    body:",
+            "    headers:",
+            "      content-type:",
+            "      - application/json",
+            "    method: POST",
+            f"    uri: {URL}",
+            "  response:",
+            "    body:",
             f"      string: {json.dumps(answer if isinstance(answer, str) else json.dumps(answer))}",
-            "    headers:", "      content-type:", "      - application/json",
-            "    status:", "      code: 200", "      message: OK",
-        ]  # fmt: skip
+            "    headers:",
+            "      content-type:",
+            "      - application/json",
+            "    status:",
+            "      code: 200",
+            "      message: OK",
+        ]
     return ("\n".join(lines) + "\nversion: 1\n").encode()
 
 
@@ -90,21 +102,37 @@ def vcr_parsed(turns: list[tuple[Any, Any]]) -> bytes:
     lines = ["interactions:"]
     for body, answer in turns:
         lines += [
-            "- request:", "    headers: {}", "    method: POST", f"    parsed_body: {json.dumps(body)}", f"    uri: {URL}",
-            "  response:", "    headers: {}", f"    parsed_body: {json.dumps(answer)}",
-            "    status:", "      code: 200", "      message: OK",
-        ]  # fmt: skip
+            "- request:",
+            "    headers: {}",
+            "    method: POST",
+            f"    parsed_body: {json.dumps(body)}",
+            f"    uri: {URL}",
+            "  response:",
+            "    headers: {}",
+            f"    parsed_body: {json.dumps(answer)}",
+            "    status:",
+            "      code: 200",
+            "      message: OK",
+        ]
     return ("\n".join(lines) + "\nversion: 1\n").encode()
 
 
 def trace(turns: list[tuple[Any, Any]]) -> bytes:
     """As claude-trace writes it."""
     return _lines(
-        {"request": {"timestamp": 1789377300.0 + number, "method": "POST", "url": URL, "headers": HEADERS, "body": body},
-         "response": {"timestamp": 1789377301.0 + number, "status_code": 200, "headers": {}, **_streamed(answer)},
-         "logged_at": "2026-09-14T09:15:00Z"}
+        {
+            "request": {
+                "timestamp": 1789377300.0 + number,
+                "method": "POST",
+                "url": URL,
+                "headers": HEADERS,
+                "body": body,
+            },
+            "response": {"timestamp": 1789377301.0 + number, "status_code": 200, "headers": {}, **_streamed(answer)},
+            "logged_at": "2026-09-14T09:15:00Z",
+        }
         for number, (body, answer) in enumerate(turns)
-    )  # fmt: skip
+    )
 
 
 def _streamed(answer: Any) -> dict[str, Any]:
@@ -113,76 +141,136 @@ def _streamed(answer: Any) -> dict[str, Any]:
 
 def tap(turns: list[tuple[Any, Any]]) -> bytes:
     packets = [
-        {"index": number, "method": "POST", "path": "/v1/messages", "http_status": 200, "summary": {},
-         "request": {"headers": HEADERS, "body": body}, "response": {"status": 200, "headers": {}, "body": answer}}
+        {
+            "index": number,
+            "method": "POST",
+            "path": "/v1/messages",
+            "http_status": 200,
+            "summary": {},
+            "request": {"headers": HEADERS, "body": body},
+            "response": {"status": 200, "headers": {}, "body": answer},
+        }
         for number, (body, answer) in enumerate(turns)
-    ]  # fmt: skip
+    ]
     return _json({"session": "s-1", "agent": "claude", "task": "mend", "packets": packets})
 
 
 def proxy(turns: list[tuple[Any, Any]]) -> bytes:
     """As vibe-proxy writes it."""
     return _lines(
-        {"request": {"timestamp": 1789377300.0 + number, "method": "POST", "url": URL, "headers": HEADERS, "body": body},
-         "response": {"timestamp": 1789377301.0, "status_code": 200, "headers": {}, "api_format": "anthropic", "body": answer}}
+        {
+            "request": {
+                "timestamp": 1789377300.0 + number,
+                "method": "POST",
+                "url": URL,
+                "headers": HEADERS,
+                "body": body,
+            },
+            "response": {
+                "timestamp": 1789377301.0,
+                "status_code": 200,
+                "headers": {},
+                "api_format": "anthropic",
+                "body": answer,
+            },
+        }
         for number, (body, answer) in enumerate(turns)
-    )  # fmt: skip
+    )
 
 
 def cassette(turns: list[tuple[Any, Any]]) -> bytes:
     entries = [
-        {"callIndex": number, "id": f"e{number}", "matchKey": f"POST {URL}", "recordedAt": "2026-09-14T09:15:00.000Z",
-         "request": {"body": {"kind": "json", "value": body}, "headers": HEADERS, "method": "POST", "url": URL},
-         "response": {"body": {"kind": "json", "value": answer}, "headers": {}, "status": 200, "statusText": "OK"}}
+        {
+            "callIndex": number,
+            "id": f"e{number}",
+            "matchKey": f"POST {URL}",
+            "recordedAt": "2026-09-14T09:15:00.000Z",
+            "request": {"body": {"kind": "json", "value": body}, "headers": HEADERS, "method": "POST", "url": URL},
+            "response": {"body": {"kind": "json", "value": answer}, "headers": {}, "status": 200, "statusText": "OK"},
+        }
         for number, (body, answer) in enumerate(turns)
-    ]  # fmt: skip
+    ]
     return _json({"entries": entries, "meta": {"createdAt": "2026-09-14T09:15:00.000Z"}})
 
 
 def litellm(turns: list[tuple[Any, Any]]) -> bytes:
     return _lines(
-        {"id": f"chatcmpl-{number}", "trace_id": "t", "call_type": "acompletion", "stream": False, "status": "success",
-         "model": "claude-sonnet-4-6", "custom_llm_provider": "anthropic", "api_base": URL,
-         "startTime": 1789377320.0 + number, "endTime": 1789377324.0 + number, "completionStartTime": 1789377322.0,
-         "metadata": {"usage_object": {"prompt_tokens": 2403, "completion_tokens": 40}},
-         "model_parameters": {"max_tokens": 4096}, "messages": body.get("messages", body) if isinstance(body, dict) else body,
-         "prompt_tokens": 2403, "completion_tokens": 40, "response_cost": 0.01, "response": answer}
+        {
+            "id": f"chatcmpl-{number}",
+            "trace_id": "t",
+            "call_type": "acompletion",
+            "stream": False,
+            "status": "success",
+            "model": "claude-sonnet-4-6",
+            "custom_llm_provider": "anthropic",
+            "api_base": URL,
+            "startTime": 1789377320.0 + number,
+            "endTime": 1789377324.0 + number,
+            "completionStartTime": 1789377322.0,
+            "metadata": {"usage_object": {"prompt_tokens": 2403, "completion_tokens": 40}},
+            "model_parameters": {"max_tokens": 4096},
+            "messages": body.get("messages", body) if isinstance(body, dict) else body,
+            "prompt_tokens": 2403,
+            "completion_tokens": 40,
+            "response_cost": 0.01,
+            "response": answer,
+        }
         for number, (body, answer) in enumerate(turns)
-    )  # fmt: skip
+    )
 
 
 def otel(turns: list[tuple[Any, Any]]) -> bytes:
     return _lines(
-        {"name": "chat claude-sonnet-4-6", "context": {"trace_id": "0x5b", "span_id": f"0x0{number}"},
-         "kind": "SpanKind.CLIENT", "start_time": f"2026-09-14T09:15:1{number}.000000Z",
-         "end_time": f"2026-09-14T09:15:2{number}.000000Z",
-         "attributes": {
-             "gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic",
-             "gen_ai.request.model": "claude-sonnet-4-6", "gen_ai.conversation.id": "c",
-             "gen_ai.system_instructions": json.dumps([{"type": "text", "content": SYSTEM}]),
-             "gen_ai.input.messages": json.dumps(_parts(body)), "gen_ai.output.messages": json.dumps(answer),
-             "gen_ai.usage.input_tokens": 2403, "gen_ai.usage.cache_read.input_tokens": 0,
-         }}
+        {
+            "name": "chat claude-sonnet-4-6",
+            "context": {"trace_id": "0x5b", "span_id": f"0x0{number}"},
+            "kind": "SpanKind.CLIENT",
+            "start_time": f"2026-09-14T09:15:1{number}.000000Z",
+            "end_time": f"2026-09-14T09:15:2{number}.000000Z",
+            "attributes": {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": "anthropic",
+                "gen_ai.request.model": "claude-sonnet-4-6",
+                "gen_ai.conversation.id": "c",
+                "gen_ai.system_instructions": json.dumps([{"type": "text", "content": SYSTEM}]),
+                "gen_ai.input.messages": json.dumps(_parts(body)),
+                "gen_ai.output.messages": json.dumps(answer),
+                "gen_ai.usage.input_tokens": 2403,
+                "gen_ai.usage.cache_read.input_tokens": 0,
+            },
+        }
         for number, (body, answer) in enumerate(turns)
-    )  # fmt: skip
+    )
 
 
 def _parts(body: Any) -> Any:
     if not isinstance(body, dict):
         return body
-    return [
-        {"role": one["role"], "parts": [{"type": "text", "content": part["text"]} for part in one["content"]]}
-        for one in body["messages"]
-    ] if body in (FIRST, SECOND) else body  # fmt: skip
+    return (
+        [
+            {"role": one["role"], "parts": [{"type": "text", "content": part["text"]} for part in one["content"]]}
+            for one in body["messages"]
+        ]
+        if body in (FIRST, SECOND)
+        else body
+    )
 
 
 def _sample(turns: list[tuple[Any, Any]]) -> dict[str, Any]:
     events: list[Any] = [
-        {"event": "model", "timestamp": f"2026-09-14T09:15:1{number}+00:00", "model": "anthropic/claude-sonnet-4-6",
-         "input": [], "tools": [], "tool_choice": "auto", "config": {}, "output": {"usage": {"input_tokens": 3}},
-         "call": {"request": body, "response": answer}}
+        {
+            "event": "model",
+            "timestamp": f"2026-09-14T09:15:1{number}+00:00",
+            "model": "anthropic/claude-sonnet-4-6",
+            "input": [],
+            "tools": [],
+            "tool_choice": "auto",
+            "config": {},
+            "output": {"usage": {"input_tokens": 3}},
+            "call": {"request": body, "response": answer},
+        }
         for number, (body, answer) in enumerate(turns)
-    ]  # fmt: skip
+    ]
     return {
         "id": "row",
         "epoch": 1,
@@ -195,8 +283,15 @@ def _sample(turns: list[tuple[Any, Any]]) -> dict[str, Any]:
     }
 
 
-_EVAL = {"eval_id": "e", "run_id": "r", "created": "2026-09-14T09:15:00+00:00", "task": "mend", "dataset": {"name": "two"},
-         "model": "anthropic/claude-sonnet-4-6", "config": {}}  # fmt: skip
+_EVAL = {
+    "eval_id": "e",
+    "run_id": "r",
+    "created": "2026-09-14T09:15:00+00:00",
+    "task": "mend",
+    "dataset": {"name": "two"},
+    "model": "anthropic/claude-sonnet-4-6",
+    "config": {},
+}
 
 
 def inspect(turns: list[tuple[Any, Any]]) -> bytes:
@@ -220,9 +315,10 @@ def evaluation(turns: list[tuple[Any, Any]]) -> bytes:
 def members(sample: bytes) -> dict[str, bytes]:
     """Return what an `.eval` file holds, with this one sample."""
     return {
-        "_journal/start.json": _json({"version": 2, "eval": _EVAL, "plan": {}}), "samples/row_epoch_1.json": sample,
+        "_journal/start.json": _json({"version": 2, "eval": _EVAL, "plan": {}}),
+        "samples/row_epoch_1.json": sample,
         "header.json": _json({"version": 2, "status": "success", "eval": _EVAL, "plan": {}}),
-    }  # fmt: skip
+    }
 
 
 def bodies(turns: list[tuple[Any, Any]]) -> bytes:
@@ -244,10 +340,20 @@ def _lines(values: Any) -> bytes:
 
 
 WRITERS = {
-    "har": har, "vcr": vcr, "vcr-parsed": vcr_parsed, "claude-trace": trace, "claude-tap": tap, "vibe-proxy": proxy,
-    "cassette": cassette, "litellm": litellm, "otel": otel, "inspect": inspect, "eval": evaluation, "bodies": bodies,
+    "har": har,
+    "vcr": vcr,
+    "vcr-parsed": vcr_parsed,
+    "claude-trace": trace,
+    "claude-tap": tap,
+    "vibe-proxy": proxy,
+    "cassette": cassette,
+    "litellm": litellm,
+    "otel": otel,
+    "inspect": inspect,
+    "eval": evaluation,
+    "bodies": bodies,
     "records": records,
-}  # fmt: skip
+}
 ENDS = {"vcr": "yaml", "vcr-parsed": "yaml", "har": "har", "eval": "eval"}
 
 

@@ -34,8 +34,7 @@ def judged(name: str) -> None:
 
 def _laughs(levels: int, width: int = 9) -> str:
     lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    for level in range(1, levels):
-        lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]")
+    lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]" for level in range(1, levels)]
     return "\n".join(lines) + "\n"
 
 
@@ -45,10 +44,17 @@ YAML = {
     "laughs before": _laughs(9) + _HEAD + "    body: *a8\n" + _TAIL,
     "laughs parsed": _laughs(9) + _HEAD + "    parsed_body: {model: claude-x, messages: *a8}\n" + _TAIL,
     "laughs behind": _HEAD + "    body: '{}'\n" + _TAIL + _laughs(9),
-    "laughs inside": _HEAD + "    parsed_body:\n" + "".join(f"      {line}\n" for line in _laughs(9).splitlines())
-    + "      model: claude-x\n      messages: *a8\n" + _TAIL,
-    "merges": _HEAD + "    parsed_body:\n      a0: &a0 {x0: 1, y0: 2}\n"
-    + "".join(f"      a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}], x{n}: 1}}\n" for n in range(1, 24)) + _TAIL,
+    "laughs inside": _HEAD
+    + "    parsed_body:\n"
+    + "".join(f"      {line}\n" for line in _laughs(9).splitlines())
+    + "      model: claude-x\n      messages: *a8\n"
+    + _TAIL,
+    "merges": _HEAD
+    + "    parsed_body:\n      a0: &a0 {x0: 1, y0: 2}\n"
+    + "".join(
+        f"      a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}], x{n}: 1}}\n" for n in range(1, 24)
+    )
+    + _TAIL,
     "a ring": _HEAD + "    parsed_body: &ring {model: claude-x, messages: [*ring]}\n" + _TAIL,
     "a ring of two": _HEAD + "    parsed_body: {model: m, messages: &a [&b [*a, *a], *b, *b]}\n" + _TAIL,
     "deep flow": _HEAD + "    parsed_body: " + "[" * 50_000 + "]" * 50_000 + "\n" + _TAIL,
@@ -62,7 +68,7 @@ YAML = {
     "a huge integer": _HEAD + "    parsed_body: {model: m, messages: [], max_tokens: " + "9" * 200_000 + "}\n" + _TAIL,
     "sixty": _HEAD + "    parsed_body: {model: m, messages: [], n: " + ":".join(["59"] * 5000) + "}\n" + _TAIL,
     "a date that is none": _HEAD + "    parsed_body: {model: m, at: 2026-99-99, messages: []}\n" + _TAIL,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", YAML)
@@ -72,21 +78,33 @@ def test_yaml_that_grows_stays_small(desk, name):
 
 
 TAGS = {
-    "apply": "!!python/object/apply:os.mkdir ['pwned']", "new": "!!python/object/new:os.mkdir ['pwned']",
-    "module": "!!python/module:os", "name": "!!python/name:os.mkdir", "tuple": "!!python/tuple [a]",
-    "eval": "!!python/object/apply:eval [\"__import__('os').mkdir('pwned')\"]", "local": "!mine {a: b}",
-    "verbatim": "!<tag:yaml.org,2002:python/object/apply:os.mkdir> ['pwned']", "set": "!!set {a, b}", "omap": "!!omap [a: b]",
-    "binary": "!!binary '####'", "float": "!!float x", "int": "!!int x", "timestamp": "!!timestamp x", "null": "!!null x",
-}  # fmt: skip
+    "apply": "!!python/object/apply:os.mkdir ['pwned']",
+    "new": "!!python/object/new:os.mkdir ['pwned']",
+    "module": "!!python/module:os",
+    "name": "!!python/name:os.mkdir",
+    "tuple": "!!python/tuple [a]",
+    "eval": "!!python/object/apply:eval [\"__import__('os').mkdir('pwned')\"]",
+    "local": "!mine {a: b}",
+    "verbatim": "!<tag:yaml.org,2002:python/object/apply:os.mkdir> ['pwned']",
+    "set": "!!set {a, b}",
+    "omap": "!!omap [a: b]",
+    "binary": "!!binary '####'",
+    "float": "!!float x",
+    "int": "!!int x",
+    "timestamp": "!!timestamp x",
+    "null": "!!null x",
+}
 
 
 @pytest.mark.parametrize("tag", TAGS.values(), ids=TAGS)
 @pytest.mark.parametrize("place", ["body", "parsed_body", "top", "response"])
 def test_a_tag_of_yaml_makes_nothing(desk, tag, place):
     text = {
-        "body": _HEAD + f"    body: {tag}\n" + _TAIL, "parsed_body": _HEAD + f"    parsed_body: {tag}\n" + _TAIL,
-        "top": f"x: {tag}\n" + _HEAD + _TAIL, "response": _HEAD + "    body: '{}'\n" + f"  response: {tag}\n",
-    }[place]  # fmt: skip
+        "body": _HEAD + f"    body: {tag}\n" + _TAIL,
+        "parsed_body": _HEAD + f"    parsed_body: {tag}\n" + _TAIL,
+        "top": f"x: {tag}\n" + _HEAD + _TAIL,
+        "response": _HEAD + "    body: '{}'\n" + f"  response: {tag}\n",
+    }[place]
     (desk / "capture.yaml").write_text(text)
     from hostile.making import main  # noqa: PLC0415
 
@@ -146,8 +164,18 @@ def test_an_archive_inside_archives_is_not_opened(desk):
     judged("capture.eval")
 
 
-NAMES = ("../../out.json", "/tmp/lore-out.json", "samples/../../out.json", "samples/..\\..\\out.json", "C:\\out.json",
-         "samples/\x00.json", "samples/" + "x" * 60_000 + ".json", "samples//a.json", "", "samples/a_epoch_1.json/")  # fmt: skip
+NAMES = (
+    "../../out.json",
+    "/tmp/lore-out.json",
+    "samples/../../out.json",
+    "samples/..\\..\\out.json",
+    "C:\\out.json",
+    "samples/\x00.json",
+    "samples/" + "x" * 60_000 + ".json",
+    "samples//a.json",
+    "",
+    "samples/a_epoch_1.json/",
+)
 
 
 @pytest.mark.parametrize("name", NAMES, ids=[repr(name)[:30] for name in NAMES])
@@ -179,22 +207,31 @@ def _overlapping(count: int, size: int) -> bytes:
 
 ARCHIVES = {
     "overlapping": lambda: _overlapping(1000, 2 * MEGABYTE),
-    "sizes that lie": lambda: archive(members(_SAMPLE)).replace(struct.pack("<L", len(_SAMPLE)), struct.pack("<L", 0xFFFFFFF0)),
-    "sizes that are small": lambda: archive(members(_SAMPLE * 2000)).replace(struct.pack("<L", len(_SAMPLE) * 2000), struct.pack("<L", 9)),
+    "sizes that lie": lambda: archive(members(_SAMPLE)).replace(
+        struct.pack("<L", len(_SAMPLE)), struct.pack("<L", 0xFFFFFFF0)
+    ),
+    "sizes that are small": lambda: archive(members(_SAMPLE * 2000)).replace(
+        struct.pack("<L", len(_SAMPLE) * 2000), struct.pack("<L", 9)
+    ),
     "checksums that lie": lambda: archive(members(_SAMPLE)).replace(b"PK\x03\x04\x14", b"PK\x03\x04\x63"),
     "an end without a beginning": lambda: b"PK\x05\x06" + b"\x00" * 18,
-    "an end that counts too many": lambda: b"PK\x03\x04" + b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 65535, 65535, 9, 0, 0),
+    "an end that counts too many": lambda: (
+        b"PK\x03\x04" + b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 65535, 65535, 9, 0, 0)
+    ),
     "bytes before": lambda: b"x" * 5000 + archive(members(_SAMPLE)),
     "bytes behind": lambda: archive(members(_SAMPLE)) + b"x" * 70_000,
-    "encrypted": lambda: archive(members(_SAMPLE)).replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01").replace(
-        b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"),
+    "encrypted": lambda: (
+        archive(members(_SAMPLE))
+        .replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01")
+        .replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
+    ),
     "one name for all": lambda: _twice(),
     "samples that are no JSON": lambda: archive(members(b"{")),
     "samples that are an array": lambda: archive(members(b"[1]")),
     "samples that are deep": lambda: archive(members(b"[" * 100_000)),
     "samples of NUL": lambda: archive(members(b"\x00" * 100_000)),
     "no samples": lambda: archive({"header.json": b"{}"}),
-}  # fmt: skip
+}
 
 
 def _twice() -> bytes:
@@ -250,7 +287,8 @@ def test_bombs_in_every_entry_stay_small(desk):
 
 
 def test_a_stream_of_many_events_stays_small(desk):
-    delta = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}\n\n'
+    said = '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}'
+    delta = f"event: content_block_delta\ndata: {said}\n\n"
     start, _, rest = sse(ANSWERS[1]).partition("event: content_block_delta")
     stream = start + delta * 200_000 + "event: content_block_delta" + rest
     (desk / "capture.har").write_bytes(capture("har", answer=stream))
@@ -258,7 +296,8 @@ def test_a_stream_of_many_events_stays_small(desk):
 
 
 def test_a_stream_of_many_blocks_stays_small(desk):
-    begun = 'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}\n\n'
+    said = '{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}'
+    begun = f"event: content_block_start\ndata: {said}\n\n"
     start, _, rest = sse(ANSWERS[1]).partition("event: content_block_delta")
     stream = start + "".join(begun % number for number in range(100_000)) + rest
     (desk / "log.jsonl").write_bytes(capture("claude-trace", answer=stream))

@@ -46,9 +46,27 @@ def test_a_capture_that_lost_its_middle_stops_no_command(lore, desk, format):
             _ends_well(lore(*command, named(format)))
 
 
-ODD = [None, True, 5, -1.5e300, "", "text", "{", [], [1], [[]], {}, {"a": 1}, {"messages": 5}, {"messages": [5, None, "x"]},
-       {"model": [], "messages": [{"role": 5, "content": 5}]}, {"usage": 5}, {"text": 5}, {"kind": 5, "value": []},
-       {"model": "m", "system": 5, "tools": 5, "messages": [{"role": "user", "content": {"a": 1}}]}]  # fmt: skip
+ODD = [
+    None,
+    True,
+    5,
+    -1.5e300,
+    "",
+    "text",
+    "{",
+    [],
+    [1],
+    [[]],
+    {},
+    {"a": 1},
+    {"messages": 5},
+    {"messages": [5, None, "x"]},
+    {"model": [], "messages": [{"role": 5, "content": 5}]},
+    {"usage": 5},
+    {"text": 5},
+    {"kind": 5, "value": []},
+    {"model": "m", "system": 5, "tools": 5, "messages": [{"role": "user", "content": {"a": 1}}]},
+]
 
 
 @pytest.mark.parametrize("format", WRITERS)
@@ -103,9 +121,16 @@ def test_a_wrong_type_anywhere_in_a_record_stops_no_command(lore, desk, format, 
 
 
 TEXTS = {
-    "a NUL": "a\x00b", "a lone surrogate": "a\ud83db", "a BOM": "\ufeffx", "separators": "a\u2028b\u0085c", "escapes": "\x1b[31m",
-    "bidi": "\u202ea", "a quote": "\"'\\", "a canary of YAML": "!!python/object/apply:os.system ['x']", "tabs": "\t: - #",
-}  # fmt: skip
+    "a NUL": "a\x00b",
+    "a lone surrogate": "a\ud83db",
+    "a BOM": "\ufeffx",
+    "separators": "a\u2028b\u0085c",
+    "escapes": "\x1b[31m",
+    "bidi": "\u202ea",
+    "a quote": "\"'\\",
+    "a canary of YAML": "!!python/object/apply:os.system ['x']",
+    "tabs": "\t: - #",
+}
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -187,12 +212,19 @@ def test_base64_that_is_none_stops_no_command(lore, desk, text):
 
 
 STREAMS = {
-    "no data": "event: message_start\n\n", "no JSON": "data: {\n\n", "an array": "data: []\n\n", "NUL": "data: \x00\n\n",
-    "cut": sse(ANSWERS[1])[:150], "half an event": sse(ANSWERS[1]) + 'data: {"type":', "CR": sse(ANSWERS[1]).replace("\n", "\r"),
-    "CRLF": sse(ANSWERS[1]).replace("\n", "\r\n"), "done": "data: [DONE]\n\n", "an index of minus one": sse(ANSWERS[1]).replace(
-        '"index": 0', '"index": -1'), "an index of a billion": sse(ANSWERS[1]).replace('"index": 0', '"index": 1000000000'),
+    "no data": "event: message_start\n\n",
+    "no JSON": "data: {\n\n",
+    "an array": "data: []\n\n",
+    "NUL": "data: \x00\n\n",
+    "cut": sse(ANSWERS[1])[:150],
+    "half an event": sse(ANSWERS[1]) + 'data: {"type":',
+    "CR": sse(ANSWERS[1]).replace("\n", "\r"),
+    "CRLF": sse(ANSWERS[1]).replace("\n", "\r\n"),
+    "done": "data: [DONE]\n\n",
+    "an index of minus one": sse(ANSWERS[1]).replace('"index": 0', '"index": -1'),
+    "an index of a billion": sse(ANSWERS[1]).replace('"index": 0', '"index": 1000000000'),
     "deltas of what never began": sse(ANSWERS[1]).partition("event: content_block_delta")[2],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)

@@ -61,8 +61,9 @@ def naive(left, right) -> str:
 
 def at_anthropic(body: dict[str, Any], host: str) -> bool:
     """Tell who serves: by the host, else by the model."""
-    if host:
-        return host.partition("/")[0].endswith("api.anthropic.com")
+    name = host.partition("/")[0]
+    if name:
+        return name.endswith("api.anthropic.com")
     return str(body.get("model", "")).startswith("claude-")
 
 
