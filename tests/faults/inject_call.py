@@ -7,6 +7,7 @@ from typing import Any
 
 from faults.faults import CLAUDE, MARKED, OPENAI, Nowhere, fault, since
 from faults.script import WORDS, Capture, prose, text, token
+from faults.serving import bill, marks, spelled
 
 
 def _missed(capture: Capture, k: int) -> None:
@@ -152,7 +153,7 @@ def _called(old: dict[str, Any], new: dict[str, Any]):
 
     def inject(capture: Capture, k: int) -> None:
         for number, turn in enumerate(capture.turns):
-            turn.call = {**turn.call, **(new if number >= k else old)}
+            turn.call = {"session": "one", **turn.call, **(new if number >= k else old)}
 
     return _and_missed(inject)
 
@@ -289,8 +290,6 @@ fault("LORE150", "a result without a call", partial(_orphan, result=True), anywh
 
 
 def _short_lived(capture: Capture, _: int) -> None:
-    from faults.serving import bill  # noqa: PLC0415
-
     bill(capture)
     for turn in capture.turns:
         turn.usage["5m"] = turn.usage.pop("1h", 0)
@@ -326,18 +325,25 @@ fault(
 )
 
 
+def _plain(capture: Capture) -> None:
+    """Send words alone, and to the provider itself: what others add to a bill is not in the body."""
+    for turn in capture.turns:
+        turn.call = {**turn.call, "endpoint": "api.anthropic.com/v1/messages"}
+        for message in turn.request.messages:
+            message.blocks = [one for one in message.blocks if one["kind"] != "image"]
+        turn.request.marks = marks(turn.request, capture.dialect)
+
+
 def _too_much(capture: Capture, k: int) -> None:
     """Bill more tokens than the body has bytes."""
-    from faults.serving import bill, spelled  # noqa: PLC0415
-
+    _plain(capture)
     bill(capture)
     turn = capture.turns[k]
     turn.usage["fresh"] = 2 * len(spelled(capture, turn))
 
 
 def _written_without_marks(capture: Capture, k: int) -> None:
-    from faults.serving import bill  # noqa: PLC0415
-
+    _plain(capture)
     _unmarked(capture, k)
     bill(capture)
     for turn in since(capture, k):

@@ -173,7 +173,6 @@ NAMES = (
     "samples/\x00.json",
     "samples/" + "x" * 60_000 + ".json",
     "samples//a.json",
-    "",
     "samples/a_epoch_1.json/",
 )
 
