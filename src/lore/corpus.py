@@ -19,7 +19,8 @@ from io import FileIO
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
-from lore.formats.beginnings import is_document, may_be_recording
+from lore.formats.beginnings import may_be_recording
+from lore.formats.elements import is_document
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
@@ -130,7 +131,12 @@ def open_head(path: str) -> Opened:
         taken.append(data)
         size += len(data)
         whole_line = whole_line or b"\n" in data
-        if not may_be_recording(taken[0]) or is_document(taken[0]) or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+        if (
+            not may_be_recording(taken[0])
+            or is_document(taken[0])
+            or size >= HEAD_LIMIT
+            or (whole_line and size >= HEAD)
+        ):
             break
     head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
     taken.reverse()

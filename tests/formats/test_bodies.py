@@ -10,7 +10,7 @@ from lore.corpus import open_head
 from lore.formats.bodies import Bodies
 from lore.formats.registry import READERS, recognise
 from lore.model.events import Billed
-from lore.model.exchange import Exchange
+from lore.model.exchange import Call, Exchange
 from lore.model.problems import Problem
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
@@ -134,7 +134,8 @@ CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "
 @pytest.mark.parametrize("indent", [None, 1])
 def test_bodies_of_every_api_are_known_as_they_are_and_in_records(found, indent):
     raw = json.dumps(found, indent=indent).encode()
-    assert read(raw) == [Exchange(raw, "wire")]
+    call = Call(previous=found.get("previous_response_id", ""))
+    assert read(raw) == [Exchange(raw, "wire", call=call)]
     assert one({"request": found}).body == dumps(found)
     assert recognise(dumps(found)) is Bodies
 

@@ -29,8 +29,10 @@ ASSEMBLED = rb"""
 {"turn":3,"chain":"main","dialect":"anthropic","keep_segments":2,"keep_bytes":17,"append":[{"section":"messages","path":"messages[0].content[1]","kind":"block","data":"1","mark":%s}],"tail_segments":0,"tail_bytes":0,"reset":null,"params":{"odd":%s}}
 {"turn":4,"chain":"main","dialect":"anthropic","keep_segments":0,"keep_bytes":0,"append":[{"section":"messages","path":"messages[0]","kind":"envelope","data":"\"role\":\"user\""},{"section":"messages","path":"messages[0].content[0]","kind":"block","data":"2"}],"tail_segments":1,"tail_bytes":1,"reset":"rewind"}
 """  # noqa: E501
-NO_SESSIONS = ("bodies", "assembled")
-FORMATS = {"lore": LORE, "claude-code": CLAUDE, "bodies": BODIES, "assembled": ASSEMBLED}
+_ASKED = rb'{"request":{"method":"POST","url":"https://api.anthropic.com/v1/messages","headers":{},"body":'
+PROXY = b"".join(b"\n" + _ASKED + line + b'},"response":null}' for line in BODIES.strip().split(b"\n"))
+NO_SESSIONS = ("bodies", "assembled", "proxy")
+FORMATS = {"lore": LORE, "claude-code": CLAUDE, "bodies": BODIES, "assembled": ASSEMBLED, "proxy": PROXY}
 
 
 def recording(format: str, *, value: bytes = b"1", line: bytes | None = None) -> bytes:

@@ -10,40 +10,43 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, Verdict
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, parts, table
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """What is known of a response; `output` as `Exchange` has it."""
+    """What is known of a response; `output` as `Exchange` has it; `created` to the second."""
 
     usage: Billed | None = None
     response_id: str = ""
     verdict: Verdict | None = None
     output: bytes = b""
+    created: float | None = None
 
 
 NOTHING = Answer()
 
 
 def answer_of(raw: bytes) -> Answer:
-    """Read a whole response; a list of chunks counts as its last one."""
+    """Read a whole response that is UTF-8; a list of chunks counts as its last one."""
     if raw[:1] == b"[":
         chunks = array(raw)
         raw = chunks[-1] if chunks else b""
-    members = table(raw)
-    return NOTHING if members is None else answer_in(members)
+    return answer_in(parts(raw)) if raw else NOTHING
 
 
 def answer_in(members: dict[str, bytes]) -> Answer:
     """Read a response that is sliced already."""
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
-    return Answer(billed_of(usage), id_in(members), verdict_of(members.get("diagnostics", b"null")), _output(members))
+    created = seconds(members.get("created_at", members.get("created", b"null")))
+    verdict = verdict_of(members.get("diagnostics", b"null"))
+    return Answer(billed_of(usage), id_in(members), verdict, _output(members), created)
 
 
 def id_in(members: dict[str, bytes]) -> str:

@@ -14,13 +14,12 @@ _CASSETTE = re.compile(
     rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
     rb"(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
 )
-_DOCUMENT = re.compile(rb"\{\s*+\"log\"\s*+:\s*+\{|\[\s*+\{|(?s:.){0,65536}?\"(?:entries|packets|(?:http_)?interactions)\"\s*+:\s*+\[")
 
 
 def may_be_recording(head: bytes) -> bool:
     """Tell whether a file that begins like this could be a recording."""
     start = head.removeprefix(_BOM).lstrip(_SPACE)[:2]
-    return start[:1] in (b"{", b"") or _is_list(head) or is_yaml_cassette(head)
+    return start[:1] in (b"{", b"") or is_list(head) or is_yaml_cassette(head)
 
 
 def is_yaml_cassette(head: bytes) -> bool:
@@ -28,11 +27,7 @@ def is_yaml_cassette(head: bytes) -> bool:
     return _CASSETTE.match(head.removeprefix(_BOM)) is not None
 
 
-def is_document(head: bytes) -> bool:
-    """Tell whether the first bytes are enough to recognise a document by, however long its lines are."""
-    return _DOCUMENT.match(head.removeprefix(_BOM).lstrip(_SPACE)) is not None or is_yaml_cassette(head)
-
-
-def _is_list(head: bytes) -> bool:
+def is_list(head: bytes) -> bool:
+    """Tell whether a file begins as a JSON array of objects does."""
     text = head.removeprefix(_BOM).lstrip(_SPACE)
     return text[:1] == b"[" and text[1:].lstrip(_SPACE)[:1] in (b"{", b"")

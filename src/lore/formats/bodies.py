@@ -1,8 +1,9 @@
 """Request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse): as they are, or in records.
 
 Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
-`{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …, "url", "headers", "status"}`
-where `request` is the body or its text, and all but that may be missing. A body that stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
+`{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
+`headers` and `status`, where `request` is the body or its text. A body that stands for itself, or is kept as
+text, is `wire`; one stored parsed is `parsed`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.exchange import Exchange, Fidelity
-from lore.model.jsonslice import table
+from lore.model.jsonslice import parts, table
 from lore.model.problems import Problem
 
 
@@ -62,7 +63,7 @@ class Bodies:
             return False
         if any(_exchange(line.data) is not None for line in lines):
             return True
-        return bool(fault(lines[0].data)) and _looks_like_body(head)
+        return _looks_like_body(head) and bool(fault(lines[0].data))  # what decodes all of it comes last
 
     @classmethod
     def restore(cls, state: bytes) -> Bodies:
@@ -157,8 +158,8 @@ def _exchange(data: bytes) -> Exchange | None:
     if is_body(record):
         return Exchange(data, "wire", call=call_of({}, record))
     body, fidelity = _body(record.get("request", b""))
-    members = table(body)
-    if members is None or not is_body(members):
+    members = parts(body)
+    if not is_body(members):
         return None
     answer = _answer(record)
     headers = headers_of(record.get("headers", b""))
@@ -167,7 +168,14 @@ def _exchange(data: bytes) -> Exchange | None:
     at = seconds(record.get("timestamp", record.get("ts", b"null")))
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     return Exchange(
-        body, fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id, output=answer.output, call=call
+        body,
+        fidelity,
+        at,
+        answer.usage,
+        answer.verdict,
+        response_id=answer.response_id,
+        output=answer.output,
+        call=call,
     )
 
 

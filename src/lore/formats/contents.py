@@ -31,14 +31,22 @@ Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewh
 
 
 class ContentError(Exception):
-    """A content cannot be opened; says why."""
+    """A content cannot be opened; says why, and whether it is only too large."""
+
+    def __init__(self, reason: str, *, large: bool = False) -> None:
+        super().__init__(reason)
+        self.large = large
 
 
 class Content(Struct, frozen=True, gc=False):
-    """A content as it is kept: `raw` is JSON (a string for text and base64, an array for events)."""
+    """A content as it is kept: `raw` is JSON (a string for text and base64, an array for events).
+
+    `members` are those of an object that was sliced to tell its form.
+    """
 
     raw: bytes = b""
     form: Form = "nothing"
+    members: dict[str, bytes] = {}
 
     @property
     def fidelity(self) -> Fidelity:
@@ -58,21 +66,32 @@ def content_of(raw: bytes) -> Content:
         for key, read in _WRAPPED.items():
             if key in members and (found := read(members)) is not None:
                 return found
-        return Content(raw, "json")
+        return Content(raw, "json", members)
     return Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
 
 
 def opened(content: Content, encoding: str = "") -> bytes:
     """Return the bytes; `encoding` is what headers say of them. Raises ContentError."""
     if len(content.raw) > LARGEST:
-        raise ContentError(too_much(LARGEST))
+        raise ContentError(f"it is {too_much(LARGEST)}", large=True)
     if content.form == "elsewhere":
         raise ContentError("it is kept in another file")
     if content.form == "base64":
-        return unpacked(_decoded(content.raw), encoding)
+        return _checked(unpacked(_decoded(content.raw), encoding))
     if content.form == "text":
-        return unpacked(unescaped(content.raw).strip(), encoding)
+        text = unescaped(content.raw).strip()
+        found = unpacked(text, encoding)
+        return text if found is text else _checked(found)
     return content.raw
+
+
+def _checked(data: bytes) -> bytes:
+    """Return bytes that are UTF-8, as text that was unescaped always is."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ContentError("it is no text") from None
+    return data
 
 
 def unescaped(raw: bytes) -> bytes:
@@ -123,7 +142,7 @@ def _inflated(data: bytes, bits: int) -> bytes:
     except zlib.error:
         raise ContentError("its compressed bytes are damaged") from None
     if unpacker.unconsumed_tail:
-        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB")
+        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
     return found
 
 
@@ -139,7 +158,7 @@ def _unpacked_zstd(data: bytes) -> bytes:
     except zstd.ZstdError:  # pyright: ignore[reportUnknownMemberType]
         raise ContentError("its compressed bytes are damaged") from None
     if len(found) == limit:  # pyright: ignore[reportUnknownArgumentType]
-        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB")
+        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -175,20 +194,10 @@ def _based(members: dict[str, bytes]) -> Content | None:
     return Content(raw, "base64") if len(members) <= 3 and raw[:1] == b'"' else None
 
 
-def _texted(members: dict[str, bytes]) -> Content | None:
-    """Read `{"text": …, "encoding": "base64"}`: HAR's way."""
-    raw = members["text"]
-    if raw[:1] != b'"' or not members.keys() & {"mimeType", "encoding", "size"}:
-        return None
-    form = "base64" if members.get("encoding") == b'"base64"' else "text"
-    return Content(raw, form) if raw != b'""' else NO_CONTENT
-
-
 _WRAPPED: dict[str, Callable[[dict[str, bytes]], Content | None]] = {
     "kind": _kinded,
     "base64_string": _based,
     "string": _stringed,
-    "text": _texted,
 }
 
 

@@ -14,8 +14,7 @@ from lore.formats.base import Clock, Read, Yields
 from lore.formats.elements import Elements, ElementsState, array_at
 from lore.formats.http import Http, Judged, exchanges_of
 from lore.formats.lines import BOM, Line, fault, too_much
-from lore.formats.pairs import call_in
-from lore.model.jsonslice import table
+from lore.formats.pairs import call_at
 from lore.model.problems import Problem
 
 
@@ -68,11 +67,11 @@ class Documents:
     def _judged(self, element: Line) -> list[Judged]:
         if not element.data:
             return [Problem("LORE220", f"an entry is passed over: {too_much(Elements.limit)}")]
-        members = table(element.data)
-        if members is None:
+        call = self.call(element.data)
+        if call is None:
             return [Problem("LORE201", f"unreadable entry: {fault(element.data)}")]
-        return exchanges_of(self.call(members))
+        return exchanges_of(call)
 
-    def call(self, members: dict[str, bytes]) -> Http:
-        """Read one element."""
-        return call_in(members)
+    def call(self, data: bytes) -> Http | None:
+        """Read one element; None where it is no object."""
+        return call_at(data)

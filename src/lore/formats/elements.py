@@ -18,15 +18,15 @@ from typing import ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from lore.formats.beginnings import is_list, is_yaml_cassette
 from lore.formats.lines import BOM, Line
-from lore.model.jsonslice import leaf_at
+from lore.model.jsonslice import TRAILING, leaf_at
 
 LONGEST = 24 * 1024 * 1024
 BEGINNING = 4 * 1024 * 1024
 _CANDIDATES = 16  # places that look like the array and are none
 _SPACE = b" \t\r\n"
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
-_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 
 Phase: TypeAlias = Literal["before", "inside", "over"]
@@ -51,8 +51,8 @@ class Elements:
 
     def __init__(self, paths: tuple[str, ...], state: ElementsState | None = None) -> None:
         self._paths = paths
-        state = state or ElementsState("before", 1, 0, b"", 0, False, (0, False, False))
-        self.phase: Phase = state.phase
+        state = state or ElementsState("before", 1, 0, b"", 0, skipping=False, counted=(0, False, False))
+        self._phase: Phase = state.phase
         self.line, self.byte = state.line, state.byte  # of the first byte that is pending
         self._pending = [state.pending] if state.pending else []
         self._size = len(state.pending)
@@ -65,12 +65,17 @@ class Elements:
         """All that it remembers."""
         counted = self._counter.depth, self._counter.inside, self._counter.escaped
         return ElementsState(
-            self.phase, self.line, self.byte, self._joined(), self._wanted, self._skipping, counted
+            self._phase, self.line, self.byte, self._joined(), self._wanted, self._skipping, counted
         )  # fmt: skip
+
+    @property
+    def phase(self) -> Phase:
+        """Where it stands: before the array, inside it, behind it."""
+        return self._phase
 
     def feed(self, data: bytes) -> list[Line]:
         """Take the next bytes; return the elements that they complete."""
-        if self.phase == "over":
+        if self._phase == "over":
             return []
         self._pending.append(data)
         self._size += len(data)
@@ -78,7 +83,7 @@ class Elements:
 
     def finish(self) -> list[Line]:
         """Return what is left where no bytes come any more; `rest` says what could not be read."""
-        return self._look() if self.phase != "over" else []
+        return self._look() if self._phase != "over" else []
 
     @property
     def rest(self) -> bytes:
@@ -93,12 +98,12 @@ class Elements:
     def _look(self) -> list[Line]:
         data = self._joined()
         at = 0
-        if self.phase == "before":
+        if self._phase == "before":
             at = self._begin(data)
             if at < 0:
                 self._keep(b"" if self.phase == "over" else data, data, 0, wanted=2 * len(data))
                 return []
-            self.phase = "inside"
+            self._phase = "inside"
             self._pass(data, 0, at)
         return self._cut(data, at)
 
@@ -120,10 +125,10 @@ class Elements:
             if start < len(data):
                 if data[start] == 0x5B:
                     return start + 1
-                self.phase = "over" if len(self._paths) == 1 else self.phase
+                self._phase = "over" if len(self._paths) == 1 else self._phase
         found = array_at(data, self._paths)
         if found < 0 and len(data) > BEGINNING:
-            self.phase = "over"
+            self._phase = "over"
         return found
 
     def _cut(self, data: bytes, at: int) -> list[Line]:
@@ -135,8 +140,8 @@ class Elements:
                 self._pass(data, start, at)
                 start = at
                 if data[at : at + 1] == b"]":
-                    self.phase = "over"
-                if at == len(data) or self.phase == "over":
+                    self._phase = "over"
+                if at == len(data) or self._phase == "over":
                     self._keep(b"", data, at, wanted=0)
                     return found
             end = self._counter.end(data, at) if self._skipping else _end(data, at)
@@ -179,6 +184,14 @@ def array_at(data: bytes, paths: tuple[str, ...]) -> int:
     return -1
 
 
+_LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions")
+
+
+def is_document(head: bytes) -> bool:
+    """Tell whether the first bytes are enough to recognise a document by, however long its lines are."""
+    return is_list(head) or is_yaml_cassette(head) or array_at(head, _LISTS) >= 0
+
+
 def _end(data: bytes, at: int) -> int:
     """Return where the value that begins at a byte ends; -1 where it is not whole."""
     try:
@@ -187,7 +200,7 @@ def _end(data: bytes, at: int) -> int:
         text = str(error)
         if "truncated" in text:
             return -1
-        behind = _TRAILING.search(text)
+        behind = TRAILING.search(text)
         if behind is not None:
             return at + int(behind[1]) - 1
     except RecursionError:
@@ -197,7 +210,7 @@ def _end(data: bytes, at: int) -> int:
     return _Counter().end(data, at)
 
 
-_NEXT = re.compile(rb'["{}\[\],]')
+_NEXT = re.compile(rb'["}\],]|[{\[]++')  # brackets that open come many at a time where someone means harm
 _STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
@@ -233,7 +246,7 @@ class _Counter:
             if char == 0x22:
                 self.inside = True
             elif char in b"{[":
-                self.depth += 1
+                self.depth += at - match.start()
             elif char != 0x2C or not self.depth:
                 if not self.depth:
                     return at - 1  # a comma, or the end of the array around it

@@ -20,7 +20,7 @@ from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
 from lore.model.exchange import Exchange
-from lore.model.jsonslice import table
+from lore.model.jsonslice import parts, table
 from lore.model.problems import Problem
 
 Judged: TypeAlias = Exchange | Problem
@@ -60,31 +60,28 @@ def exchanges_of(http: Http) -> list[Judged]:
     try:
         body = opened(http.request, http.headers.get("content-encoding", ""))
     except ContentError as error:
-        return [_unread(http, endpoint, str(error))] if sent else []
-    members = table(body)
-    if members is None or not is_body(members, sent=sent):
-        return [_unread(http, endpoint, "it is empty" if not body else "it is no request")] if sent else []
+        return [_unread(http, endpoint, str(error), large=error.large)] if sent else []
+    members = http.request.members or parts(body)
+    if not is_body(members, sent=sent):
+        return [_unread(http, endpoint, "it was not recorded" if not body else "it is no request")] if sent else []
     found: list[Judged] = []
     answer = NOTHING
     try:
         answer = _answer(http)
     except ContentError as error:
         found.append(Problem("LORE224", f"the response of {endpoint} cannot be read: {error}"))
-    dated = http_seconds(http.response_headers.get("date", ""))  # to the second: when the response began
+    began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
     exchange = Exchange(
-        body, http.request.fidelity,
-        http.at if http.at is not None else dated,
-        answer.usage, answer.verdict,
-        http.answered if http.at is not None else dated,
-        answer.response_id, answer.output, call,
+        body, http.request.fidelity, began if http.at is None else http.at, answer.usage, answer.verdict,
+        began if http.at is None else http.answered, answer.response_id, answer.output, call,
     )  # fmt: skip
     return [exchange, *found]
 
 
-def _unread(http: Http, endpoint: str, reason: str) -> Problem:
+def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> Problem:
     kept = http.request.form not in ("elsewhere", "nothing")
-    code = "LORE222" if kept else "LORE223"
+    code = "LORE220" if large else "LORE222" if kept else "LORE223"
     return Problem(code, f"the body of a request to {endpoint} cannot be read: {reason}")
 
 
@@ -108,7 +105,7 @@ def headers_of(raw: bytes) -> Headers:
         return {}
     pairs: list[tuple[Any, Any]] = []
     if isinstance(found, dict):
-        pairs = list(found.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        pairs = list(found.items())  # pyright: ignore[reportUnknownArgumentType]
     else:
         for one in found:
             if isinstance(one, dict):
@@ -130,5 +127,3 @@ def status_of(raw: bytes) -> int | None:
         raw = (table(raw) or {}).get("code", b"")
     text = text_of(raw) if raw[:1] == b'"' else raw.decode("ascii", "replace")
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 4 else None
-
-

@@ -19,7 +19,9 @@ Headers = dict[str, str]
 
 _SESSIONS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-affinity", "x-session-id")
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id", "authorization")
-_HIDDEN = re.compile(r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1*$", re.IGNORECASE)
+_HIDDEN = re.compile(
+    r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1{3,}$", re.IGNORECASE
+)
 _SHORT_LIVED = re.compile(r"ey[A-Za-z0-9_-]+\.|sk-ant-oat|ya29\.")  # signed tokens that carry their own end
 _SIGNED = re.compile(r"Credential=([^/,\s]+)")  # AWS signs each request anew; the name of the key stays
 _IN_USER = re.compile(r"_session_([0-9A-Za-z-]{8,})$")

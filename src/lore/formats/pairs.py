@@ -6,22 +6,68 @@ inside; each name here is one that a real recorder writes. What stands beside th
 
 from __future__ import annotations
 
+import msgspec
+from msgspec import Raw, Struct
+
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.times import seconds
 from lore.model.canonical import text_of
-from lore.model.jsonslice import parts
+from lore.model.jsonslice import parts, table
 
 _URL = ("url", "uri", "path")
 _BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
 _ANSWER = ("body", "parsed_body", "body_raw", "rawBody", "events", "content")
-_STATUS = ("status", "status_code", "statusCode", "http_status")
+_STATUS = ("status", "status_code", "http_status")
 _BEFORE_END = 0.05  # a response that was stamped when it was written down began some time before, unknown
 
 
+class _Pair(Struct, frozen=True, gc=False):
+    """What is read of an object, in one pass; a member of another type sends it through `parts`."""
+
+    request: dict[str, Raw] = {}
+    response: dict[str, Raw] | None = None
+    url: Raw = Raw(b"")
+    uri: Raw = Raw(b"")
+    path: Raw = Raw(b"")
+    method: Raw = Raw(b"")
+    headers: Raw = Raw(b"")
+    status: Raw = Raw(b"")
+    status_code: Raw = Raw(b"")
+    http_status: Raw = Raw(b"")
+    timestamp: Raw = Raw(b"")
+    recordedAt: Raw = Raw(b"")  # noqa: N815 - as recorders spell it
+    recorded_at: Raw = Raw(b"")
+    logged_at: Raw = Raw(b"")
+
+
+_PAIR = msgspec.json.Decoder(_Pair)
+_BESIDE = tuple(name for name in _Pair.__struct_fields__ if name not in ("request", "response"))
+
+
+def call_at(data: bytes) -> Http | None:
+    """Read the text of an object; None where it is none."""
+    try:
+        pair = _PAIR.decode(data)
+        if not data.isascii():
+            data.decode("utf-8")
+    except (ValueError, RecursionError):
+        members = table(data)
+        return None if members is None else call_in(members)
+    members = {name: raw for name in _BESIDE if (raw := bytes(getattr(pair, name)))}
+    return _call(members, _bytes(pair.request), _bytes(pair.response or {}))
+
+
+def _bytes(side: dict[str, Raw]) -> dict[str, bytes]:
+    return {key: bytes(raw) for key, raw in side.items()}
+
+
 def call_in(members: dict[str, bytes]) -> Http:
-    """Read an object; what is missing or of another type is unknown."""
-    request, response = parts(members.get("request", b"")), parts(members.get("response", b""))
+    """Read an object that is sliced already; what is missing or of another type is unknown."""
+    return _call(members, parts(members.get("request", b"")), parts(members.get("response", b"")))
+
+
+def _call(members: dict[str, bytes], request: dict[str, bytes], response: dict[str, bytes]) -> Http:
     at, answered = _times(members, request, response)
     return Http(
         url=_text(_URL, request, members),

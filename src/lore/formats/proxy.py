@@ -15,7 +15,7 @@ from lore.formats.base import Clock, Read, Yields
 from lore.formats.documents import Documents
 from lore.formats.http import exchanges_of
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
-from lore.formats.pairs import call_in, is_pair
+from lore.formats.pairs import call_at, is_pair
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 
@@ -78,9 +78,9 @@ class ProxyList(Documents):
 def _read(line: Line, *, torn: bool = False) -> list[Read]:
     if not line.data:
         return [_problem("LORE217", f"line passed over: {too_long()}", line)]
-    members = table(line.data)
-    if members is not None:
-        return [Read(one, line.number, line.byte) for one in exchanges_of(call_in(members))]
+    call = call_at(line.data)
+    if call is not None:
+        return [Read(one, line.number, line.byte) for one in exchanges_of(call)]
     joined = split_joined(line.data)
     if joined is None:
         reason = fault(line.data)

@@ -7,7 +7,7 @@ unless it is known anyway that it was sent to a model's endpoint.
 
 from __future__ import annotations
 
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import first_element, table
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
 _SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
@@ -39,7 +39,7 @@ def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
     if not sent and any(key in members for key in _KEPT):
         return False
     if "contents" in members:
-        first = next(iter(array(members["contents"])), b"")
+        first = first_element(members["contents"])
         return (table(first) or {}).get("parts", b"")[:1] == b"["
     if sent and "input" in members:
         return members["input"][:1] in (b'"', b"[")
@@ -51,7 +51,7 @@ def _is_responses(members: dict[str, bytes]) -> bool:
     asks = any(key in members for key in ASKED)
     if asks:
         return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
-    first = table(next(iter(array(members["input"])), b"")) or {}
+    first = table(first_element(members["input"])) or {}
     return _is_text(first, "role") or first.get("type") in _ITEMS
 
 
@@ -59,7 +59,7 @@ def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
     """Tell whether an array begins with an object that has one of these texts, or with nothing that could."""
     if raw[:1] != b"[":
         return False
-    first = next(iter(array(raw)), b"")
+    first = first_element(raw)
     return first[:1] != b"{" or any(_is_text(table(first) or {}, key) for key in keys)
 
 

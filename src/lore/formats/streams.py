@@ -87,7 +87,7 @@ class _Made:
         output = self._answer.output
         if output in (b"", b"[]") and self._items:
             output = b"[" + b",".join(self._items) + b"]"
-        return Answer(usage, self._id, self._answer.verdict or self._verdict, output)
+        return Answer(usage, self._id, self._answer.verdict or self._verdict, output, self._answer.created)
 
 
 def _telling(text: bytes) -> Iterator[bytes]:

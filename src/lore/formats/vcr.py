@@ -27,7 +27,9 @@ from lore.model.jsonslice import parts
 from lore.model.problems import Problem
 
 LONGEST = 16 * 1024 * 1024
-_LIST = re.compile(rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.M)
+_LIST = re.compile(
+    rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
+)
 _BEGINNING = 1024 * 1024
 
 
@@ -185,6 +187,6 @@ def _read(line: Line, anchors: dict[str, Anchored]) -> list[Read]:
     found: list[Read] = []
     for item in items:
         if isinstance(item, dict):
-            judged = exchanges_of(call_in(parts(encode(item))))
+            judged = exchanges_of(call_in(parts(encode(cast("object", item)))))
             found.extend(Read(one, line.number, line.byte) for one in judged)
     return found

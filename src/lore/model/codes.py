@@ -92,9 +92,7 @@ CODES: dict[str, Code] = {
     "LORE221": Code(
         "cassette-refused", "waste", "Record the cassette again with plain YAML: no tags, few anchors, no deep nesting."
     ),
-    "LORE222": Code(
-        "undecodable-request", "unattributable", "Record request bodies uncompressed and whole, as JSON."
-    ),
+    "LORE222": Code("undecodable-request", "unattributable", "Record request bodies uncompressed and whole, as JSON."),
     "LORE223": Code(
         "request-not-kept", "unattributable", "Keep request bodies inside the capture, not in files beside it."
     ),

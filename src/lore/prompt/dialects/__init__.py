@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lore.model.jsonslice import table
+from lore.model.jsonslice import parts
 from lore.prompt.base import Dialect
 from lore.prompt.dialects.anthropic import Anthropic
 from lore.prompt.dialects.bedrock import Bedrock
@@ -32,7 +32,5 @@ def dialect_names() -> list[str]:
 
 def dialect_of(body: bytes) -> Dialect | None:
     """Recognise a request body; None where no dialect does. The first match holds."""
-    members = table(body)
-    if members is None:
-        return None
+    members = parts(body)
     return next((dialect for dialect in DIALECTS.values() if dialect.recognises(members)), None)

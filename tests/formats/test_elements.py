@@ -1,0 +1,101 @@
+"""The elements of an array in a document, however its bytes come."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.formats.elements import Elements, array_at, is_document
+
+DOCUMENT = json.dumps(
+    {"log": {"pages": [{"entries": [0]}], "entries": [{"n": n, "t": 'a"}]{ é'} for n in range(5)], "x": [1]}}, indent=1
+).encode()
+PATHS = (".log.entries",)
+
+
+def cut(data, paths=PATHS, size=10**9):
+    elements = Elements(paths)
+    found = [line for at in range(0, len(data), size) for line in elements.feed(data[at : at + size])]
+    return [*found, *elements.finish()], elements
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10**6])
+def test_elements_come_as_they_stand_with_their_places(size):
+    found, elements = cut(DOCUMENT, size=size)
+    assert [json.loads(line.data)["n"] for line in found] == [0, 1, 2, 3, 4]
+    for line in found:
+        assert DOCUMENT[line.byte : line.byte + len(line.data)] == line.data
+        assert DOCUMENT.count(b"\n", 0, line.byte) + 1 == line.number
+    assert elements.phase == "over"
+
+
+def test_a_list_of_the_same_name_elsewhere_is_not_it():
+    assert DOCUMENT[array_at(DOCUMENT, PATHS) - 12 :].startswith(b'"entries": [')
+    assert array_at(b'{"a": "\\"log\\"", "entries": [1]}', PATHS) == -1
+
+
+def test_a_document_may_be_the_array():
+    assert [line.data for line in cut(b' [ {"a":1} , {"b":2}]', ("",))[0]] == [b'{"a":1}', b'{"b":2}']
+    assert cut(b'{"a":[1]}', ("",))[0] == []
+
+
+ODD = {
+    "lone surrogates": b'{"a":"\\ud83d"}',
+    "NaN": b'{"a":NaN}',
+    "deep nesting": b'{"a":' + b"[" * 3000 + b"]" * 3000 + b"}",
+    "control characters": b'{"a":"\x00"}',
+    "a name": b"tru",
+    "a bracket too many": b"}",
+}
+
+
+@pytest.mark.parametrize("size", [1, 5, 10**6])
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_element_hides_none_that_follow(odd, size):
+    data = b'{"entries":[{"n":1},%s,{"n":2}]}' % ODD[odd]
+    assert [line.data for line in cut(data, (".entries",), size)[0]] == [b'{"n":1}', ODD[odd], b'{"n":2}']
+
+
+@pytest.mark.parametrize("size", [1, 9, 64, 10**6])
+def test_an_element_that_is_too_long_is_given_without_its_bytes(size, monkeypatch):
+    monkeypatch.setattr(Elements, "limit", 40)
+    long = b'{"a":"' + b'x\\"]}' * 30 + b'\\\\"}'
+    data = b'{"entries":[{"n":1},' + long + b',\n{"n":2}]}'
+    found, elements = cut(data, (".entries",), size)
+    assert [line.data for line in found] == [b'{"n":1}', b"", b'{"n":2}']
+    assert [(line.number, line.byte) for line in found] == [(1, 12), (1, 20), (2, data.index(b'{"n":2}'))]
+    assert elements.phase == "over"
+
+
+def test_no_more_is_held_than_one_element_needs(monkeypatch):
+    monkeypatch.setattr(Elements, "limit", 1000)
+    elements = Elements((".entries",))
+    elements.feed(b'{"entries":[{"a":"')
+    for _ in range(1000):
+        elements.feed(b"x" * 100)
+        assert len(elements.rest) <= 1200
+
+
+def test_a_document_that_ends_too_early_is_not_over():
+    for end in range(DOCUMENT.index(b'"n"'), DOCUMENT.index(b'"x"') - 4):
+        found, elements = cut(DOCUMENT[:end])
+        assert elements.phase == "inside"
+        assert all(json.loads(line.data) for line in found)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_one"),
+    [
+        (b'{"log":{"version":"1.2","entries":[', True),
+        (b'{\n "packets": [', True),
+        (b'[{"request":1}', True),
+        (b"interactions:\n- request:\n", True),
+        (b'{"messages":[{"entries":[1]}]}', False),
+        (b'{"a":"\\"entries\\":["}', False),
+        (b"[1,2]", False),
+        (b"entries: []", False),
+    ],
+)
+def test_a_document_is_known_by_its_beginning(head, is_one):
+    assert is_document(head) is is_one

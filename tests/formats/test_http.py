@@ -1,0 +1,180 @@
+"""One recorded call: what is an exchange, what is a problem, what is neither."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+
+import pytest
+
+from formats.calls import ASKED, SAID, URL, USAGE, exchange, judged, text
+from lore.formats.contents import NO_CONTENT, Content, content_of
+from lore.formats.http import headers_of, status_of
+from lore.model.events import Billed
+from model.making import dumps
+
+BILLED = Billed(fresh_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
+
+
+def packed(data: bytes) -> Content:
+    import base64
+
+    return Content(dumps(base64.b64encode(data).decode()), "base64")
+
+
+def test_a_call_kept_as_text_is_the_wire_with_bill_id_and_answer():
+    found = exchange(response=text(SAID), status=200, at=5.0, answered=6.0)
+    assert (found.body, found.fidelity) == (json.dumps(ASKED).encode(), "wire")
+    assert (found.usage, found.response_id, found.at, found.answered) == (BILLED, "msg_1", 5.0, 6.0)
+    assert json.loads(found.output) == [{"role": "assistant", "content": SAID["content"]}]
+    assert (found.call.endpoint, found.call.status) == ("api.anthropic.com/v1/messages", 200)
+
+
+def test_a_body_stored_parsed_is_sliced_as_it_stands():
+    raw = b'{"model" : "m", "max_tokens":1.0, "messages":[ ]}'
+    found = exchange(request=content_of(raw))
+    assert (found.body, found.fidelity) == (raw, "parsed")
+
+
+def test_text_is_unescaped_once():
+    inner = '{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"a\\n\\"b\\" \\ud83d é"}]}'
+    assert exchange(request=text(inner)).body == inner.encode()
+
+
+def test_a_lone_surrogate_that_the_recorder_wrote_stays_an_escape():
+    said = rb"[{\"role\":\"user\",\"content\":\"\ud83d\"}]"
+    raw = rb'"{\"model\":\"m\",\"max_tokens\":1,\"messages\":' + said + b'}"'
+    assert b'"content":"\\ud83d"' in exchange(request=Content(raw, "text")).body
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "DELETE"])
+def test_what_asks_nothing_is_passed_over(method):
+    assert judged(method=method) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://example.com/telemetry", "https://api.openai.com/v1/embeddings", "https://x.test/v1beta/cachedContents"],
+)
+def test_calls_of_other_endpoints_are_passed_over(url):
+    body = {"model": "m", "input": "hi"} if "telemetry" not in url else {"events": []}
+    assert judged(url=url, request=text(body)) == []
+
+
+def test_a_body_that_lore_knows_counts_wherever_it_was_sent():
+    assert exchange(url="https://gateway.test/ask").call.endpoint == "gateway.test/ask"
+
+
+def test_what_is_sent_to_a_model_needs_no_other_sign():
+    assert exchange(request=text({"messages": [{"role": "user", "content": "hi"}]})).fidelity == "wire"
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (NO_CONTENT, "LORE223"),
+        (Content(form="elsewhere"), "LORE223"),
+        (text("not JSON"), "LORE222"),
+        (text("[REDACTED]"), "LORE222"),
+        (text({"what": 1}), "LORE222"),
+        (Content(b'"!"', "base64"), "LORE222"),
+        (packed(b"\x1f\x8bbroken"), "LORE222"),
+        (packed(gzip.compress(b"a" * 5_000_000)), "LORE220"),
+        (Content(b'"' + b"a" * 25 * 1024 * 1024 + b'"', "text"), "LORE220"),
+    ],
+)
+def test_a_request_to_a_model_without_a_body_that_can_be_read_is_a_problem(content, code):
+    assert [one.code for one in judged(request=content)] == [code]
+
+
+@pytest.mark.parametrize("content", [NO_CONTENT, Content(form="elsewhere"), text("x"), packed(b"\x1f\x8bbroken")])
+def test_elsewhere_it_is_nothing(content):
+    assert judged(url="https://example.com/", request=content) == []
+
+
+RAW = json.dumps(ASKED).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (gzip.compress(RAW), "gzip"),
+        (gzip.compress(RAW), ""),
+        (zlib.compress(RAW), "deflate"),
+        (zlib.compress(RAW)[2:-4], "deflate"),
+        (RAW, "gzip"),
+        (RAW, "br"),
+    ],
+    ids=["gzip", "gzip unnamed", "deflate", "raw deflate", "undone before", "brotli undone before"],
+)
+def test_what_is_compressed_is_undone(data, encoding):
+    assert exchange(request=packed(data), headers={"content-encoding": encoding}).body == RAW
+
+
+def test_a_response_that_cannot_be_read_leaves_its_request_judged():
+    found = judged(response=packed(b"\x0b\x02\x80"), response_headers={"content-encoding": "br"})
+    assert (found[0].body, found[0].usage, found[1].code) == (RAW, None, "LORE224")
+
+
+def test_a_response_that_failed_has_its_status_and_no_bill():
+    found = exchange(response=text({"type": "error", "error": {"message": "overloaded"}}), status=529)
+    assert (found.call.status, found.usage, found.response_id) == (529, None, "")
+
+
+def test_without_a_time_the_date_of_the_response_holds_or_what_it_says_itself():
+    dated = exchange(response_headers={"date": "Mon, 02 Mar 2026 09:00:01 GMT"})
+    assert (dated.at, dated.answered) == (1772442001.0, 1772442001.0)
+    said = exchange(response=text({"id": "r", "created": 1772442000, "choices": []}))
+    assert (said.at, said.answered) == (1772442000.0, 1772442000.0)
+    assert exchange(response_headers={"date": "soon"}).at is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"X-A": "1", "B": ["2", "3"], "c": 4, "d": null}',
+        b'[{"name": "X-A", "value": "1"}, {"name": "b", "value": "2"}, {"name": 1}, 5]',
+        b'[["x-a", "1"], ["B", "2"], ["c"]]',
+    ],
+)
+def test_headers_are_read_in_every_spelling(raw):
+    assert headers_of(raw) == {"x-a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize("raw", [b"", b"null", b"5", b'"x"', b"{", b"[1]"])
+def test_headers_of_other_types_are_none(raw):
+    assert headers_of(raw) == {}
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"200", 200),
+        (b'"429"', 429),
+        (b'{"code": 500, "message": "x"}', 500),
+        (b"-1", None),
+        (b"null", None),
+        (b"", None),
+    ],
+)
+def test_a_status_is_a_number_its_text_or_an_object(raw, status):
+    assert status_of(raw) == status
+
+
+def test_the_frame_of_a_websocket_names_what_it_continues():
+    frame = {
+        "type": "response.create",
+        "model": "gpt",
+        "input": [],
+        "instructions": "x",
+        "previous_response_id": "resp_1",
+    }
+    found = exchange(url="/v1/responses", method="WEBSOCKET", request=text(frame), status=101)
+    assert (found.call.previous, found.call.endpoint) == ("resp_1", "/v1/responses")
+
+
+def test_usage_without_a_response_body_is_unknown():
+    assert exchange(response=NO_CONTENT).usage is None
+    assert exchange(response=text({"usage": USAGE})).usage == BILLED
+    assert URL.endswith("/messages")

@@ -1,0 +1,116 @@
+"""Who sent a call, in which conversation, what for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from lore.formats.identity import call_of, endpoint_of
+from lore.model.exchange import Call
+from model.making import dumps
+
+UUID = "9c1f2a40-0000-4000-8000-000000000001"
+
+
+def said(**members):
+    return {key: dumps(value) for key, value in members.items()}
+
+
+def test_nothing_is_known_of_a_call_without_headers_and_metadata():
+    assert call_of({}, {}) == Call()
+
+
+@pytest.mark.parametrize("name", ["x-claude-code-session-id", "session_id", "session-id", "x-session-affinity"])
+def test_a_header_names_the_session(name):
+    assert call_of({name: UUID}, said(prompt_cache_key="k")).session == UUID
+
+
+@pytest.mark.parametrize(
+    ("members", "session"),
+    [
+        ({"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": UUID})}}, UUID),
+        ({"metadata": {"user_id": f"user_0123_account__session_{UUID}"}}, UUID),
+        ({"client_metadata": {"session_id": UUID, "thread_id": "t"}, "prompt_cache_key": "k"}, UUID),
+        ({"prompt_cache_key": "k"}, "k"),
+        ({"metadata": {"user_id": "someone"}}, ""),
+        ({"metadata": {"user_id": {"session_id": UUID}}, "client_metadata": [], "prompt_cache_key": 5}, ""),
+    ],
+)
+def test_else_the_body_does_and_a_cache_key_only_where_nothing_else_does(members, session):
+    assert call_of({}, said(**members)).session == session
+
+
+def test_a_hidden_header_is_no_session():
+    body = said(metadata={"user_id": json.dumps({"session_id": UUID})})
+    assert call_of({"x-claude-code-session-id": "[REDACTED]"}, body).session == UUID
+
+
+def test_a_thread_of_its_own_is_an_agent():
+    assert call_of({"session-id": "s", "thread-id": "t"}, {}).agent == "t"
+    assert call_of({"session-id": "s", "thread-id": "s"}, {}).agent == ""
+    assert call_of({"x-claude-code-agent-id": "a1"}, {}).agent == "a1"
+
+
+@pytest.mark.parametrize(
+    ("headers", "endpoint", "purpose"),
+    [
+        ({"x-claude-code-request-class": "title"}, "", "title"),
+        ({"x-claude-code-compaction": "1"}, "", "compaction"),
+        ({"x-claude-code-compaction": "0"}, "", ""),
+        ({}, "h/v1/messages/count_tokens", "count_tokens"),
+        ({}, "h/v1beta/models/g:countTokens", "count_tokens"),
+        ({}, "h/v1/messages", ""),
+    ],
+)
+def test_the_purpose_is_the_clients_own_word(headers, endpoint, purpose):
+    assert call_of(headers, {}, endpoint=endpoint).purpose == purpose
+
+
+def test_betas_are_listed_where_headers_were_recorded():
+    assert call_of({"anthropic-beta": "a-1, b-2"}, {}).betas == ("a-1", "b-2")
+    assert call_of({"accept": "x"}, {}).betas == ()
+    assert call_of({}, {}).betas is None
+
+
+def test_a_key_becomes_a_digest():
+    digest = hashlib.sha256(b"sk-real-key-1234").hexdigest()[:12]
+    assert call_of({"x-api-key": "sk-real-key-1234"}, {}).account == digest
+    assert call_of({"authorization": "Bearer sk-real-key-1234"}, {}).account == digest
+
+
+@pytest.mark.parametrize(
+    "value", ["[REDACTED]", "Bearer [REDACTED]", "sk-ant-****1234", "xxxxxxxxxxxx", "<key>", "FILTERED", "", "x"]
+)
+def test_a_hidden_key_names_nobody(value):
+    assert call_of({"authorization": value, "x-api-key": value}, {}).account == ""
+
+
+@pytest.mark.parametrize("token", ["eyJhbGciOi.eyJleHAiOjF9.c2ln", "sk-ant-oat01-abcdefgh", "ya29.abcdefghijk"])
+def test_a_token_that_is_renewed_every_hour_tells_no_accounts_apart(token):
+    assert call_of({"authorization": f"Bearer {token}"}, {}).account == ""
+
+
+def test_aws_signs_every_request_anew_with_one_key():
+    signed = "AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE12345/2026030{0}/us-east-1/bedrock/aws4_request, Signature={0}abc"
+    accounts = {call_of({"authorization": signed.format(day)}, {}).account for day in (1, 2)}
+    assert len(accounts) == 1
+    assert accounts != {""}
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "endpoint"),
+    [
+        ("https://API.anthropic.com/v1/messages?beta=true", "", "api.anthropic.com/v1/messages"),
+        ("https://api.anthropic.com:443/v1/messages", "", "api.anthropic.com/v1/messages"),
+        ("https://user:key@gateway.test/v1", "", "gateway.test/v1"),
+        ("/v1/messages?x=1", "api.anthropic.com", "api.anthropic.com/v1/messages"),
+        ("/v1/messages", "127.0.0.1:61341", "/v1/messages"),
+        ("http://localhost:8080/v1/messages", "", "/v1/messages"),
+        ("api.openai.com/v1/responses", "", "api.openai.com/v1/responses"),
+        ("", "", ""),
+    ],
+)
+def test_the_endpoint_is_host_and_path_and_no_recorder(url, host, endpoint):
+    assert endpoint_of(url, {"host": host} if host else {}) == endpoint

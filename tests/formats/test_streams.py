@@ -1,0 +1,140 @@
+"""Server-sent events: usage, ids, verdicts, wherever a stream was cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.formats.answers import NOTHING
+from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
+from lore.model.events import Billed, Verdict
+
+START = {
+    "type": "message_start",
+    "message": {"id": "msg_1", "usage": {"input_tokens": 3, "cache_read_input_tokens": 20, "output_tokens": 1}},
+}
+END = {
+    "type": "message_delta",
+    "delta": {"stop_reason": "end_turn"},
+    "usage": {"output_tokens": 50, "input_tokens": None},
+}
+DELTA = {
+    "type": "content_block_delta",
+    "delta": {"type": "text_delta", "text": 'it says "usage": {"output_tokens": 9}'},
+}
+
+
+def stream(*events, named=True, end="\n"):
+    lines = []
+    for event in events:
+        if named and isinstance(event, dict) and "type" in event:
+            lines.append(f"event: {event['type']}{end}")
+        lines.append(f"data: {event if isinstance(event, str) else json.dumps(event)}{end}{end}")
+    return "".join(lines).encode()
+
+
+BILLED = Billed(fresh_tokens=3, read_tokens=20, output_tokens=50)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("named", [True, False])
+def test_anthropic_counts_at_the_start_and_at_the_end(named, end):
+    found = answer_of_stream(stream(START, DELTA, DELTA, END, named=named, end=end))
+    assert (found.usage, found.response_id) == (BILLED, "msg_1")
+
+
+def test_the_verdict_may_come_at_the_start_or_at_the_end():
+    why = {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 12}}
+    told = Verdict("tools_changed", 12, "diagnostics")
+    start = {**START, "message": {**START["message"], "diagnostics": why}}
+    assert answer_of_stream(stream(start, DELTA, END)).verdict == told
+    assert answer_of_stream(stream(START, DELTA, {**END, "diagnostics": why}, {"type": "message_stop"})).verdict == told
+
+
+def test_chat_counts_in_its_last_chunk():
+    chunk = {"id": "c1", "choices": [{"delta": {"content": "x"}}], "usage": None}
+    last = {
+        "id": "c1",
+        "choices": [],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+    }
+    found = answer_of_stream(stream(chunk, chunk, last, "[DONE]"))
+    assert (found.usage, found.response_id) == (Billed(fresh_tokens=6, read_tokens=4, output_tokens=2), "c1")
+    assert answer_of_stream(stream(chunk, chunk, "[DONE]")).response_id == "c1"
+
+
+ITEM = {"type": "message", "id": "m1", "role": "assistant", "content": []}
+WHOLE = {
+    "id": "resp_1",
+    "created_at": 1772442000,
+    "output": [ITEM],
+    "usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 5}, "output_tokens": 1},
+}
+
+
+@pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
+def test_the_responses_api_says_all_of_it_again_at_the_end(kind):
+    created = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
+    found = answer_of_stream(stream(created, DELTA, {"type": kind, "response": WHOLE}))
+    assert found.usage == Billed(fresh_tokens=4, read_tokens=5, output_tokens=1)
+    assert (found.response_id, json.loads(found.output), found.created) == ("resp_1", [ITEM], 1772442000.0)
+
+
+def test_items_stand_in_where_the_end_leaves_them_out_or_does_not_come():
+    done = {"type": "response.output_item.done", "item": ITEM}
+    created = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
+    short = {"type": "response.completed", "response": {**WHOLE, "output": []}}
+    for events in ((created, done, short), (created, done)):
+        found = answer_of_stream(stream(*events))
+        assert (json.loads(found.output), found.response_id) == ([ITEM], "resp_1")
+
+
+def test_gemini_counts_in_every_chunk_and_the_last_holds():
+    chunks = [
+        {"candidates": [], "responseId": "g1", "usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": n}}
+        for n in (1, 2)
+    ]
+    found = answer_of_stream(stream(*chunks))
+    assert (found.usage, found.response_id) == (Billed(fresh_tokens=8, output_tokens=2), "g1")
+
+
+def test_a_stream_that_was_cut_gives_what_is_known():
+    whole = stream(START, DELTA, END)
+    for cut in range(len(whole)):
+        found = answer_of_stream(whole[:cut])
+        assert found.usage in (None, BILLED, Billed(fresh_tokens=3, read_tokens=20, output_tokens=1))
+    assert answer_of_stream(whole[: len(whole) - 30]).response_id == "msg_1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"data:",
+        b"data: 5\n\n",
+        b"data: {\n",
+        b'data: {"usage": 5, "id": 7}\n\n',
+        b"event: message_start\n\n",
+        b"\xff\xfe",
+    ],
+)
+def test_what_says_nothing_is_no_answer(text):
+    assert answer_of_stream(text) == NOTHING
+
+
+def test_events_kept_as_json_are_read_alike():
+    assert answer_of_events(json.dumps(one).encode() for one in (START, DELTA, END)).usage == BILLED
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [(b"event: x\n", True), (b"\n: ping\n", True), (b"data: {}", True), (b'{"data":1}', False), (b"", False)],
+)
+def test_a_stream_is_known_by_its_first_line(text, is_one):
+    assert is_stream(text) is is_one
+
+
+def test_a_million_words_that_look_telling_cost_no_more_than_their_bytes():
+    quoted = stream(*[DELTA] * 20_000)
+    assert answer_of_stream(stream(START) + quoted + stream(END)).usage == BILLED

@@ -1,0 +1,157 @@
+"""VCR cassettes in YAML and JSON, of Python and of Ruby."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+import pytest
+import yaml
+
+from formats.calls import ASKED, SAID, URL
+from formats.test_captures import fixtures
+from lore.formats import vcr
+from lore.formats.vcr import Vcr
+from lore.model.events import Billed
+from lore.model.problems import Problem
+from lore.testing import ReaderContract, everything
+
+STATUS = {"code": 200, "message": "OK"}
+
+
+def call(request, response):
+    return {"request": {"method": "POST", "uri": URL, **request}, "response": {"status": STATUS, **response}}
+
+
+def cassette(*calls, **more):
+    return yaml.safe_dump({"interactions": list(calls), "version": 1, **more}, sort_keys=False).encode()
+
+
+TEXT = call({"body": json.dumps(ASKED)}, {"body": {"string": json.dumps(SAID)}})
+PARSED = call({"parsed_body": ASKED}, {"parsed_body": SAID})
+PACKED = call(
+    {"body": gzip.compress(json.dumps(ASKED).encode())}, {"body": {"string": gzip.compress(json.dumps(SAID).encode())}}
+)
+INDENTED = (
+    "# a comment\n---\nversion: 1\ninteractions:\n\n  - request:\n      method: POST\n"
+    f"      uri: {URL}\n      body: '{json.dumps(ASKED)}'\n    response: {{}}\nrecorded_with: x\n"
+).encode()
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = Vcr
+    samples = (
+        *fixtures("vcr"),
+        cassette(TEXT, PARSED, PACKED),
+        INDENTED,
+        cassette(TEXT).replace(b"\n", b"\r\n"),
+        b"interactions: \n",
+    )
+
+
+def read(data):
+    return [one.value for one in everything(Vcr(), data)]
+
+
+def test_a_body_kept_as_text_is_the_wire_and_a_parsed_one_is_not():
+    found = read(cassette(TEXT, PARSED, PACKED))
+    assert [one.fidelity for one in found] == ["wire", "parsed", "wire"]
+    assert [json.loads(one.body) for one in found] == [ASKED] * 3
+    assert {one.usage for one in found} == {Billed(fresh_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)}
+
+
+def test_a_parsed_body_keeps_the_order_of_its_keys():
+    assert read(cassette(PARSED))[0].body == json.dumps(ASKED, separators=(",", ":")).encode()
+
+
+def test_rubys_way_is_read_too():
+    body = {"encoding": "UTF-8", "string": json.dumps(ASKED)}
+    packed = {"encoding": "ASCII-8BIT", "base64_string": base64.b64encode(json.dumps(SAID).encode()).decode()}
+    one = call({"body": body}, {"body": packed})
+    data = yaml.safe_dump({"http_interactions": [one], "recorded_with": "VCR 6.0.0"}).encode()
+    found = read(data)
+    assert (found[0].body, found[0].response_id) == (json.dumps(ASKED).encode(), "msg_1")
+
+
+def test_a_list_may_be_indented_and_stand_behind_comments():
+    assert Vcr.recognises(INDENTED)
+    assert len(read(INDENTED)) == 1
+
+
+def test_lines_that_look_like_interactions_inside_text_are_text():
+    body = json.dumps({**ASKED, "system": "a\n- request:\n- b"}, indent=1)
+    data = cassette(call({"body": body}, {"body": {"string": "a\n- request:\n\n- b\n"}}), TEXT)
+    assert [json.loads(one.body)["messages"] for one in read(data)] == [ASKED["messages"]] * 2
+
+
+def test_places_are_those_of_the_interactions():
+    data = cassette(TEXT, PARSED, PACKED)
+    for one in everything(Vcr(), data):
+        assert data[one.byte :].startswith(b"- request:")
+        assert data.count(b"\n", 0, one.byte) + 1 == one.line
+
+
+def test_aliases_may_cross_interactions():
+    shared = {"content-type": ["x"]}
+    data = yaml.dump({"interactions": [{**TEXT, "h": shared}, {**TEXT, "h": shared}]}).encode()
+    assert b"&id" in data
+    assert len(read(data)) == 2
+
+
+BOMB = b"a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"    a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 9)
+)
+REFUSED = {
+    "an alias bomb": b"interactions:\n- request:\n    " + BOMB,
+    "a tag of Python": b"interactions:\n- request: !!python/object/apply:os.system ['true']\n",
+    "a tag of its own": b"interactions:\n- !thing {request: 1}\n",
+    "an alias of nothing": b"interactions:\n- request: *none\n",
+    "deep nesting": b"interactions:\n- request: " + b"[" * 1000 + b"\n",
+    "no YAML": b"interactions:\n- request: 'x\n  y: [\n",
+    "bytes that are no text": b"interactions:\n- request: \xff\xfe\n",
+    "control characters": b"interactions:\n- request: \x00\n",
+    "a table for a key": b"interactions:\n- {{a: 1}: 2}\n",
+    "too many values": b"interactions:\n- [" + b"a," * 500_000 + b"]\n",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused_is_a_problem_and_hides_nothing_that_follows(what):
+    good = cassette(TEXT).removeprefix(b"interactions:\n")
+    found = read(REFUSED[what] + good)
+    assert [one.code if isinstance(one, Problem) else len(one.body) for one in found] == [
+        "LORE221",
+        len(json.dumps(ASKED)),
+    ]
+
+
+def test_an_interaction_that_is_too_long_is_passed_over(monkeypatch):
+    monkeypatch.setattr(vcr, "LONGEST", 5000)
+    data = cassette(TEXT, call({"body": "x" * 9000}, {}), PARSED)
+    for size in (1, 700, 10**6):
+        reader = Vcr()
+        found = [one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])] + reader.finish()
+        assert [getattr(one.value, "code", "exchange") for one in found] == ["exchange", "LORE220", "exchange"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"interactions:\n",
+        b"interactions: []\n",
+        b"interactions:\nversion: 1\n",
+        b"interactions:\n- 5\n- request: 5\n- []\n",
+    ],
+)
+def test_a_cassette_without_calls_holds_no_exchange(data):
+    assert all(isinstance(one, Problem) for one in read(data))
+
+
+def test_the_real_cassette_that_drops_its_prefix_is_read_whole(corpus):
+    file = corpus / "vcr" / "test_anthropic_thinking_agui_0_1_10_drops_prefix.yaml"
+    found = read(file.read_bytes())
+    parsed = [one["request"]["parsed_body"] for one in yaml.safe_load(file.read_text("utf-8"))["interactions"]]
+    assert [json.loads(one.body) for one in found] == parsed

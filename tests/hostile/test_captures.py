@@ -1,0 +1,99 @@
+"""Captures that were made to hurt: a problem, never a crash, never more than 200 MB."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+import pytest
+
+from formats.calls import ASKED, SAID, har, pair
+from formats.test_vcr import REFUSED
+from hostile import child
+from hostile.making import Ended
+
+WRONG = (None, True, 0, -1, 1e300, "", "x", [], [[]], {}, {"a": 1}, [None], "\ud83d", [{"name": [], "value": {}}])
+PACKED = pair(
+    {"kind": "binary", "data": base64.b64encode(json.dumps(ASKED).encode()).decode()},
+    {"kind": "sse", "chunks": ["data: {}"]},
+)
+DOCUMENTS = {
+    "har": json.loads(har(ASKED)),
+    "claude-tap": {"packets": [pair()]},
+    "cassette": {"entries": [PACKED, pair()]},
+    "vcr": {"interactions": [pair({"string": json.dumps(ASKED)}, {"base64_string": ""})]},
+    "proxy-list": [pair(), pair(said={}) | {"response": {"events": [{"data": SAID}]}}],
+}
+
+
+def places(value, path=()):
+    """Every place of a document, from the outside in."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield from places(one, (*path, key))
+
+
+def changed(value, path, new):
+    if not path:
+        return new
+    made = dict(value) if isinstance(value, dict) else list(value)
+    made[path[0]] = changed(value[path[0]], path[1:], new)
+    return made
+
+
+@pytest.mark.parametrize("format", DOCUMENTS)
+def test_a_wrong_type_anywhere_is_no_crash(format):
+    from lore.formats.registry import READERS
+    from lore.testing import everything
+
+    document = DOCUMENTS[format]
+    for path in places(document):
+        for new in WRONG:
+            data = json.dumps(changed(document, path, new)).encode()
+            for read in everything(READERS[format](), data):
+                assert read.line >= 1
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_refused_cassette_is_a_finding(what, lore, desk):
+    (desk / "a.yaml").write_bytes(REFUSED[what])
+    ended = lore("check", "a.yaml", "--json")
+    assert ended.code == 1
+    assert [one["code"] for one in json.loads(ended.out)["findings"]] == ["LORE221"]
+
+
+def test_a_folder_of_other_files_holds_no_captures(lore, desk):
+    (desk / "package.json").write_text('{"name": "x", "dependencies": {"request": "1"}}')
+    (desk / "docker-compose.yml").write_text("version: '3'\nservices: {}\n")
+    (desk / "list.json").write_text('[{"id": 1}]')
+    (desk / "notes.txt").write_text("interactions: none\n")
+    ended: Ended = lore("check", ".")
+    assert ended.code == 2
+    assert "holds no recordings" in ended.err or "no recording" in ended.err
+
+
+def big_text():
+    return b'"' + "\U0001f600".encode() + b"a" * 20_000_000 + b'"'
+
+
+HUGE = {
+    "one entry of 60 MB": lambda: b'{"log":{"entries":[{"a":"' + b"x" * 60_000_000 + b'"},{"request":{}}]}}',
+    "an emoji before 20 MB": lambda: b'{"log":{"entries":[{"request":{"method":"POST","url":"https://a.test/v1/messages","postData":{"text":'
+    + big_text() + b"}}}]}}",
+    "a beginning of 20 MB": lambda: b'{"log":{"pages":[' + b"1," * 10_000_000 + b'1],"entries":[]}}',
+    "a zip bomb": lambda: json.dumps({"entries": [pair({"kind": "binary", "data": base64.b64encode(
+        gzip.compress(b"a" * 300_000_000)).decode()})]}).encode(),
+    "60 MB of one interaction": lambda: b"interactions:\n- request:\n    body: '" + b"x\n\n " * 15_000_000 + b"'\n",
+    "many small values": lambda: b"interactions:\n- [" + b"{}," * 5_000_000 + b"]\n",
+    "brackets": lambda: b'{"entries":[{"request":' + b"[" * 40_000_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HUGE)
+def test_what_is_huge_takes_no_more_than_200_mb(what, desk):
+    (desk / "huge").write_bytes(HUGE[what]())
+    ended = child.lore("check", "huge")
+    assert ended.code in (1, 2, 3), ended
+    assert ended.peak < 200 * child.MEGABYTE
