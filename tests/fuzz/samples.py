@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from hostile.captured import WRITERS, capture
+
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = Path(__file__).resolve().parent / "seeds"
 CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
@@ -99,6 +101,7 @@ ASSEMBLED = (
 INLINE: dict[str, bytes] = {
     "lore": LORE, "assembled": ASSEMBLED, "claude": CLAUDE, "anthropic": ANTHROPIC, "chat": CHAT,
     "responses": RESPONSES, "gemini": GEMINI, "bedrock": BEDROCK, "records": RECORDS, "empty": b"",
+    **{f"capture-{kind}": capture(kind) for kind in WRITERS},
 }  # fmt: skip
 
 

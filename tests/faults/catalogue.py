@@ -1,0 +1,60 @@
+"""All faults, in one list, and what to do with them: put them into captures, alone and in pairs."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import NamedTuple
+
+from faults import inject_call, inject_text, inject_tools
+from faults.faults import FAULTS, Fault, Nowhere
+from faults.script import Capture
+from faults.serving import stable
+
+assert inject_call
+assert inject_text
+assert inject_tools
+
+SEEDS = (1, 2, 3, 4, 5, 6)
+WHERE = {"first": lambda size: 1, "middle": lambda size: size // 2, "late": lambda size: size - 2}
+
+
+class Case(NamedTuple):
+    """A capture with faults in it: `k` is the number of the turn, from 0, where they stand."""
+
+    name: str
+    capture: Capture
+    k: int
+    faults: tuple[Fault, ...]
+
+
+def made(faults: tuple[Fault, ...], dialect: str, seed: int, where: str) -> Case | None:
+    """Put faults into one turn of a stable capture; None where there is no place for them."""
+    setup = {name: value for fault in faults for name, value in fault.setup.items()}
+    capture = stable(dialect, seed, **setup)
+    k = WHERE[where](len(capture.turns))
+    name = f"{' + '.join(one.name for one in faults)} [{dialect}, seed {seed}, {where}: turn {k + 1}]"
+    capture.name = name
+    capture.chance = random.Random(name)
+    try:
+        for one in faults:
+            one.inject(capture, k)
+    except Nowhere:
+        return None
+    return Case(name, capture, k, faults)
+
+
+def singles() -> list[Case]:
+    """Return every fault alone: in every dialect, or, where a cause has many forms, each form in two of them."""
+    forms = Counter(one.code for one in FAULTS)
+    found: list[Case] = []
+    for number, one in enumerate(FAULTS):
+        many = forms[one.code] > 6
+        dialects = [one.dialects[(number + n) % len(one.dialects)] for n in range(min(2, len(one.dialects)))]
+        for turned, dialect in enumerate(dialects if many else one.dialects):
+            seed = SEEDS[(number + turned) % len(SEEDS)]
+            first = (number + turned) % 3
+            places = [*WHERE][first:] + [*WHERE][:first]
+            cases = [made((one,), dialect, seed + 6 * n, where) for n, where in enumerate(places)]
+            found += [case for case in cases if case is not None][: 1 if many else 2]
+    return found

@@ -1,0 +1,349 @@
+"""What may happen to a cache and is nobody's waste: put into stable captures like the faults are."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from faults.bodies import DIALECTS, body
+from faults.faults import CLAUDE, MARKED, Nowhere
+from faults.inject_text import billing
+from faults.script import Capture, Message, Request, Turn, answer, conversation, prose, system, text, tool
+from faults.serving import bill, marks, stable
+
+
+class Expected(NamedTuple):
+    """Something that happens at turn k; `code` is what it should be called, empty where a name is not asked for."""
+
+    name: str
+    code: str
+    inject: Callable[[Capture, int], None]
+    dialects: tuple[str, ...] = DIALECTS
+    setup: dict[str, object] = {}  # noqa: RUF012
+
+
+def _again(capture: Capture, turns: list[Turn], base: list[Message], cut: int) -> None:
+    """Give turns another history: `base`, then what came behind `cut`."""
+    for turn in turns:
+        turn.request.messages = copy.deepcopy([*base, *turn.request.messages[cut:]])
+        turn.request.marks = marks(turn.request, capture.dialect)
+
+
+# compaction
+
+_SUMMARIES = {
+    "claude code": (
+        "This session is being continued from a previous conversation that ran out of context. "
+        "The conversation is summarized below:\nAnalysis:\n{0}\n\nSummary:\n1. Primary Request and Intent:\n{1}"
+    ),
+    "tag": "<summary>\n{0}\n\n{1}\n</summary>",
+    "codex": (
+        "Another language model started to solve this problem and produced a summary of its thinking process. "
+        "Here is the summary produced by the other language model: {0} {1}"
+    ),
+    "heading": "# Conversation Summary\n\n## Goal\n{0}\n\n## Progress\n{1}",
+    "words": "Here is a summary of the conversation so far:\n\n{0}\n\n{1}",
+}
+
+
+def _compacted(form: str, *, keep: int = 0, first: bool = False):
+    def inject(capture: Capture, k: int) -> None:
+        sent = capture.turns[k - 1].request.messages
+        cut = len(sent) - keep
+        if k < 2 or cut < 3:
+            raise Nowhere
+        chance = capture.chance
+        said = text(_SUMMARIES[form].format(prose(chance, 5), prose(chance, 5)))
+        base = [*(sent[:1] if first else []), Message("user", [said])]
+        _again(capture, capture.turns[k:], base, cut)
+
+    return inject
+
+
+# rewind
+
+
+def _rewound(capture: Capture, k: int) -> None:
+    if k < 2:
+        raise Nowhere
+    base = copy.deepcopy(capture.turns[capture.chance.randrange(k - 1)].request.messages)
+    tools = capture.turns[k].request.tools
+    base += [answer(capture.chance, tools, 0, thinking=False), Message("user", [text(prose(capture.chance, 2))])]
+    _again(capture, capture.turns[k:], base, len(capture.turns[k].request.messages))
+
+
+def _taken_back(capture: Capture, k: int) -> None:
+    """Ask again what was asked before, and go on from there."""
+    if k < 2:
+        raise Nowhere
+    capture.turns[k].request = copy.deepcopy(capture.turns[k - 2].request)
+    del capture.turns[k + 1 :]
+
+
+# time
+
+
+def _paused(seconds: float):
+    def inject(capture: Capture, k: int) -> None:
+        if k < 2 and capture.dialect not in MARKED:
+            raise Nowhere
+        for turn in capture.turns[k:]:
+            turn.at += seconds
+            turn.answered += seconds
+        capture.turns[k].bill = "miss"
+
+    return inject
+
+
+def _much(capture: Capture, k: int) -> None:
+    """Let turn k send so much that it shows in a bill whether it was read."""
+    number = len(capture.turns[k].request.messages) - 1
+    more = "\n" + prose(capture.chance, 90)
+    for turn in capture.turns[k:]:
+        blocks = turn.request.messages[number].blocks
+        said = [one for one in blocks if "text" in one]
+        said[-1]["text"] += more
+
+
+def _older(capture: Capture, k: int) -> None:
+    if k < 2:
+        raise Nowhere
+    _much(capture, k - 1)
+    back = capture.turns[k].at - capture.turns[k - 1].at - 1.5
+    for turn in capture.turns[k:]:
+        turn.at -= back
+        turn.answered -= back
+    capture.turns[k - 1].answered = capture.turns[k - 1].at + 0.6
+    for turn in capture.turns:
+        asked = [one for one in turn.request.marks if one[0] == "message"]
+        turn.request.marks = [one for one in turn.request.marks if one[0] != "message"] + asked[-1:]
+    capture.turns[k].bill = "older"
+
+
+def _fanned_out(capture: Capture, k: int) -> None:
+    """Ask three things at once of one prompt, before the first answer begins."""
+    first = capture.turns[0]
+    found = []
+    for number in range(3):
+        one = copy.deepcopy(first)
+        one.request.messages[0].blocks[1:] = [text(prose(capture.chance, 3))]
+        one.request.marks = marks(one.request, capture.dialect)
+        one.at, one.answered, one.bill = first.at + number * 0.05, first.at + 3 + number * 0.05, "miss"
+        found.append(one)
+    capture.turns[:] = found
+
+
+def _twice_at_once(capture: Capture, k: int) -> None:
+    """Ask the next thing before the response that writes the entry has begun."""
+    before, turn = capture.turns[k - 1], capture.turns[k]
+    _much(capture, k - 1)
+    before.answered = before.at + 6
+    back = turn.at - before.at - 4
+    for one in capture.turns[k:]:
+        one.at -= back
+        one.answered -= back
+    turn.bill = "older" if k > 1 else "miss"
+
+
+# other chains
+
+
+def _other_model(capture: Capture, k: int) -> None:
+    others = {"anthropic": "claude-haiku-4-5", "gemini": "gemini-3.5-flash", "bedrock": "amazon.nova-pro-v1:0"}
+    for turn in capture.turns[k:]:
+        turn.request.model = others.get(capture.dialect, "gpt-4.1")
+
+
+def _interleaved(capture: Capture, k: int) -> None:
+    """Run a subagent between two turns: its own system prompt, tools and task."""
+    chance = capture.chance
+    tools = [tool(chance, name) for name in ("search_text", "read_file", "fetch_page")]
+    messages, sent = conversation(chance, tools, 1)
+    if capture.dialect == "openai-chat":
+        for one in messages:
+            one.blocks = [block for block in one.blocks if block["kind"] != "thinking"]
+    prompt = system(chance)
+    before, at = capture.turns[k - 1], capture.turns[k - 1].at
+    turns = []
+    for count in sent:
+        at += 0.5
+        own = before.request
+        request = Request(prompt, tools, messages[:count], copy.deepcopy(own.params), own.model, mark=own.mark)
+        request.marks = marks(request, capture.dialect)
+        turns.append(Turn(copy.deepcopy(request), at, at + 0.4, call=dict(before.call)))
+    capture.turns[k:k] = turns
+
+
+def _titled(capture: Capture, k: int) -> None:
+    """Ask for a title in between: no tools, a few tokens, another system prompt."""
+    limits = {
+        "anthropic": {"max_tokens": 16},
+        "openai-chat": {"max_completion_tokens": 16},
+        "openai-responses": {"max_output_tokens": 16, "store": False},
+        "gemini": {"generationConfig": {"maxOutputTokens": 16}},
+        "bedrock": {"inferenceConfig": {"maxTokens": 16}},
+    }
+    before = capture.turns[k - 1]
+    asked = [Message("user", [text("Write a title of at most five words for: " + prose(capture.chance, 1))])]
+    request = Request(["You write titles."], [], asked, limits[capture.dialect], before.request.model)
+    capture.turns.insert(k, Turn(request, before.at + 0.3, before.at + 0.9, call=dict(before.call)))
+
+
+def _restarted(capture: Capture, k: int) -> None:
+    """Drop all tools as a new turn of the user begins, the system prompt as it was."""
+    turn = copy.deepcopy(capture.turns[k])
+    turn.request.tools = []
+    if turn.request.messages[-1].blocks[-1]["kind"] == "result":
+        turn.request.messages.append(answer(capture.chance, capture.turns[k].request.tools, 0, thinking=False))
+        turn.request.messages.append(Message("user", [text(prose(capture.chance, 2))]))
+    kept = [one for one in marks(turn.request, capture.dialect) if one[0] != "tool"]
+    turn.request.marks = kept
+    capture.turns[k:] = [turn]
+
+
+# marks
+
+
+def _tail(capture: Capture, _: int) -> None:
+    """End every request with what is behind its last mark, and gone a turn later."""
+    for turn in capture.turns:
+        turn.request.messages[-1].blocks.append(
+            text(f"Step {capture.chance.randrange(99)}: {prose(capture.chance, 1)}")
+        )
+
+
+def remark(how: str):
+    def inject(capture: Capture, k: int) -> None:
+        for number, turn in enumerate(capture.turns):
+            request = turn.request
+            head = [one for one in request.marks if one[0] != "message"]
+            rolling = [one for one in request.marks if one[0] == "message"]
+            if how == "once" and number >= k:
+                request.marks = rolling[-1:]
+            elif how == "moved" and number >= k:
+                request.marks = [("tool", 0), ("system", 0), ("message", 0, 0), *rolling[-1:]]
+            elif how == "added":
+                request.marks = [*head, *rolling][-4:] if number >= k else rolling[-1:]
+            elif how == "removed" and number >= k:
+                request.marks = []
+            elif how == "ttl" and number >= k:
+                request.mark = (
+                    {"type": "ephemeral", "ttl": "1h"} if "ttl" not in request.mark else {"type": "ephemeral"}
+                )
+
+    return inject
+
+
+def _breakpoints(capture: Capture, k: int) -> None:
+    for number, turn in enumerate(capture.turns):
+        said = [
+            ("message", n, p)
+            for n, one in enumerate(turn.request.messages)
+            if one.role == "user"
+            for p, block in enumerate(one.blocks)
+            if block["kind"] == "text"
+        ]
+        turn.request.marks = said[-1:] if number < k else said[-3:]
+
+
+# continuations
+
+
+def _continued(capture: Capture, k: int, *, missing: bool) -> None:
+    """Send only what is new, and say which response it follows."""
+    bill(capture)
+    whole = [body(turn.request, capture.dialect)["input"] for turn in capture.turns]
+    for number, turn in enumerate(capture.turns):
+        turn.response_id = f"resp_{capture.seed}_{sum(capture.name.encode())}_{number}"
+        turn.output = "[]"
+        if not number:
+            continue
+        size = len(whole[number - 1])
+        new = whole[number][size:]
+        said = next(
+            (n for n, one in enumerate(new) if one.get("role") == "user" or one["type"].endswith("_output")), len(new)
+        )
+        previous = capture.turns[number - 1]
+        previous.output = json.dumps(new[:said], ensure_ascii=False)
+        turn.call = {**turn.call, "previous": previous.response_id}
+        turn.patch = _only(new[said:], previous.response_id)
+    if missing:
+        del capture.turns[:2]
+
+
+def _only(items: list, previous: str):
+    def patch(said: str) -> str:
+        made = {**json.loads(said), "previous_response_id": previous, "store": True, "input": items}
+        return json.dumps(made, ensure_ascii=False, separators=(",", ":"))
+
+    return patch
+
+
+_BILLED = {"billed": True}
+EXPECTED: tuple[Expected, ...] = (
+    *(Expected(f"a compaction, {form}", "LORE125", _compacted(form)) for form in _SUMMARIES),
+    Expected("a compaction that keeps the first message", "LORE125", _compacted("tag", first=True)),
+    Expected("a compaction that keeps the latest messages", "LORE125", _compacted("claude code", keep=2)),
+    Expected("a rewind to another question", "", _rewound),
+    Expected("a request that is sent again", "", _taken_back),
+    Expected("six minutes under five", "LORE128", _paused(400), MARKED, {"billed": True, "ttl": "5m"}),
+    Expected("two hours under one", "LORE128", _paused(7300), CLAUDE, {"billed": True, "ttl": "1h"}),
+    Expected("an older entry within seconds", "LORE155", _older, CLAUDE, {"billed": True, "ttl": "5m"}),
+    Expected("three questions at once", "", _fanned_out, MARKED, _BILLED),
+    Expected("asked before the answer began", "LORE129", _twice_at_once, CLAUDE, _BILLED),
+    Expected("another model", "LORE119", _other_model, ("anthropic", "openai-chat", "openai-responses", "gemini")),
+    Expected("a subagent in between", "", _interleaved),
+    Expected("a title in between", "", _titled),
+    Expected("the tool set dropped", "LORE154", _restarted),
+    Expected("a tail behind the last mark", "LORE146", _tail, MARKED),
+    Expected("one mark alone from now on", "", remark("once"), MARKED),
+    Expected("marks elsewhere", "", remark("moved"), MARKED),
+    Expected("marks added, up to four", "", remark("added"), MARKED),
+    Expected("no marks any more", "", remark("removed"), MARKED),
+    Expected("another lifetime", "", remark("ttl"), CLAUDE, {"billed": False}),
+    Expected("breakpoints added", "", _breakpoints, ("openai-chat",), {"model": "gpt-5.6-sol"}),
+    Expected("breakpoints moved", "", _breakpoints, ("openai-responses",), {"model": "gpt-5.6-terra"}),
+    Expected(
+        "a billing header at Anthropic", "", lambda c, k: billing(c, endpoint="api.anthropic.com/v1/messages"), CLAUDE
+    ),
+    Expected("a billing header, the host not recorded", "", lambda c, k: billing(c, endpoint=""), CLAUDE),
+    Expected(
+        "continuations from the beginning", "", lambda c, k: _continued(c, k, missing=False), ("openai-responses",)
+    ),
+    Expected(
+        "continuations, their beginning missing",
+        "LORE132",
+        lambda c, k: _continued(c, k, missing=True),
+        ("openai-responses",),
+    ),
+)
+
+
+class Happened(NamedTuple):
+    """A capture in which something expected happened."""
+
+    name: str
+    capture: Capture
+    k: int
+    code: str
+
+
+def happened() -> list[Happened]:
+    """Return every expected event in every dialect, at two places."""
+    found: list[Happened] = []
+    for number, one in enumerate(EXPECTED):
+        for turned, dialect in enumerate(one.dialects):
+            for seed in range(1 + (number + turned) % 3, 12, 4):
+                capture = stable(dialect, seed, **one.setup)
+                k = (1, len(capture.turns) // 2, len(capture.turns) - 2)[(seed + number) % 3]
+                name = f"{one.name} [{dialect}, seed {seed}, turn {k + 1}]"
+                capture.name, capture.chance = name, random.Random(name)
+                try:
+                    one.inject(capture, k)
+                except Nowhere:
+                    continue
+                found.append(Happened(name, capture, k, one.code))
+    return found

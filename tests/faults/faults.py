@@ -1,0 +1,112 @@
+"""What a fault is: a cause that is put into one turn of a stable capture, and what must be said of it.
+
+Rules: an injector changes the turns from number `k` on (0 is the first) and, where something is volatile,
+puts its old form into those before; it raises Nowhere where the capture has no place for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from faults.bodies import DIALECTS
+from faults.script import Capture, Request, Turn
+
+CLAUDE = ("anthropic",)
+MARKED = ("anthropic", "bedrock")
+OPENAI = ("openai-chat", "openai-responses")
+TEXTS = ("anthropic", "openai-chat", "openai-responses")  # whose content may be a string
+OBJECTS = ("anthropic", "gemini", "bedrock")  # whose calls' inputs are objects
+
+
+class Nowhere(Exception):  # noqa: N818 - it says that there is nothing to do
+    """A capture has no place for a fault at this turn."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A cause in one form.
+
+    `content`: bytes of the prompt move, so its place and its cost can be computed; `anywhere`: it is said of
+    the capture, not of the turn; `kind` is what it must be called, where that is not left open; `setup` is
+    what the stable capture has to be.
+    """
+
+    code: str
+    form: str
+    inject: Callable[[Capture, int], None]
+    dialects: tuple[str, ...] = DIALECTS
+    content: bool = True
+    anywhere: bool = False
+    kind: str = "waste"
+    setup: dict[str, Any] = field(default_factory=dict)
+    repeats: bool = False  # later turns have it, too
+
+    @property
+    def name(self) -> str:
+        return f"{self.code} {self.form}"
+
+
+FAULTS: list[Fault] = []
+
+
+def fault(code: str, form: str, inject: Callable[[Capture, int], None], **rest: Any) -> None:
+    """Add a fault to the catalogue."""
+    FAULTS.append(Fault(code, form, inject, **rest))
+
+
+def left_of(capture: Capture, k: int) -> Request:
+    """Return the request before: what is changed must have been sent."""
+    return capture.turns[k - 1].request
+
+
+def since(capture: Capture, k: int) -> list[Turn]:
+    return capture.turns[k:]
+
+
+def choose(capture: Capture, places: list[Any]) -> Any:
+    if not places:
+        raise Nowhere
+    return capture.chance.choice(places)
+
+
+def blocks_of(capture: Capture, k: int, kind: str, *, role: str = "", first: int = 1) -> list[tuple[int, int]]:
+    """Return where blocks of a kind were sent; not in the last message where that alone is what is cached."""
+    request = left_of(capture, k)
+    last = len(request.messages) - (1 if "gpt-5.6" in request.model else 0)
+    return [
+        (number, place)
+        for number, message in enumerate(request.messages[:last])
+        for place, one in enumerate(message.blocks)
+        if number >= first and one["kind"] == kind and (not role or message.role == role)
+    ]
+
+
+def volatile(
+    place: str, form: Callable[[Any], tuple[str, str]], *, block: bool = False
+) -> Callable[[Capture, int], None]:
+    """Put a text that moves into the system prompt or into a message of the user; `block`: as one of its own."""
+
+    def inject(capture: Capture, k: int) -> None:
+        old, new = form(capture.chance)
+        if place == "system":
+            at = capture.chance.randrange(len(capture.turns[0].request.system))
+            for number, turn in enumerate(capture.turns):
+                _into_system(turn.request, at, new if number >= k else old, block=block)
+        else:
+            message, at = choose(capture, blocks_of(capture, k, "text", role="user", first=2))
+            for number, turn in enumerate(capture.turns):
+                if message < len(turn.request.messages):
+                    one = turn.request.messages[message].blocks[at]
+                    one["text"] = f"{one['text']}\n\n{new if number >= k else old}\n\nGo on with that."
+
+    return inject
+
+
+def _into_system(request: Request, at: int, said: str, *, block: bool) -> None:
+    if block:
+        request.system.insert(at, said)
+        request.marks = [("system", one[1] + 1) if one[0] == "system" else one for one in request.marks]
+    else:
+        request.system[at] = f"{request.system[at]}\n\n{said}\n\nBe brief."

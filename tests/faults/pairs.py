@@ -1,0 +1,49 @@
+"""Pairs of causes in one turn, chosen so that both show: they stand in different places."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations, product
+
+from faults.bodies import DIALECTS
+from faults.catalogue import FAULTS, Case, Fault, made
+
+REGIONS = {
+    "tools": ("LORE102", "LORE103", "LORE104", "LORE105"),
+    "system": ("LORE101", "LORE108", "LORE109", "LORE110", "LORE126"),
+    "first": ("LORE127",),
+    "messages": ("LORE111", "LORE115", "LORE117", "LORE118"),
+    "settings": ("LORE120", "LORE121", "LORE135"),
+}
+EACH = 4  # pairs of each two regions in a dialect
+
+
+def region(fault: Fault) -> str:
+    """Name where a fault stands; empty where it is not paired."""
+    where = next((name for name, codes in REGIONS.items() if fault.code in codes), "")
+    if where == "system" and "in a message" in fault.form:
+        return "words"
+    if fault.code == "LORE105" and "schemas" not in fault.form:
+        return ""
+    return where
+
+
+def pairs() -> list[Case]:
+    """Return two faults of different regions in the same turn, in every dialect."""
+    chance = random.Random(5)
+    by_region: dict[str, list[Fault]] = {}
+    for fault in FAULTS:
+        if region(fault) and not fault.repeats:
+            by_region.setdefault(region(fault), []).append(fault)
+    found: list[Case] = []
+    for dialect, (one, other) in product(DIALECTS, combinations(by_region, 2)):
+        mine, theirs = ([f for f in by_region[name] if dialect in f.dialects] for name in (one, other))
+        tries = [(a, b) for a, b in product(mine, theirs) if _fit(a, b)]
+        chance.shuffle(tries)
+        cases = (made(two, dialect, chance.randint(1, 12), "late") for two in tries[: 3 * EACH])
+        found += [case for case in cases if case is not None][:EACH]
+    return found
+
+
+def _fit(one: Fault, other: Fault) -> bool:
+    return all(one.setup.get(key, value) == value for key, value in other.setup.items())

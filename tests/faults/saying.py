@@ -1,0 +1,94 @@
+"""What lore should have said of a case, and a table of what it said instead."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from faults.catalogue import Case
+from faults.serving import segments
+from lore.model.results import Finding
+from oracle.naive import common_bytes, first_difference, wanted_bytes
+
+
+class Missed(NamedTuple):
+    """A row of the table."""
+
+    case: str
+    what: str
+
+
+class Place(NamedTuple):
+    """Where a fault stands, and what it costs: computed by the oracle."""
+
+    section: str
+    paths: tuple[str, ...]
+    lost: int
+
+
+def place(case: Case) -> Place:
+    """Find the fault without lore."""
+    left, right = (segments(case.capture, turn) for turn in case.capture.turns[case.k - 1 : case.k + 1])
+    where = first_difference(left, right)
+    assert where, f"{case.name}: the injector changed nothing"
+    section = where[0].section
+    return Place(
+        section,
+        tuple(one.path for one in where if one.section == section),
+        max(0, wanted_bytes(left) - common_bytes(left, right)),
+    )
+
+
+def here(case: Case, findings: list[Finding]) -> list[Finding]:
+    """Return what is said of the turn where the faults stand."""
+    return [one for one in findings if one.turn == case.k + 1]
+
+
+def named(case: Case, findings: list[Finding]) -> list[Missed]:
+    """Return the faults that are not named with their code, at their turn, and as what they are."""
+    missed: list[Missed] = []
+    for fault in case.faults:
+        heard = findings if fault.anywhere else here(case, findings)
+        own = [one for one in heard if one.code == fault.code]
+        if not own:
+            missed.append(Missed(case.name, f"{fault.code} not named, but {_said(heard or findings)}"))
+        elif fault.kind and all(one.kind != fault.kind for one in own):
+            missed.append(Missed(case.name, f"{fault.code} is {own[0].kind}, not {fault.kind}"))
+    return missed
+
+
+def blamed(case: Case, findings: list[Finding]) -> list[Missed]:
+    """Return what else is called waste, though nothing else was done."""
+    codes = {one.code for one in case.faults}
+    everywhere = any(one.anywhere or one.repeats for one in case.faults)
+    wrong = [
+        one
+        for one in findings
+        if one.kind == "waste" and (one.code not in codes or (one.turn != case.k + 1 and not everywhere))
+    ]
+    return [Missed(case.name, f"also blamed: {_said(wrong)}")] if wrong else []
+
+
+def placed(case: Case, findings: list[Finding]) -> list[Missed]:
+    """Return where the place or the cost of the fault is another one than the oracle's."""
+    own = next((one for one in here(case, findings) if one.code == case.faults[0].code), None)
+    if own is None or not case.faults[0].content:
+        return []
+    true = place(case)
+    missed: list[Missed] = []
+    if own.section != true.section:
+        missed.append(Missed(case.name, f"{own.code} is said to be in {own.section}, not in {true.section}"))
+    if not (own.json_path or "").startswith(true.paths):
+        missed.append(Missed(case.name, f"{own.code} is said to be at {own.json_path}, not at {true.paths}"))
+    if own.lost_bytes != true.lost:
+        missed.append(Missed(case.name, f"{own.code} is said to cost {own.lost_bytes} bytes, not {true.lost}"))
+    return missed
+
+
+def _said(findings: list[Finding]) -> str:
+    return "; ".join(f"{one.code} ({one.kind}) at {one.turn}: {one.evidence[:70]}" for one in findings[:4]) or "nothing"
+
+
+def table(missed: list[Missed], of: int) -> str:
+    """Write what was missed, a line a case."""
+    lines = [f"  {one.case}: {one.what}" for one in missed]
+    return f"{len(missed)} of {of}:\n" + "\n".join(lines)

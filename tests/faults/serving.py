@@ -1,0 +1,299 @@
+"""Stable captures of every dialect, what a provider would have billed for them, and what lore says of them.
+
+The bills come from a cache of ten lines (`bill`): entries at marks, or any common beginning where a
+provider caches by itself. Captures are read through a format of these tests alone, so that all that
+an exchange can say is said: endpoint, session, beta features, times.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import random
+from pathlib import Path
+from typing import Any, ClassVar
+
+from faults.bodies import body
+from faults.script import TOOLS, Capture, Request, Turn, conversation, system, token, tool
+from lore.check.budgets import Budgets
+from lore.formats.base import Clock, Read, Yields
+from lore.formats.registry import READERS
+from lore.model.events import Billed, Verdict
+from lore.model.exchange import Call, Exchange
+from lore.model.results import Finding
+from lore.run.check import check
+from lore.run.options import Options
+from oracle.naive import Seg, common_bytes, common_segments, flatten
+
+MODELS = {
+    "anthropic": ("claude-sonnet-4-6", "claude-opus-4-8", "claude-sonnet-5"),
+    "openai-chat": ("gpt-5.5", "deepseek-v4-flash", "gpt-5.6-sol"),
+    "openai-responses": ("gpt-5.5", "gpt-5.6-terra", "gpt-5.4"),
+    "gemini": ("gemini-3.1-pro", "gemini-2.5-flash"),
+    "bedrock": ("anthropic.claude-sonnet-4-5-20250929-v1:0", "us.anthropic.claude-sonnet-4-6"),
+}
+HOSTS = {
+    "anthropic": "api.anthropic.com/v1/messages",
+    "openai-chat": "",
+    "openai-responses": "api.openai.com/v1/responses",
+    "gemini": "generativelanguage.googleapis.com/v1beta/models",
+    "bedrock": "bedrock-runtime.us-east-1.amazonaws.com/x",
+}
+MARKING = ("anthropic", "bedrock")
+BYTES = 4  # a token
+SHORTEST = 1024  # tokens: what is shorter is not cached by the models that mark
+
+
+def params(dialect: str) -> dict[str, Any]:
+    thinking = {"type": "enabled", "budget_tokens": 10000}
+    made: dict[str, dict[str, Any]] = {
+        "anthropic": {
+            "max_tokens": 32000,
+            "stream": True,
+            "thinking": thinking,
+            "tool_choice": {"type": "auto"},
+            "metadata": {"user_id": "user_account_session"},
+        },
+        "openai-chat": {
+            "max_completion_tokens": 16000,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "reasoning_effort": "medium",
+        },
+        "openai-responses": {
+            "store": False,
+            "stream": True,
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "reasoning": {"effort": "medium", "summary": "auto"},
+            "text": {"verbosity": "medium"},
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "conversation",
+        },
+        "gemini": {
+            "generationConfig": {
+                "temperature": 0.5,
+                "maxOutputTokens": 16000,
+                "thinkingConfig": {"thinkingBudget": 8192},
+            },
+            "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+        },
+        "bedrock": {
+            "inferenceConfig": {"maxTokens": 16000, "temperature": 1},
+            "toolConfig": {"toolChoice": {"auto": {}}},
+            "additionalModelRequestFields": {"thinking": thinking},
+        },
+    }
+    return copy.deepcopy(made[dialect])
+
+
+def marks(request: Request, dialect: str) -> list[tuple[Any, ...]]:
+    """Mark what agents mark: the last tool, the last of the system prompt, the last two of the user's messages."""
+    asked = [number for number, one in enumerate(request.messages) if one.role == "user"][-2:]
+    rolling: list[tuple[Any, ...]] = [("message", n, len(request.messages[n].blocks) - 1) for n in asked]
+    if dialect in MARKING:
+        return [("tool", len(request.tools) - 1), ("system", len(request.system) - 1), *rolling]
+    return []
+
+
+_made: dict[tuple[Any, ...], bytes] = {}
+
+
+def stable(dialect: str, seed: int, *, model: str = "", ttl: str = "", billed: bool | None = None) -> Capture:
+    """Return a capture in which nothing moves but the marks."""
+    key = dialect, seed, model, ttl, billed
+    if key not in _made:
+        _made[key] = pickle.dumps(_stable(*key))
+    return pickle.loads(_made[key])  # noqa: S301
+
+
+def _stable(dialect: str, seed: int, model: str, ttl: str, billed: bool | None) -> Capture:
+    chance = random.Random(f"{dialect}/{seed}")
+    tools = [tool(chance, name) for name in TOOLS[: chance.randint(4, 12)]]
+    messages, sent = conversation(chance, tools, chance.randint(2, 4))
+    model = model or MODELS[dialect][seed % len(MODELS[dialect])]
+    ttl = ttl or ("5m" if seed % 3 else "1h")
+    if dialect == "openai-chat" and not model.startswith("deepseek"):
+        for one in messages:
+            one.blocks = [block for block in one.blocks if block["kind"] != "thinking"]
+    prompt = system(chance)
+    at, turns = 1_790_000_000.0 + seed * 86_400, []
+    mark = {"type": "ephemeral", **({"ttl": "1h"} if ttl == "1h" else {})}
+    for count in sent:
+        request = Request(prompt, tools, messages[:count], params(dialect), model, mark=mark)
+        request.marks = marks(request, dialect)
+        turn = Turn(copy.deepcopy(request), at, at + chance.uniform(1, 4))
+        turn.call = {"endpoint": HOSTS[dialect], "session": f"session-{dialect}-{seed}"} if seed % 2 else {}
+        turns.append(turn)
+        at += chance.uniform(8, 70)
+    return Capture(dialect, seed, turns, chance, ttl, billed=bool(seed % 4) if billed is None else billed)
+
+
+# what was billed
+
+
+def segments(capture: Capture, turn: Turn) -> list[Seg]:
+    """Flatten a turn by the oracle, from the text that was sent."""
+    host = turn.call.get("endpoint", "")
+    at_anthropic = "anthropic.com" in host or (not host and turn.request.model.startswith("claude-"))
+    made = json.loads(spelled(capture, turn), object_pairs_hook=dict)
+    return flatten(made, capture.dialect, drops_header=at_anthropic)
+
+
+def spelled(capture: Capture, turn: Turn) -> str:
+    style = {"ensure_ascii": False, "separators": (",", ":"), **turn.style}
+    said = json.dumps(body(turn.request, capture.dialect), **style)
+    return turn.patch(said) if turn.patch else said
+
+
+def _salts(request: Request, dialect: str) -> tuple[str, str]:
+    """What head and messages depend on besides their bytes."""
+    head = {"model": request.model}
+    rest = {key: value for key, value in request.params.items() if key not in ("metadata", "context_management")}
+    if dialect not in MARKING:  # no documentation of theirs says that the choice of tools is part of the prefix
+        rest = {key: value for key, value in rest.items() if "tool" not in key}
+        head |= rest
+    return json.dumps(head), json.dumps(rest)
+
+
+def bill(capture: Capture) -> None:
+    """Say what each turn read, wrote and paid in full."""
+    sent: list[tuple[Turn, list[Seg], list[int]]] = []
+    for turn in capture.turns:
+        segs = segments(capture, turn)
+        sums = [0]
+        for one in segs:
+            sums.append(sums[-1] + one.size)
+        ends = [n + 1 for n, one in enumerate(segs) if one.marked and sums[n + 1] >= SHORTEST * BYTES]
+        ends = ends if capture.dialect in MARKING else []
+        read = 0
+        for before, others, there in sent:
+            read = max(read, _reusable(capture, before, others, there, turn, segs, sums))
+        if turn.bill == "miss" or (capture.dialect in MARKING and not ends):
+            read = 0
+        elif turn.bill == "older" and len(sent) > 1:
+            read = sent[-2][2][-1] // BYTES
+        last = sums[ends[-1]] if ends else sums[-1]
+        total, last = sums[-1] // BYTES, last // BYTES
+        if turn.usage is None:
+            marking = capture.dialect in MARKING
+            write = max(0, last - read) if marking and ends else 0
+            turn.usage = {"fresh": total - read - write, "read": read, "write": write, "output": 200}
+            if marking:
+                turn.usage["5m" if capture.ttl == "5m" else "1h"] = write
+        if turn.usage.get("read") is not None:
+            sent.append((turn, segs, ends and [sums[end] for end in ends] or [sums[-1]]))
+
+
+def _reusable(capture, before: Turn, others: list[Seg], there: list[int], turn: Turn, segs: list[Seg], sums) -> int:
+    head, rest = (_salts(one.request, capture.dialect) for one in (before, turn))
+    if head[0] != rest[0]:
+        return 0
+    common = common_segments(others, segs)
+    if head[1] != rest[1]:
+        common = min(common, sum(one.section != "messages" for one in segs))
+    if capture.dialect in MARKING:
+        return max((one for one in there if one <= sums[common]), default=0) // BYTES
+    found = common_bytes(others, segs) // BYTES
+    return found // 128 * 128 if found >= 1024 else 0
+
+
+# what lore says
+
+
+class Injected:
+    """The format of these captures: one exchange a line, all of it said."""
+
+    name: ClassVar[str] = "injected"
+    yields: ClassVar[Yields] = "exchanges"
+    clock: ClassVar[Clock] = "first_line"
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        return False
+
+    @classmethod
+    def restore(cls, state: bytes) -> Injected:
+        made = cls()
+        made._lines = [state]
+        return made
+
+    @property
+    def state(self) -> bytes:
+        return b"".join(self._lines)
+
+    def feed(self, data: bytes) -> list[Read]:
+        self._lines.append(data)
+        return []
+
+    def finish(self) -> list[Read]:
+        lines = b"".join(self._lines).splitlines()
+        return [Read(_exchange(json.loads(line)), number, 0) for number, line in enumerate(lines, 1)]
+
+
+def _exchange(record: dict[str, Any]) -> Exchange:
+    usage = record["usage"]
+    names = ("fresh", "read", "write", "output", "5m", "1h")
+    call = dict(record["call"])
+    if "betas" in call:
+        call["betas"] = tuple(call["betas"])
+    return Exchange(
+        record["body"].encode("utf-8"),
+        "wire",
+        record["at"],
+        usage and Billed(*(usage.get(name) for name in names)),
+        Verdict(record["verdict"]) if record["verdict"] else None,
+        record["answered"],
+        record["response_id"],
+        record["output"].encode(),
+        Call(**call),
+    )
+
+
+def written(capture: Capture) -> bytes:
+    """Write a capture in the format of these tests."""
+    if capture.billed:
+        bill(capture)
+    lines = []
+    for turn in capture.turns:
+        record = {
+            "body": spelled(capture, turn),
+            "at": turn.at,
+            "answered": turn.answered,
+            "usage": turn.usage if capture.billed else None,
+            "verdict": turn.verdict,
+            "response_id": turn.response_id,
+            "output": turn.output,
+            "call": turn.call,
+        }
+        lines.append(json.dumps(record).encode() + b"\n")
+    return b"".join(lines)
+
+
+def judged(captures: list[Capture], folder: Path) -> list[list[Finding]]:
+    """Return what `lore check` finds in each capture."""
+    paths = []
+    for number, capture in enumerate(captures):
+        path = folder / f"{number:04}-{token(random.Random(number), 4)}.jsonl"
+        path.write_bytes(written(capture))
+        paths.append(str(path))
+    READERS[Injected.name] = Injected
+    try:
+        found = check(paths, Budgets(), Options(format=Injected.name)).result.findings
+    finally:
+        del READERS[Injected.name]
+    by_path: dict[str, list[Finding]] = {path: [] for path in paths}
+    for one in found:
+        by_path[one.path].append(one)
+    return [by_path[path] for path in paths]
+
+
+def waste(findings: list[Finding]) -> list[str]:
+    """Name what is called waste, in order."""
+    return [f"{one.code} at {one.turn}: {one.evidence[:100]}" for one in findings if one.kind == "waste"]

@@ -1,0 +1,20 @@
+"""Two independent causes in one turn: both are named."""
+
+from __future__ import annotations
+
+from faults.pairs import pairs
+from faults.saying import here, named, table
+from faults.serving import judged
+
+ENOUGH = 0.95
+
+
+def test_of_two_causes_in_one_turn_both_are_named(tmp_path):
+    cases = pairs()
+    assert len(cases) >= 200
+    said = list(zip(cases, judged([one.capture for one in cases], tmp_path), strict=True))
+    missed = [row for case, findings in said for row in named(case, findings)]
+    whole = len(cases) - len({one.case for one in missed})
+    assert whole >= ENOUGH * len(cases), table(missed, len(cases))
+    nothing = [case.name for case, findings in said if not here(case, findings)]
+    assert not nothing

@@ -1,0 +1,334 @@
+"""Captures that are small and want to be huge: YAML, archives, compressed bodies, streams. Never more than 200 MB."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+import struct
+import sys
+import zipfile
+
+import pytest
+
+from hostile.captured import ANSWERS, SECOND, TURNS, archive, capture, inspect, members, named, sse
+from hostile.child import MEGABYTE, lore
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the peak of a process is asked for as POSIX does")
+MOST = 200 * MEGABYTE
+
+
+def judged(name: str) -> None:
+    """Run `lore check` in a process of its own: it ends by itself, says what it found, and stays small."""
+    took = lore("check", name, "--json")
+    assert took.code in (0, 1, 2, 3), took.err
+    assert took.peak < MOST, f"{took.peak / MEGABYTE:.0f} MB"
+    if took.code == 2:
+        assert took.err.startswith("error: ")
+
+
+# YAML
+
+
+def _laughs(levels: int, width: int = 9) -> str:
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]" for level in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+_HEAD = "interactions:\n- request:\n    method: POST\n    uri: https://api.anthropic.com/v1/messages\n"
+_TAIL = "  response:\n    status: {code: 200}\n    body: {string: '{}'}\nversion: 1\n"
+YAML = {
+    "laughs before": _laughs(9) + _HEAD + "    body: *a8\n" + _TAIL,
+    "laughs parsed": _laughs(9) + _HEAD + "    parsed_body: {model: claude-x, messages: *a8}\n" + _TAIL,
+    "laughs behind": _HEAD + "    body: '{}'\n" + _TAIL + _laughs(9),
+    "laughs inside": _HEAD
+    + "    parsed_body:\n"
+    + "".join(f"      {line}\n" for line in _laughs(9).splitlines())
+    + "      model: claude-x\n      messages: *a8\n"
+    + _TAIL,
+    "merges": _HEAD
+    + "    parsed_body:\n      a0: &a0 {x0: 1, y0: 2}\n"
+    + "".join(
+        f"      a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}], x{n}: 1}}\n" for n in range(1, 24)
+    )
+    + _TAIL,
+    "a ring": _HEAD + "    parsed_body: &ring {model: claude-x, messages: [*ring]}\n" + _TAIL,
+    "a ring of two": _HEAD + "    parsed_body: {model: m, messages: &a [&b [*a, *a], *b, *b]}\n" + _TAIL,
+    "deep flow": _HEAD + "    parsed_body: " + "[" * 50_000 + "]" * 50_000 + "\n" + _TAIL,
+    "deep maps": _HEAD + "    parsed_body: " + "{a: " * 20_000 + "1" + "}" * 20_000 + "\n" + _TAIL,
+    "deep blocks": _HEAD + "    parsed_body:\n" + "".join(" " * (6 + n) + f"a{n}:\n" for n in range(1500)) + _TAIL,
+    "deep sequences": _HEAD + "    parsed_body:\n      " + "- " * 20_000 + "x\n" + _TAIL,
+    "many anchors": _HEAD + "    parsed_body:\n" + "".join(f"      k{n}: &n{n} [x]\n" for n in range(20_000)) + _TAIL,
+    "many documents": "--- {}\n" * 50_000 + _HEAD + _TAIL,
+    "a complex key": _HEAD + "    ? [a, {b: c}]\n    : d\n    parsed_body: {? {a: b} : c}\n" + _TAIL,
+    "a key of a ring": _HEAD + "    parsed_body: &r {? *r : c}\n" + _TAIL,
+    "a huge integer": _HEAD + "    parsed_body: {model: m, messages: [], max_tokens: " + "9" * 200_000 + "}\n" + _TAIL,
+    "sixty": _HEAD + "    parsed_body: {model: m, messages: [], n: " + ":".join(["59"] * 5000) + "}\n" + _TAIL,
+    "a date that is none": _HEAD + "    parsed_body: {model: m, at: 2026-99-99, messages: []}\n" + _TAIL,
+}
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_yaml_that_grows_stays_small(desk, name):
+    (desk / "capture.yaml").write_text(YAML[name])
+    judged("capture.yaml")
+
+
+TAGS = {
+    "apply": "!!python/object/apply:os.mkdir ['pwned']",
+    "new": "!!python/object/new:os.mkdir ['pwned']",
+    "module": "!!python/module:os",
+    "name": "!!python/name:os.mkdir",
+    "tuple": "!!python/tuple [a]",
+    "eval": "!!python/object/apply:eval [\"__import__('os').mkdir('pwned')\"]",
+    "local": "!mine {a: b}",
+    "verbatim": "!<tag:yaml.org,2002:python/object/apply:os.mkdir> ['pwned']",
+    "set": "!!set {a, b}",
+    "omap": "!!omap [a: b]",
+    "binary": "!!binary '####'",
+    "float": "!!float x",
+    "int": "!!int x",
+    "timestamp": "!!timestamp x",
+    "null": "!!null x",
+}
+
+
+@pytest.mark.parametrize("tag", TAGS.values(), ids=TAGS)
+@pytest.mark.parametrize("place", ["body", "parsed_body", "top", "response"])
+def test_a_tag_of_yaml_makes_nothing(desk, tag, place):
+    text = {
+        "body": _HEAD + f"    body: {tag}\n" + _TAIL,
+        "parsed_body": _HEAD + f"    parsed_body: {tag}\n" + _TAIL,
+        "top": f"x: {tag}\n" + _HEAD + _TAIL,
+        "response": _HEAD + "    body: '{}'\n" + f"  response: {tag}\n",
+    }[place]
+    (desk / "capture.yaml").write_text(text)
+    from hostile.making import main  # noqa: PLC0415
+
+    assert main(["check", "capture.yaml"]) in (0, 1, 2, 3)
+    assert not (desk / "pwned").exists()
+
+
+def test_a_scalar_of_yaml_that_is_huge_stays_small(desk):
+    with open("capture.yaml", "wb") as file:
+        file.write(_HEAD.encode() + b'    body: "')
+        file.writelines(b"x" * MEGABYTE for _ in range(60))
+        file.write(b'"\n' + _TAIL.encode())
+    judged("capture.yaml")
+
+
+def test_a_cassette_of_many_interactions_stays_small(desk):
+    head, _, rest = capture("vcr").partition(b"\n")
+    with open("capture.yaml", "wb") as file:
+        file.write(head + b"\n")
+        one = rest.removesuffix(b"version: 1\n")
+        for _ in range(6 * MEGABYTE // len(one)):
+            file.write(one)
+        file.write(b"version: 1\n")
+    judged("capture.yaml")
+
+
+# archives
+
+_SAMPLE = json.dumps(json.loads(inspect(TURNS))["samples"][0]).encode()
+
+
+def test_an_archive_that_grows_a_thousandfold_stays_small(desk):
+    huge = _SAMPLE.replace(b'"row"', b'"' + b"x" * (300 * MEGABYTE) + b'"')
+    (desk / "capture.eval").write_bytes(archive(members(huge), compresslevel=9))
+    judged("capture.eval")
+
+
+def test_an_archive_of_many_members_stays_small(desk):
+    many = {f"samples/row_epoch_{number}.json": b"{}" for number in range(100_000)}
+    (desk / "capture.eval").write_bytes(archive({**members(_SAMPLE), **many}))
+    judged("capture.eval")
+
+
+def test_an_archive_of_many_members_that_grow_stays_small(desk):
+    big = b'{"a":"' + b"x" * (20 * MEGABYTE) + b'"}'
+    (desk / "capture.eval").write_bytes(
+        archive({**members(_SAMPLE), **{f"samples/r{n}_epoch_1.json": big for n in range(30)}})
+    )
+    judged("capture.eval")
+
+
+def test_an_archive_inside_archives_is_not_opened(desk):
+    inner = archive(members(_SAMPLE))
+    for _ in range(5):
+        inner = archive({**members(_SAMPLE), "samples/nested_epoch_1.json": inner, "nested.eval": inner})
+    (desk / "capture.eval").write_bytes(inner)
+    judged("capture.eval")
+
+
+NAMES = (
+    "../../out.json",
+    "/tmp/lore-out.json",
+    "samples/../../out.json",
+    "samples/..\\..\\out.json",
+    "C:\\out.json",
+    "samples/\x00.json",
+    "samples/" + "x" * 60_000 + ".json",
+    "samples//a.json",
+    "samples/a_epoch_1.json/",
+)
+
+
+@pytest.mark.parametrize("name", NAMES, ids=[repr(name)[:30] for name in NAMES])
+def test_no_member_of_an_archive_is_written_anywhere(desk, name):
+    work = desk / "deep" / "er"
+    work.mkdir(parents=True)
+    os.chdir(work)
+    (work / "capture.eval").write_bytes(archive({**members(_SAMPLE), name: _SAMPLE}))
+    before = sorted(str(path) for path in desk.rglob("*"))
+    from hostile.making import main  # noqa: PLC0415
+
+    assert main(["check", "capture.eval"]) in (0, 1, 2, 3)
+    assert sorted(str(path) for path in desk.rglob("*")) == before
+    assert not os.path.exists("/tmp/lore-out.json")
+
+
+def _overlapping(count: int, size: int) -> bytes:
+    """Write an archive whose members all are the same compressed bytes: counted once each, they are huge."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("samples/r0_epoch_1.json", b'{"a":"' + b"x" * size + b'"}')
+    data = whole.getvalue()
+    begin = data.index(b"PK\x01\x02")
+    local, entry = data[:begin], data[begin : data.index(b"PK\x05\x06")]
+    directory = b"".join(entry.replace(b"r0", b"%02d" % (n % 100)) for n in range(count))
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(directory), begin, 0)
+    return local + directory + end
+
+
+ARCHIVES = {
+    "overlapping": lambda: _overlapping(1000, 2 * MEGABYTE),
+    "sizes that lie": lambda: archive(members(_SAMPLE)).replace(
+        struct.pack("<L", len(_SAMPLE)), struct.pack("<L", 0xFFFFFFF0)
+    ),
+    "sizes that are small": lambda: archive(members(_SAMPLE * 2000)).replace(
+        struct.pack("<L", len(_SAMPLE) * 2000), struct.pack("<L", 9)
+    ),
+    "checksums that lie": lambda: archive(members(_SAMPLE)).replace(b"PK\x03\x04\x14", b"PK\x03\x04\x63"),
+    "an end without a beginning": lambda: b"PK\x05\x06" + b"\x00" * 18,
+    "an end that counts too many": lambda: (
+        b"PK\x03\x04" + b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 65535, 65535, 9, 0, 0)
+    ),
+    "bytes before": lambda: b"x" * 5000 + archive(members(_SAMPLE)),
+    "bytes behind": lambda: archive(members(_SAMPLE)) + b"x" * 70_000,
+    "encrypted": lambda: (
+        archive(members(_SAMPLE))
+        .replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01")
+        .replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
+    ),
+    "one name for all": lambda: _twice(),
+    "samples that are no JSON": lambda: archive(members(b"{")),
+    "samples that are an array": lambda: archive(members(b"[1]")),
+    "samples that are deep": lambda: archive(members(b"[" * 100_000)),
+    "samples of NUL": lambda: archive(members(b"\x00" * 100_000)),
+    "no samples": lambda: archive({"header.json": b"{}"}),
+}
+
+
+def _twice() -> bytes:
+    made = archive(members(_SAMPLE))
+    with zipfile.ZipFile(io.BytesIO(), "w") as file:
+        assert file.namelist() == []
+    return made.replace(b"samples/row_epoch_1.json", b"_journal/start.jsonxxxxx")
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_archive_that_lies_stays_small(desk, name):
+    (desk / "capture.eval").write_bytes(ARCHIVES[name]())
+    judged("capture.eval")
+
+
+# bodies that are compressed, and streams
+
+
+def _zeros(megabytes: int) -> bytes:
+    made = io.BytesIO()
+    with gzip.GzipFile(fileobj=made, mode="wb", compresslevel=9) as file:
+        file.write(b'{"model":"claude-x","messages":[{"role":"user","content":"')
+        for _ in range(megabytes):
+            file.write(b"0" * MEGABYTE)
+        file.write(b'"}]}')
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize("side", ["second", "answer"])
+def test_a_body_of_har_that_is_a_gzip_bomb_stays_small(desk, side, twice):
+    bomb = gzip.compress(_zeros(400)) if twice else _zeros(400)
+    content = {"mimeType": "application/json", "encoding": "base64", "text": base64.b64encode(bomb).decode()}
+    (desk / "capture.har").write_bytes(capture("har", **{side: content}))
+    judged("capture.har")
+
+
+@pytest.mark.parametrize("side", ["body: ", "string: "])
+def test_a_body_of_a_cassette_that_is_a_gzip_bomb_stays_small(desk, side):
+    bomb = base64.b64encode(_zeros(400)).decode()
+    lines = capture("vcr").decode().split("\n")
+    at = [number for number, line in enumerate(lines) if line.strip().startswith(side)][-1]
+    lines[at] = lines[at].partition(side)[0] + side + f"!!binary {bomb}"
+    (desk / "capture.yaml").write_text("\n".join(lines))
+    judged("capture.yaml")
+
+
+def test_bombs_in_every_entry_stay_small(desk):
+    bomb = {"mimeType": "application/json", "encoding": "base64", "text": base64.b64encode(_zeros(60)).decode()}
+    entry = json.loads(capture("har", second=bomb, answer=bomb))["log"]["entries"][1]
+    (desk / "capture.har").write_text(json.dumps({"log": {"version": "1.2", "creator": {}, "entries": [entry] * 20}}))
+    judged("capture.har")
+
+
+def test_a_stream_of_many_events_stays_small(desk):
+    said = '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}'
+    delta = f"event: content_block_delta\ndata: {said}\n\n"
+    start, _, rest = sse(ANSWERS[1]).partition("event: content_block_delta")
+    stream = start + delta * 200_000 + "event: content_block_delta" + rest
+    (desk / "capture.har").write_bytes(capture("har", answer=stream))
+    judged("capture.har")
+
+
+def test_a_stream_of_many_blocks_stays_small(desk):
+    said = '{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}'
+    begun = f"event: content_block_start\ndata: {said}\n\n"
+    start, _, rest = sse(ANSWERS[1]).partition("event: content_block_delta")
+    stream = start + "".join(begun % number for number in range(100_000)) + rest
+    (desk / "log.jsonl").write_bytes(capture("claude-trace", answer=stream))
+    judged("log.jsonl")
+
+
+@pytest.mark.parametrize("format", ["har", "claude-tap", "cassette", "inspect"])
+def test_a_document_of_hundreds_of_megabytes_stays_small(desk, format):
+    """One value over the whole file, its list of calls long: it is read call by call."""
+    whole = capture(format, second={**SECOND, "metadata": {"user_id": "MORE"}})
+    head, _, tail = whole.partition(b"MORE")
+    with open(named(format), "wb") as file:
+        file.write(head + b"x" * 100)
+        for _ in range(300):
+            file.write(b"y" * MEGABYTE)
+        file.write(tail)
+    judged(named(format))
+
+
+@pytest.mark.parametrize("format", ["claude-trace", "vibe-proxy", "litellm", "otel", "records", "bodies"])
+def test_many_lines_that_go_on_stay_small(desk, format):
+    line = capture(format).splitlines(keepends=True)[1]
+    with open(named(format), "wb") as file:
+        file.writelines(line for _ in range(30 * MEGABYTE // len(line)))
+    judged(named(format))
+
+
+def test_a_folder_of_huge_requests_stays_small(desk):
+    (desk / "pairs").mkdir()
+    for number in range(4):
+        with open(f"pairs/{number}.request.json", "wb") as file:
+            file.write(b'{"model":"claude-x","max_tokens":5,"messages":[{"role":"user","content":"')
+            file.writelines(b"x" * MEGABYTE for _ in range(80))
+            file.write(b'"}]}')
+    judged("pairs")

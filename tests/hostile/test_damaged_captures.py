@@ -1,0 +1,235 @@
+"""Captures of requests that are damaged, wrong or meant to hurt: a problem or exit 2, never a crash."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hostile.captured import ANSWERS, ENDS, SECOND, WRITERS, capture, folder, named, sse
+from hostile.making import JUDGING, assert_refused
+
+READ = (*JUDGING, ("check",), ("diff-prefix", "--json", "--no-tokens"))
+JUDGED = (("check", "--json"), ("diff-prefix", "--json", "--no-tokens"))
+
+
+def _ends_well(ended) -> None:
+    assert ended.code in (0, 1, 2, 3)
+    if ended.code == 2:
+        assert_refused(ended)
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_the_samples_themselves_are_read(lore, desk, format):
+    """The tests below would say nothing if the whole captures were refused."""
+    (desk / named(format)).write_bytes(capture(format))
+    ended = lore("check", named(format), "--json")
+    assert ended.code in (0, 1), ended.err
+    assert json.loads(ended.out)["summary"]["turns"] == 2
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9, 0.999])
+@pytest.mark.parametrize("format", WRITERS)
+def test_a_capture_truncated_anywhere_stops_no_command(lore, desk, format, share):
+    whole = capture(format)
+    (desk / named(format)).write_bytes(whole[: round(len(whole) * share)])
+    for command in JUDGED:
+        _ends_well(lore(*command, named(format)))
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_a_capture_that_lost_its_middle_stops_no_command(lore, desk, format):
+    whole = capture(format)
+    for begin, end in ((0.2, 0.3), (0.45, 0.55), (0.7, 0.95)):
+        (desk / named(format)).write_bytes(whole[: round(len(whole) * begin)] + whole[round(len(whole) * end) :])
+        for command in JUDGED:
+            _ends_well(lore(*command, named(format)))
+
+
+ODD = [
+    None,
+    True,
+    5,
+    -1.5e300,
+    "",
+    "text",
+    "{",
+    [],
+    [1],
+    [[]],
+    {},
+    {"a": 1},
+    {"messages": 5},
+    {"messages": [5, None, "x"]},
+    {"model": [], "messages": [{"role": 5, "content": 5}]},
+    {"usage": 5},
+    {"text": 5},
+    {"kind": 5, "value": []},
+    {"model": "m", "system": 5, "tools": 5, "messages": [{"role": "user", "content": {"a": 1}}]},
+]
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_a_body_of_a_wrong_type_stops_no_command(lore, desk, format):
+    for value in ODD:
+        if not isinstance(value, dict) and format in ("har", "vcr"):
+            value = json.dumps(value)  # noqa: PLW2901 - these store text
+        (desk / named(format)).write_bytes(capture(format, second=value))
+        _ends_well(lore("check", "--json", named(format)))
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_a_response_of_a_wrong_type_stops_no_command(lore, desk, format):
+    for value in (
+        *ODD,
+        {"usage": {"input_tokens": "x", "cache_read_input_tokens": -5, "cache_creation": 3}},
+        sse(ANSWERS[1]),
+    ):
+        (desk / named(format)).write_bytes(capture(format, answer=value))
+        _ends_well(lore("check", "--json", named(format)))
+
+
+def _places(value, path=()):
+    """Yield the path of every value inside another."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (*path, key)
+        yield from _places(one, (*path, key))
+
+
+def _with(value, path, new):
+    if not path:
+        return new
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[path[0]] = _with(value[path[0]], path[1:], new)
+    return copied
+
+
+JSON_FORMATS = [one for one in WRITERS if one not in ENDS or one == "har"]
+
+
+@pytest.mark.parametrize("new", [None, 5, "x", [], {}, [{"a": [None]}]], ids=repr)
+@pytest.mark.parametrize("format", JSON_FORMATS)
+def test_a_wrong_type_anywhere_in_a_record_stops_no_command(lore, desk, format, new):
+    first, *rest = capture(format).splitlines(keepends=True)
+    record = json.loads(first)
+    places = list(_places(record))
+    for path in places[:: len(places) // 16 + 1]:
+        data = json.dumps(_with(record, path, new)).encode() + b"\n" + b"".join(rest)
+        (desk / named(format)).write_bytes(data)
+        _ends_well(lore("check", "--json", named(format)))
+
+
+TEXTS = {
+    "a NUL": "a\x00b",
+    "a lone surrogate": "a\ud83db",
+    "a BOM": "\ufeffx",
+    "separators": "a\u2028b\u0085c",
+    "escapes": "\x1b[31m",
+    "bidi": "\u202ea",
+    "a quote": "\"'\\",
+    "a canary of YAML": "!!python/object/apply:os.system ['x']",
+    "tabs": "\t: - #",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("format", WRITERS)
+def test_odd_text_stops_no_command(lore, desk, format, text):
+    messages = [*SECOND["messages"], {"role": "user", "content": [{"type": "text", "text": text}]}]
+    (desk / named(format)).write_bytes(capture(format, second={**SECOND, "messages": messages}))
+    for command in READ:
+        ended = lore(*command, named(format))
+        _ends_well(ended)
+        ended.out.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xef\xbb\xbf%s", b"%s\x00", b"\x00%s", b"\r\n%s", b"%s%s", b"%s\xff\xfe", b"\xff\xfe%s"]
+)
+@pytest.mark.parametrize("format", WRITERS)
+def test_bytes_around_a_capture_stop_no_command(lore, desk, format, data):
+    (desk / named(format)).write_bytes(data.replace(b"%s", capture(format)))
+    for command in JUDGED:
+        _ends_well(lore(*command, named(format)))
+
+
+@pytest.mark.parametrize("depth", [100, 500, 1000, 20_000])
+@pytest.mark.parametrize("format", [one for one in WRITERS if one not in ("har", "vcr")])
+def test_nesting_of_any_depth_stops_no_command(lore, desk, format, depth):
+    mark = "a place for what is deep"
+    whole = capture(format, second={**SECOND, "metadata": mark}) if format != "eval" else None
+    if whole is None:
+        pytest.skip("it is compressed: see the archives")
+    for left, right in ((b"[", b"]"), (b'{"a":', b"}")):
+        inside = left * depth + (b"1" if left != b"[" else b"") + right * depth
+        (desk / named(format)).write_bytes(whole.replace(json.dumps(mark).encode(), inside))
+        for command in JUDGED:
+            _ends_well(lore(*command, named(format)))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"[]", b"\x00", b"\xff\xfe{", b"[" * 5000, b'{"messages":5}'], ids=repr
+)
+def test_a_folder_of_odd_requests_or_responses_stops_no_command(lore, desk, body):
+    folder(desk / "requests", body=body)
+    folder(desk / "responses", answer=body)
+    for name in ("requests", "responses"):
+        _ends_well(lore("check", "--json", name))
+
+
+def test_a_folder_whose_names_are_odd_stops_no_command(lore, desk):
+    folder(desk / "pairs")
+    for name in (
+        "a.request.json.response.json",
+        ".request.json",
+        "..response.json",
+        "x\n.request.json",
+        "é.request.json",
+    ):
+        (desk / "pairs" / name).write_bytes(b"{}")
+    (desk / "pairs" / "sub.request.json").mkdir()
+    (desk / "pairs" / "loop.request.json").symlink_to("loop.request.json")
+    _ends_well(lore("check", "--json", "pairs"))
+
+
+# what is in no JSON: compressed, encoded, streamed
+
+BASE64 = ("====", "AAAA=AAA", "\x00", "not base64 at all!", "e30", "e30=\n", "W10=", "H4sIAAAAAAAA/w==")
+
+
+@pytest.mark.parametrize("text", BASE64, ids=repr)
+def test_base64_that_is_none_stops_no_command(lore, desk, text):
+    content = {"mimeType": "application/json", "text": text, "encoding": "base64"}
+    for how in ({"answer": content}, {"second": content}):
+        (desk / "capture.har").write_bytes(capture("har", **how))
+        for command in JUDGED:
+            _ends_well(lore(*command, "capture.har"))
+    yaml = capture("vcr").replace(b"      string: ", b"      string: !!binary ", 1)
+    (desk / "capture.yaml").write_bytes(yaml)
+    for command in JUDGED:
+        _ends_well(lore(*command, "capture.yaml"))
+
+
+STREAMS = {
+    "no data": "event: message_start\n\n",
+    "no JSON": "data: {\n\n",
+    "an array": "data: []\n\n",
+    "NUL": "data: \x00\n\n",
+    "cut": sse(ANSWERS[1])[:150],
+    "half an event": sse(ANSWERS[1]) + 'data: {"type":',
+    "CR": sse(ANSWERS[1]).replace("\n", "\r"),
+    "CRLF": sse(ANSWERS[1]).replace("\n", "\r\n"),
+    "done": "data: [DONE]\n\n",
+    "an index of minus one": sse(ANSWERS[1]).replace('"index": 0', '"index": -1'),
+    "an index of a billion": sse(ANSWERS[1]).replace('"index": 0', '"index": 1000000000'),
+    "deltas of what never began": sse(ANSWERS[1]).partition("event: content_block_delta")[2],
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize("format", ["har", "vcr", "claude-trace", "claude-tap", "cassette", "vibe-proxy", "records"])
+def test_an_odd_stream_stops_no_command(lore, desk, format, stream):
+    (desk / named(format)).write_bytes(capture(format, answer=stream))
+    for command in JUDGED:
+        _ends_well(lore(*command, named(format)))

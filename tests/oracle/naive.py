@@ -1,0 +1,250 @@
+"""A naive reading of what two request bodies share, over parsed JSON; written apart from lore's own.
+
+In: bodies as `json` reads them. Out: segments and the relation of two bodies. It knows the design's words
+alone: a segment is one tool, one system block, one message envelope or one content block; marks are no
+content; a billing header is none where Anthropic serves. Nothing of lore is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any, NamedTuple
+
+HEADER = "x-anthropic-billing-header:"
+MARKS = ("cache_control", "prompt_cache_breakpoint")
+POINT = "cachePoint"
+written = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+
+
+class Seg(NamedTuple):
+    """One segment: where it stands, its text, and whether the body marks it."""
+
+    section: str
+    kind: str
+    path: str
+    text: str
+    marked: bool = False
+
+    @property
+    def content(self) -> tuple[str, str, str]:
+        """What is compared: the path moves and marks come and go."""
+        return self.section, self.kind, self.text
+
+    @property
+    def size(self) -> int:
+        """Count its bytes; an envelope's braces belong to no segment."""
+        return len(self.text.encode("utf-8", "surrogatepass"))
+
+
+def dialect_of(body: dict[str, Any]) -> str:
+    """Name the shape of a body."""
+    if "contents" in body:
+        return "gemini"
+    if "messages" not in body:
+        return "openai-responses"
+    if any(key in body for key in ("modelId", "toolConfig", "inferenceConfig")):
+        return "bedrock"
+    tools = body.get("tools") or []
+    said = written(body["messages"])
+    if "system" in body or any("input_schema" in one for one in tools) or '"tool_use"' in said:
+        return "anthropic"
+    return "openai-chat"
+
+
+def flatten(body: dict[str, Any], dialect: str, *, drops_header: bool = False) -> list[Seg]:
+    """Return the segments of a body in render order: tools, system, messages."""
+    found = _SHAPES[dialect](body)
+    return [one for one in found if not (drops_header and one.section == "system" and _is_header(one.text))]
+
+
+def relation(left: list[Seg], right: list[Seg]) -> str:
+    """Name how the right body stands to the left one, of the same shape."""
+    if not _shared(left, right):
+        return "unrelated"
+    common = common_segments(left, right)
+    if common == len(left):
+        return "identical" if common == len(right) else "extension"
+    return "shrunk" if common == len(right) else "diverged"
+
+
+def common_segments(left: list[Seg], right: list[Seg]) -> int:
+    """Count the leading segments that are equal."""
+    count = 0
+    for mine, theirs in zip(left, right, strict=False):
+        if mine.content != theirs.content:
+            break
+        count += 1
+    return count
+
+
+def common_bytes(left: list[Seg], right: list[Seg]) -> int:
+    """Count the leading bytes that are equal, also inside the first segment that is not."""
+    common = common_segments(left, right)
+    total = sum(one.size for one in left[:common])
+    if common < min(len(left), len(right)) and left[common].content[:2] == right[common].content[:2]:
+        mine, theirs = left[common].text.encode(), right[common].text.encode()
+        total += next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), len(min(mine, theirs)))
+    return total
+
+
+def wanted_bytes(left: list[Seg]) -> int:
+    """Count the bytes that a body wants cached: up to its last mark, or all of it."""
+    marked = [number for number, one in enumerate(left) if one.marked]
+    return sum(one.size for one in left[: marked[-1] + 1 if marked else len(left)])
+
+
+def first_difference(left: list[Seg], right: list[Seg]) -> tuple[Seg, ...]:
+    """Return the segments where two bodies part, the earlier section first; empty where the left goes on.
+
+    Where something is missing the left's is what is gone, and the right's what stands in its place.
+    """
+    common = common_segments(left, right)
+    if common == len(left):
+        return ()
+    order = ("tools", "system", "messages").index
+    parted = [side[common] for side in (right, left) if common < len(side)]
+    return tuple(sorted(parted, key=lambda one: order(one.section)))
+
+
+def _shared(left: list[Seg], right: list[Seg]) -> bool:
+    mine, theirs = _said(left), _said(right)
+    if not mine or not theirs:
+        return bool(mine) == bool(theirs) and [one.content for one in left] == [one.content for one in right]
+    return not mine.isdisjoint(theirs)
+
+
+def _said(segs: list[Seg]) -> set[str]:
+    return {_plain(one.text) for one in segs if one.section == "messages" and one.kind != "envelope"}
+
+
+def _plain(text: str) -> str:
+    """Spell content so that order of keys and a string in place of one text block do not matter."""
+    value = json.loads(text)
+    if isinstance(value, str):
+        value = {"type": "text", "text": value}
+    if isinstance(value, dict) and value.get("type") in ("input_text", "output_text"):
+        value["type"] = "text"
+    return json.dumps(value, sort_keys=True)
+
+
+def _is_header(text: str) -> bool:
+    value = json.loads(text)
+    said = value.get("text", "") if isinstance(value, dict) else value
+    return isinstance(said, str) and said.lstrip().startswith(HEADER)
+
+
+def _bare(value: Any) -> tuple[Any, bool]:
+    """Take the marks out of a block, and of what it holds."""
+    if not isinstance(value, dict):
+        return value, False
+    marked = any(value.get(key) is not None for key in MARKS)
+    kept = {key: inner for key, inner in value.items() if key not in MARKS}
+    for key in ("content", "output"):
+        if isinstance(kept.get(key), list):
+            inside = [_bare(one) for one in kept[key]]
+            kept[key] = [one for one, _ in inside]
+            marked = marked or any(mark for _, mark in inside)
+    return kept, marked
+
+
+def _listed(value: Any, section: str, kind: str, path: str) -> list[Seg]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return [Seg(section, kind, path, written(value))]
+    found: list[Seg] = []
+    for number, one in enumerate(value):
+        if isinstance(one, dict) and list(one) == [POINT]:
+            if found:
+                found[-1] = found[-1]._replace(marked=True)
+            continue
+        kept, marked = _bare(one)
+        found.append(Seg(section, kind, f"{path}[{number}]", written(kept), marked))
+    return found
+
+
+def _message(one: Any, path: str, keys: tuple[str, ...], section: str = "messages") -> list[Seg]:
+    if not isinstance(one, dict):
+        return [Seg(section, "opaque", path, written(one))]
+    outer = {key: value for key, value in one.items() if key not in (*keys, *MARKS)}
+    empty = [key for key in keys if key in one and keys != _CHAT and one[key] in (None, [])]
+    outer = {key: value for key, value in one.items() if key in outer or key in empty}
+    found = [Seg(section, "envelope", path, written(outer)[1:-1])]
+    for key in keys:
+        if key in one and key not in empty:
+            found += _listed(one[key], section, "block", f"{path}.{key}")
+    if any(one.get(key) is not None for key in MARKS):
+        found[-1] = found[-1]._replace(marked=True)
+    return found
+
+
+def _messages(value: Any, path: str, keys: tuple[str, ...]) -> list[Seg]:
+    if not isinstance(value, list):
+        return _listed(value, "messages", "block", path)
+    found: list[Seg] = []
+    leading = True
+    for number, one in enumerate(value):
+        role = one.get("role") if isinstance(one, dict) else None
+        leading = leading and keys in (_CHAT, _ITEM) and role in ("system", "developer")
+        found += _message(one, f"{path}[{number}]", keys, "system" if leading else "messages")
+    return found
+
+
+_CHAT = ("content", "tool_calls")
+_ITEM = ("content", "output", "arguments", "input")
+
+
+def _anthropic(body: dict[str, Any]) -> list[Seg]:
+    return [
+        *_listed(body.get("tools"), "tools", "tool", "tools"),
+        *_listed(body.get("system"), "system", "text", "system"),
+        *_messages(body["messages"], "messages", ("content",)),
+    ]
+
+
+def _chat(body: dict[str, Any]) -> list[Seg]:
+    return [*_listed(body.get("tools"), "tools", "tool", "tools"), *_messages(body["messages"], "messages", _CHAT)]
+
+
+def _responses(body: dict[str, Any]) -> list[Seg]:
+    said = body.get("instructions")
+    return [
+        *_listed(body.get("tools"), "tools", "tool", "tools"),
+        *([] if said is None else [Seg("system", "text", "instructions", written(said))]),
+        *_messages(body["input"], "input", _ITEM),
+    ]
+
+
+def _gemini(body: dict[str, Any]) -> list[Seg]:
+    found: list[Seg] = []
+    for number, entry in enumerate(body.get("tools") or []):
+        path = f"tools[{number}]"
+        key = next((one for one in ("functionDeclarations", "function_declarations") if one in entry), None)
+        if key is None:
+            found.append(Seg("tools", "tool", path, written(entry)))
+            continue
+        rest = {name: value for name, value in entry.items() if name != key}
+        found += [Seg("tools", "envelope", path, written(rest)[1:-1])] if rest else []
+        found += _listed(entry[key], "tools", "tool", f"{path}.{key}")
+    for key in ("systemInstruction", "system_instruction"):
+        if isinstance(body.get(key), dict):
+            found += [one for one in _message(body[key], key, ("parts",), "system") if one.text]
+        elif body.get(key) is not None:
+            found.append(Seg("system", "text", key, written(body[key])))
+    return [*found, *_messages(body["contents"], "contents", ("parts",))]
+
+
+def _bedrock(body: dict[str, Any]) -> list[Seg]:
+    tools = (body.get("toolConfig") or {}).get("tools")
+    return [
+        *_listed(tools, "tools", "tool", "toolConfig.tools"),
+        *_listed(body.get("system"), "system", "text", "system"),
+        *_messages(body["messages"], "messages", ("content",)),
+    ]
+
+
+_SHAPES = {
+    "anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses, "gemini": _gemini,
+    "bedrock": _bedrock,
+}  # fmt: skip

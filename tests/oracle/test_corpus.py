@@ -1,0 +1,39 @@
+"""What the names of real recordings promise is what `lore check` says of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.cli.main import main
+
+DROPS = "vcr/*drops_prefix*"
+STABLE = ("vcr/*cache_prefix_stable*", "vcr/*wire_stable*")
+pytestmark = pytest.mark.corpus
+
+
+def checked(capsys, path):
+    code = main(["check", str(path), "--json"])
+    out, err = capsys.readouterr()
+    assert code in (0, 1), err
+    return code, json.loads(out)
+
+
+def test_the_cassette_that_is_said_to_drop_the_prefix_is_found(corpus, capsys):
+    files = sorted(corpus.glob(DROPS))
+    assert files
+    for path in files:
+        code, result = checked(capsys, path)
+        assert code == 1, path.name
+        assert [one for one in result["findings"] if one["kind"] == "waste" and one["code"].startswith("LORE1")]
+
+
+def test_the_cassettes_that_are_said_to_be_stable_have_no_waste(corpus, capsys):
+    files = sorted(path for pattern in STABLE for path in corpus.glob(pattern))
+    assert len(files) >= 4
+    for path in files:
+        code, result = checked(capsys, path)
+        assert [one for one in result["findings"] if one["kind"] == "waste"] == [], path.name
+        assert code == 0, path.name
+        assert result["summary"]["pairs"] >= 1, path.name

@@ -1,0 +1,115 @@
+"""On every capture the relation of each pair is what a naive reading of the parsed bodies says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ABSENT, CORPUS
+from faults.bodies import DIALECTS
+from faults.catalogue import singles
+from faults.expected import happened
+from faults.serving import Injected, stable, written
+from lore.errors import LoreError
+from lore.formats.registry import READERS
+from lore.prefix.chains import Chains
+from lore.run.diff import diff_session
+from lore.run.options import Options
+from oracle.naive import dialect_of, flatten, relation
+
+CAPTURES = ("capture/*", "vcr/*.yaml")
+
+
+def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, str]]:
+    """Return each pair's name, what lore calls its relation, and what the naive reading does."""
+    bodies: dict[tuple[str, int], tuple[dict[str, Any], str, bool]] = {}
+    link = Chains.link
+
+    def told(self, prompt, exchange=None):
+        found = link(self, prompt, exchange)
+        bodies[found.chain, found.turn] = (
+            json.loads(exchange.body), exchange.call.endpoint, bool(exchange.call.previous or prompt.partial)
+        )  # fmt: skip
+        return found
+
+    monkeypatch.setattr(Chains, "link", told)
+    try:
+        found = list(diff_session(str(path), options))
+    except LoreError as error:
+        if "no pair to compare" in error.message:
+            return []
+        raise
+    rows: list[tuple[str, str, str]] = []
+    for one in found:
+        left, right = bodies[one.chain, one.turn - 1], bodies[one.chain, one.turn]
+        if left[2] or right[2] or one.prompt is None:  # a body that only continues is not the whole prompt
+            continue
+        rows.append((f"{one.chain}:{one.turn}", one.relation, naive(left, right)))
+    return rows
+
+
+def naive(left, right) -> str:
+    shapes = {dialect_of(left[0]), dialect_of(right[0])}
+    if len(shapes) > 1:
+        return "unrelated"
+    shape = shapes.pop()
+    return relation(*(flatten(body, shape, drops_header=at_anthropic(body, host)) for body, host, _ in (left, right)))
+
+
+def at_anthropic(body: dict[str, Any], host: str) -> bool:
+    """Tell who serves: by the host, else by the model."""
+    name = host.partition("/")[0]
+    if name:
+        return name.endswith("api.anthropic.com")
+    return str(body.get("model", "")).startswith("claude-")
+
+
+FILES = sorted(file for pattern in CAPTURES for file in CORPUS.glob(pattern))
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "path", [pytest.param(one, id=one.name) for one in FILES]
+    or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=ABSENT))],
+)  # fmt: skip
+def test_each_pair_of_a_real_capture_is_what_the_naive_reading_says(path, monkeypatch):
+    rows = pairs_of(path, monkeypatch, Options())
+    assert [row for row in rows if row[1] != row[2]] == []
+
+
+@pytest.fixture
+def injected(monkeypatch):
+    monkeypatch.setitem(READERS, Injected.name, Injected)
+    return Options(format=Injected.name)
+
+
+def _compared(captures, folder, monkeypatch, options) -> int:
+    compared, wrong = 0, []
+    for number, capture in enumerate(captures):
+        path = folder / f"{number}.jsonl"
+        path.write_bytes(written(capture))
+        with monkeypatch.context() as patch:
+            rows = pairs_of(path, patch, options)
+        compared += len(rows)
+        wrong += [(capture.name, *row) for row in rows if row[1] != row[2]]
+    assert wrong == []
+    return compared
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_pair_of_a_generated_capture_is_an_extension(dialect, tmp_path, monkeypatch, injected):
+    captures = [stable(dialect, seed) for seed in range(1, 7)]
+    assert _compared(captures, tmp_path, monkeypatch, injected) >= 30
+
+
+def test_each_pair_with_a_fault_is_what_the_naive_reading_says(tmp_path, monkeypatch, injected):
+    """Other spellings of the same values are left out: a reading of parsed bodies cannot see them."""
+    cases = [case for case in singles() if case.faults[0].content or case.faults[0].code in ("LORE107", "LORE133")]
+    assert _compared([case.capture for case in cases[::5]], tmp_path, monkeypatch, injected) >= 300
+
+
+def test_each_pair_of_what_is_expected_is_what_the_naive_reading_says(tmp_path, monkeypatch, injected):
+    assert _compared([case.capture for case in happened()[::2]], tmp_path, monkeypatch, injected) >= 200
