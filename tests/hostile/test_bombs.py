@@ -262,7 +262,7 @@ def _zeros(megabytes: int) -> bytes:
 @pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("side", ["second", "answer"])
 def test_a_body_of_har_that_is_a_gzip_bomb_stays_small(desk, side, twice):
-    bomb = gzip.compress(_zeros(400)) if twice else _zeros(400)
+    bomb = gzip.compress(_zeros(250)) if twice else _zeros(250)
     content = {"mimeType": "application/json", "encoding": "base64", "text": base64.b64encode(bomb).decode()}
     (desk / "capture.har").write_bytes(capture("har", **{side: content}))
     judged("capture.har")
@@ -270,7 +270,7 @@ def test_a_body_of_har_that_is_a_gzip_bomb_stays_small(desk, side, twice):
 
 @pytest.mark.parametrize("side", ["body: ", "string: "])
 def test_a_body_of_a_cassette_that_is_a_gzip_bomb_stays_small(desk, side):
-    bomb = base64.b64encode(_zeros(400)).decode()
+    bomb = base64.b64encode(_zeros(250)).decode()
     lines = capture("vcr").decode().split("\n")
     at = [number for number, line in enumerate(lines) if line.strip().startswith(side)][-1]
     lines[at] = lines[at].partition(side)[0] + side + f"!!binary {bomb}"
@@ -320,7 +320,7 @@ def test_a_document_of_hundreds_of_megabytes_stays_small(desk, format):
 def test_many_lines_that_go_on_stay_small(desk, format):
     line = capture(format).splitlines(keepends=True)[1]
     with open(named(format), "wb") as file:
-        file.writelines(line for _ in range(30 * MEGABYTE // len(line)))
+        file.writelines(line for _ in range(12 * MEGABYTE // len(line)))
     judged(named(format))
 
 
