@@ -16,6 +16,8 @@ from model.making import assistant, body, dumps, header, log, record, user
 
 ONE, TWO = body("one", model="claude-x"), body("one", assistant("two"), "three", model="claude-x")
 WASTE = [body("one", assistant("two"), system=f"Today is 2026-01-0{n}.") for n in (1, 2)]
+LONG = "a long request " * 2000  # a bill of 5,000 tokens needs that many bytes at least
+ONE_LONG, TWO_LONG = body(LONG, model="claude-x"), body(LONG, assistant("two"), "three", model="claude-x")
 
 
 def valid(name, value):
@@ -225,8 +227,8 @@ def test_a_dialect_can_be_forced():
 
 
 def test_a_bill_and_a_verdict_travel_with_the_pair():
-    line = {"request": ONE, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
-    after = {"request": TWO, "usage": {"input_tokens": 1, "cache_read_input_tokens": 0}}
+    line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
+    after = {"request": TWO_LONG, "usage": {"input_tokens": 1, "cache_read_input_tokens": 0}}
     found = valid("diff-prefix", lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json)
     assert found["billed"] == {"fresh_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
     assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in found["causes"]] == [

@@ -34,6 +34,12 @@ class Place(Struct, frozen=True):
     path: str
     key: str = ""
 
+    def inside(self, file: str) -> Place:
+        """Return the place of a file in a folder that is one recording; this place where none is named."""
+        if not file:
+            return self
+        return Place(file, self.key + file.removeprefix(self.path).replace("\\", "/"))
+
 
 class Rule(Protocol):
     """One kind of judgement."""

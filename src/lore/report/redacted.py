@@ -18,7 +18,7 @@ import msgspec
 from lore.check.base import lasting_chain
 from lore.errors import LoreError, Where
 from lore.model.problems import Problem
-from lore.model.results import CauseResult, Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
+from lore.model.results import CauseResult, Checked, ColumnsResult, Diff, DivergenceResult, Finding, Side, VerdictResult
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
 _MEMBERS = frozenset(
@@ -100,6 +100,7 @@ def redacted_diff(diff: Diff) -> Diff:
         diff,
         divergence=None if diff.divergence is None else _divergence(diff.divergence),
         causes=list(map(_cause, diff.causes)),
+        columns=None if diff.columns is None else _columns(diff.columns, diff),
         verdict=None if diff.verdict is None else _verdict(diff.verdict),
         problems=list(map(redacted_problem, diff.problems)),
         chain=_chain(diff.chain),
@@ -123,6 +124,18 @@ def _divergence(where: DivergenceResult) -> DivergenceResult:
 
 def _cause(cause: CauseResult) -> CauseResult:
     return msgspec.structs.replace(cause, section=_section(cause.section), evidence=digest(cause.evidence))
+
+
+def _columns(three: ColumnsResult, diff: Diff) -> ColumnsResult:
+    """Return the columns with the verdict's reason and the places in the prompt as they are shown elsewhere."""
+    verdict = three.verdict
+    if diff.verdict is not None and diff.verdict.reason not in _REASONS:
+        verdict = digest(verdict)
+    said = three.bytes
+    if diff.divergence is not None:
+        said = said.replace(diff.divergence.path, _path(diff.divergence.path))
+    told = None if three.dispute is None else "they contradict one another"
+    return ColumnsResult(said, three.billed, verdict, three.agree, told)
 
 
 def _verdict(verdict: VerdictResult) -> VerdictResult:

@@ -108,7 +108,6 @@ class _Judge:
 
     def __init__(self, how: How, path: str) -> None:
         self._options = how.options
-        self._root = how.root
         self._compared = how.compared
         self._shown = corpus.show(path)
         self._place = place_of(path, how.root)
@@ -181,7 +180,7 @@ class _Judge:
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             self._followed.turn(turn, pair)
         summary.pairs += paired
-        place = place_of(turn.file, self._root) if turn.file else self._place
+        place = self._place.inside(turn.file)
         found = () if pair is None else self._keep(judge_pair(pair, place, self._ruling))
         name = turn.response_id or ""
         self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, paired, found))
