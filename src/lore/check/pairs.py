@@ -175,7 +175,7 @@ class Pairs:
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right
         ratio = bytes_per_token(right, sums.right)
-        sizes = Sizes(sums.left, wanted, sums.common + found.inside, ratio)
+        sizes = Sizes(sums.left - tail, wanted, sums.common + found.inside, ratio)
         why = self._with_remarks(facts, why, sums, sizes)
         begins += [0] * (len(why) - len(begins))
         lost = tuple(_lost(facts, cause, begin, wanted) for cause, begin in zip(why, begins, strict=True))

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from lore.run.recording import Template
 
 Format: TypeAlias = Annotated[
-    str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, assembled, bodies.")
+    str | None,
+    typer.Option(
+        "--format",
+        help="Read the input as this format instead of telling it by content: lore, claude-code, assembled, bodies, "
+        "har, vcr, proxy and others; an unknown one lists all.",
+    ),
 ]
 Dialect: TypeAlias = Annotated[
     str | None,
