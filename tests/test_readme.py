@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,25 @@ def test_the_commands_of_the_readme_run(monkeypatch: pytest.MonkeyPatch, capsys:
     commands = re.findall(
         r"^    lore ((?:assemble|fold|check|diff-prefix|knowledge list)[^\n|]*)$", README, re.MULTILINE
     )
+    commands = [one for one in commands if "tests/recordings" not in one]
     assert [main(command.split()) for command in commands] == [1 if "check" in one else 0 for one in commands]
     assert "error" not in capsys.readouterr().err
+
+
+def test_the_settings_and_the_baseline_of_the_readme_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "fixtures" / "recordings", tmp_path / "tests" / "recordings")
+    settings = re.search(r"^(    \[check\]\n.*?reason = [^\n]*\n)", README, re.MULTILINE | re.DOTALL)
+    assert settings is not None
+    monkeypatch.chdir(tmp_path)
+    Path("lore.toml").write_text(textwrap.dedent(settings[1]), "utf-8")
+    assert main(["check", "tests/recordings"]) == 1
+    Path("lore.toml").unlink()
+    commands = re.findall(r"^    lore (check tests/recordings [^\n]*)$", README, re.MULTILINE)
+    assert [main(command.split()) for command in commands] == [0, 0]
+    assert "error" not in capsys.readouterr().err
+    assert json.loads(Path("lore-baseline.json").read_text("utf-8"))
 
 
 def test_the_example_of_the_library_runs_and_keeps_its_prefix() -> None:
