@@ -73,8 +73,8 @@ def exchanges_of(http: Http) -> list[Judged]:
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
     exchange = Exchange(
-        Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage, answer.verdict,
-        began if http.at is None else http.answered, answer.response_id, answer.output, call,
+        Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
+        answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,
     )  # fmt: skip
     return [exchange, *found]
 
