@@ -153,7 +153,7 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
         here = note.here
         words = note.words
         if fell == 0 and here != "expected":
-            here, words = "expected", f"{words}; but the bill says that all was read"
+            here, words = "expected", f"{words}; but the bill says that nothing was lost"
         elif note.position >= limit:
             here = "expected"
         made.append(Cause(note.code, note.section, words, note.position, here, note.path))
