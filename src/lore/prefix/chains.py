@@ -31,12 +31,13 @@ from lore.model.prompt import Prompt
 from lore.prefix.identity import Identity, identity_of
 from lore.prefix.likeness import is_another_run, is_models, resembles, same_system
 from lore.prefix.purpose import begins_user_turn, has_tools, is_beside
-from lore.prefix.summaries import begins_with_summary, is_headed, opening, retells
+from lore.prefix.summaries import begins_with_summary, is_headed, is_summary, opening, retells
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
 OVERHEAD = 256  # bytes that a segment costs apart from its data
 ANY = 12  # a chain costs as much as so many empty segments
+OPENING = 4  # segments behind the divergence in which a summary would stand
 DISTINCT = 48  # bytes of an answer by which it is known: "Done." is said in many conversations
 FAILED = 400  # the first status that says that a request was not answered
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -218,9 +219,15 @@ class Chains:
             if shared == len(before.messages) and shared > longest:
                 longest, best = shared, name
             differs = shared < min(len(prompt.messages), len(before.messages))
-            if latest is None and differs and not is_another_run(before, prompt, shared):
+            if latest is None and differs and self._rewritten(before, prompt, shared):
                 latest = name
         return best or latest
+
+    @staticmethod
+    def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
+        """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
+        summed = any(is_summary(one) for one in islice(prompt.messages.since(shared), OPENING))
+        return summed or not is_another_run(before, prompt, shared)
 
     def _elsewhere(self, asked: _Asked, alike: list[str]) -> str | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
