@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from faults.faults import CLAUDE, MARKED, OPENAI, Nowhere, fault, since
-from faults.script import WORDS, Capture, prose, text, token
+from faults.script import WORDS, Capture, Message, prose, text, token
 from faults.serving import bill, marks, spelled
 
 
@@ -234,7 +234,7 @@ def _still(said: str, *, block: int = 0):
 
 for _form, _said in (
     ("a clock", "The current time is 2026-11-21T06:54:40Z."),
-    ("an id", "Session ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61"),
+    ("an id", "Request ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61"),
     ("a count", "<total_tokens>181000 tokens left</total_tokens>"),
 ):
     fault("LORE151", _form, _still(_said), **_NOTHING)
@@ -250,17 +250,32 @@ fault(
 
 
 def _text_after_results(capture: Capture, k: int) -> None:
-    """Say something in the user's place behind a tool's results, and leave it there."""
+    """Say something in a message of the user's own behind a tool's results, and leave it there."""
     said = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
-    last = len(capture.turns[k].request.messages) - 1
-    if capture.turns[k].request.messages[last].blocks[-1]["kind"] != "result":
-        raise Nowhere
+    end = _results_end(capture, k)
     for turn in since(capture, k):
-        blocks = turn.request.messages[last].blocks
-        blocks.append(dict(said))
-        turn.request.marks = [
-            ("message", last, len(blocks) - 1) if one[:2] == ("message", last) else one for one in turn.request.marks
-        ]
+        turn.request.messages.insert(end, Message("user", [dict(said)]))
+        turn.request.marks = marks(turn.request, capture.dialect)
+
+
+def _results_end(capture: Capture, k: int) -> int:
+    """Count the messages up to the results that turn k ends with."""
+    messages = capture.turns[k].request.messages
+    if messages[-1].blocks[-1]["kind"] != "result":
+        raise Nowhere
+    return len(messages)
+
+
+def beside_results(capture: Capture, k: int) -> None:
+    """Say something in the message that carries a tool's results, behind them: it reads as no turn of a user."""
+    said = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
+    end = _results_end(capture, k)
+    for turn in since(capture, k):
+        turn.request.messages[end - 1].blocks.append(dict(said))
+        turn.request.marks = marks(turn.request, capture.dialect)
+
+
+own_id = _still("Session ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61")  # made once, as the session began
 
 
 def _orphan(capture: Capture, k: int, *, result: bool) -> None:

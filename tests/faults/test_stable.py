@@ -6,6 +6,8 @@ import pytest
 
 from faults.bodies import DIALECTS
 from faults.expected import happened
+from faults.faults import Nowhere
+from faults.inject_call import beside_results, own_id
 from faults.saying import Missed, table
 from faults.serving import judged, stable, waste
 
@@ -43,3 +45,19 @@ def test_what_is_expected_has_its_name(said, name):
         if case.code not in {one.code for one in findings}
     ]
     assert not missed, table(missed, len(mine))
+
+
+@pytest.mark.parametrize("inject", [pytest.param(beside_results, id="a reminder in the message of results"),
+                                    pytest.param(own_id, id="the session's own id")])  # fmt: skip
+def test_what_may_stand_there_is_not_told(inject, tmp_path):
+    captures = []
+    for seed in range(1, 9):
+        capture = stable("anthropic" if seed % 2 else "bedrock", seed)
+        try:
+            inject(capture, 3)
+        except Nowhere:
+            continue
+        captures.append(capture)
+    said = judged(captures, tmp_path)
+    assert len(said) >= 4
+    assert [one.code for findings in said for one in findings if one.kind != "expected"] == []

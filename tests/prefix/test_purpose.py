@@ -8,10 +8,10 @@ from lore.model.exchange import Call
 from lore.prefix.purpose import (
     asks_to_compact,
     begins_user_turn,
-    begins_with_summary,
     is_beside,
     last_said,
 )
+from lore.prefix.summaries import begins_with_summary
 from model.making import assistant, body, parsed
 
 TOOLS = [{"name": "ls", "input_schema": {}}]

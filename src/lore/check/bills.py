@@ -49,6 +49,18 @@ def shortfall(left: Turn, right: Turn) -> int | None:
     return max(0, there - right.usage.read_tokens)
 
 
+def testifies(left: Turn) -> bool:
+    """Tell whether the next bill can show that nothing was lost: it is known what this turn left in the cache.
+
+    Where writes are not billed, a turn that read little may have left much.
+    """
+    there = cached(left.usage)
+    return there is not None and (there > TOLERANCE_TOKENS or left.dialect in _BILLS_WRITES)
+
+
+_BILLS_WRITES = frozenset(("anthropic", "bedrock"))
+
+
 def fall(left: Turn, short: int | None) -> int | None:
     """Return the shortfall, 0 where it is within what happens without any cause."""
     if not short or left.usage is None:

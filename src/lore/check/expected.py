@@ -11,20 +11,19 @@ that writes it has begun).
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.lifetime import expiry
 from lore.check.bills import cached
+from lore.check.compacted import replaced, summed_up
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause
-from lore.prefix.likeness import is_models, nearly_same, same_head
+from lore.prefix.likeness import is_models, same_head
 from lore.prefix.overlap import Overlap
-from lore.prefix.purpose import begins_user_turn, is_summary
+from lore.prefix.purpose import begins_user_turn
 
 SOON = 3.0  # seconds after a request within which an older entry may be served
-_OPENING = 8  # segments behind the divergence in which a summary would stand
 
 
 class Facts(NamedTuple):
@@ -58,31 +57,7 @@ def by_shape(facts: Facts) -> Cause | None:
     begin = mine.messages.common(theirs.messages)
     if begin == len(mine.messages):
         return None
-    return _compacted(mine, theirs, begin) or _rewound(mine, theirs, begin)
-
-
-def _compacted(left: Prompt, right: Prompt, begin: int) -> Cause | None:
-    """Tell whether a summary stands where the messages part, and no more follows than stood there before."""
-    if len(right.messages) > len(left.messages):
-        return None
-    told = next((one for one in islice(right.messages.since(begin), _OPENING) if is_summary(one)), None)
-    if told is None or _goes_on_alike(left, right, begin):
-        return None
-    was, now = (_count(one) for one in (left, right))
-    return Cause(
-        "LORE125", "messages", f"{told.path} is a summary; {was} messages became {now}", len(left.head) + begin
-    )
-
-
-def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
-    """Tell whether the same message stands behind the one that differs: it was edited, and nothing compacted."""
-    mine, theirs = (
-        [one for one in islice(side.messages.since(begin), 2 * _OPENING) if one.kind != "envelope"]
-        for side in (left, right)
-    )
-    if len(mine) > 1 and len(theirs) > 1:
-        return mine[1] == theirs[1]
-    return bool(mine and theirs) and nearly_same(mine[0], theirs[0])
+    return summed_up(mine, theirs, begin) or _rewound(mine, theirs, begin) or replaced(mine, theirs, begin)
 
 
 def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
@@ -111,10 +86,6 @@ def _turn_at(prompt: Prompt, place: int) -> int | None:
         place -= 1
     one = prompt.messages[place]
     return place if one.kind == "envelope" and b'"user"' in one.data else None
-
-
-def _count(prompt: Prompt) -> int:
-    return sum(one.kind == "envelope" for one in prompt.messages)
 
 
 def by_time(facts: Facts, *, goes_on: bool) -> Cause | None:

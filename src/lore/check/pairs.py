@@ -24,6 +24,7 @@ from lore.check.bills import (
     fall,
     lost_lifetime,
     shortfall,
+    testifies,
 )
 from lore.check.columns import SAID, Columns, Sizes, columns, dispute
 from lore.check.expected import Facts, by_shape, by_time
@@ -190,7 +191,7 @@ class Pairs:
         pause = None if left.at is None or right.at is None else right.at - left.at
         why = causes(
             left.prompt, right.prompt, found, right.changes,
-            left_call=left.call, right_call=right.call, pause=pause, fell=fell,
+            left_call=left.call, right_call=right.call, pause=pause, fell=fell if testifies(left) else None,
         )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why

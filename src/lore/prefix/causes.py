@@ -34,6 +34,9 @@ from lore.prefix.tools import tool_notes
 
 _PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
 _HARMLESS = frozenset(("LORE107", *_PARAMS))
+_RENDERED = frozenset(("LORE100", "LORE111", "LORE126", "LORE127"))
+_RENDERED_TOOLS = frozenset(("LORE102", "LORE103", "LORE104", "LORE124"))
+_SAID_LAST = frozenset((*_RENDERED, "LORE101", "LORE108", "LORE109", "LORE110"))  # a tail's own
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
@@ -102,7 +105,19 @@ def causes(
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left, right, left_call, right_call, pause)
     content = _explained(left, right, found, changes, resumed)
-    return tuple(sorted((*content, *_tail(left, right, found, right_call), *fields), key=_order))
+    tail = _tail(left, right, found, right_call)
+    if tail:
+        content, tail = _of_tail(content, tail[0])
+    return tuple(sorted((*content, *tail, *fields), key=_order))
+
+
+def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...], tuple[Cause]]:
+    """Tell a tail's own text in the cause that names it: at an end that is meant to change, it is no other fault."""
+    own = [one for one in content if one.code in _SAID_LAST]
+    if not own:
+        return content, (tail,)
+    told = msgspec.structs.replace(tail, evidence=f"{tail.evidence} ({own[0].evidence})")
+    return tuple(one for one in content if one not in own), (told,)
 
 
 def _order(cause: Cause) -> tuple[bool, int, str]:
@@ -138,7 +153,7 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
         here = note.here
         words = note.words
         if fell == 0 and here != "expected":
-            here, words = "expected", f"{words}; but the bill says that all was read"
+            here, words = "expected", f"{words}; but the bill says that nothing was lost"
         elif note.position >= limit:
             here = "expected"
         made.append(Cause(note.code, note.section, words, note.position, here, note.path))
@@ -245,6 +260,8 @@ def _discovered(prompt: Prompt) -> frozenset[str]:
 def _merged(notes: list[Note], left: Prompt, resumed: str) -> tuple[Cause, ...]:
     """Return one cause a code, at its first place; say how many more there are."""
     notes = [_first_message(note, notes, left) for note in notes]
+    if resumed:
+        notes = _rendered_again(notes, left, resumed)
     by_code: dict[str, list[Note]] = {}
     for note in sorted(notes, key=lambda one: one.position):
         by_code.setdefault(note.code, []).append(note)
@@ -253,12 +270,25 @@ def _merged(notes: list[Note], left: Prompt, resumed: str) -> tuple[Cause, ...]:
         first = next((one for one in some if one.here == "waste"), some[0])
         more = f" (and {len(some) - 1} more like it)" if len(some) > 1 else ""
         made.append(Cause(code, first.section, first.words + more, some[0].position, first.here, first.path))
-    first_end = len(left.head) + _second_message(left)
-    again = [one for one in made if one.section == "tools" or len(left.head) <= one.position < first_end]
-    if resumed and again:
-        first = min(again, key=lambda one: one.position)
-        made.append(Cause("LORE123", first.section, f"{resumed}; {first.evidence}", first.position, None, first.path))
     return tuple(sorted(made, key=_order))
+
+
+def _rendered_again(notes: list[Note], left: Prompt, resumed: str) -> list[Note]:
+    """Say that tools or the first message were rendered anew as the session was loaded.
+
+    That names what nothing else did; a clock or an id among it has a name of its own.
+    """
+    first_end = len(left.head) + _second_message(left)
+    found: list[Note] = []
+    for note in notes:
+        again = note._replace(code="LORE123", words=f"{resumed}; {note.words}")
+        if note.code in _RENDERED and len(left.head) <= note.position < first_end:
+            found.append(again)
+        elif note.code in _RENDERED_TOOLS and note.section == "tools":
+            found += [note, again]
+        else:
+            found.append(note)
+    return found
 
 
 def _first_message(note: Note, notes: list[Note], left: Prompt) -> Note:
@@ -299,7 +329,7 @@ def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Caus
     if right.marks or b'"explicit"' in right.params.get("prompt_cache_options", b""):
         return ()
     last = len(left.head) + _message_start(left, len(left.messages))
-    if found.canonical < last:
+    if found.covered_canonical or found.canonical < last:
         return ()
-    words = "the last message is rewritten each turn, and nothing before it has a breakpoint: nothing is read again"
+    words = "the last message was rewritten, and nothing before it has a breakpoint: nothing is read again"
     return (Cause("LORE133", "messages", words, 0),)

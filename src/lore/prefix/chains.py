@@ -6,7 +6,7 @@ messages are the longest prefix of its own (system, tools and marks aside); the 
 same first message and then says something else (another answer of the model, with little of the rest the
 same, is another run of the same task); in another session or at another endpoint, one whose messages, the
 model's among them, are a prefix; where it begins with a summary, the latest conversation that asks under
-the same system prompt; the latest that it resembles.
+the same system prompt; the one whose latest answer it holds (its beginning is gone); the latest that it resembles.
 
 Calls beside a conversation (`purpose.py`) and subagents are chains of their own. A request that only
 repeats the beginning of a chain starts another (a fork); so does one that drops all tools as a user's turn
@@ -30,12 +30,15 @@ from lore.model.exchange import Call, Exchange
 from lore.model.prompt import Prompt
 from lore.prefix.identity import Identity, identity_of
 from lore.prefix.likeness import is_another_run, is_models, resembles, same_system
-from lore.prefix.purpose import begins_user_turn, begins_with_summary, has_tools, is_beside
+from lore.prefix.purpose import begins_user_turn, has_tools, is_beside
+from lore.prefix.summaries import begins_with_summary, is_headed, is_summary, opening, retells
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
 OVERHEAD = 256  # bytes that a segment costs apart from its data
 ANY = 12  # a chain costs as much as so many empty segments
+OPENING = 4  # segments behind the divergence in which a summary would stand
+DISTINCT = 48  # bytes of an answer by which it is known: "Done." is said in many conversations
 FAILED = 400  # the first status that says that a request was not answered
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
@@ -68,6 +71,8 @@ class Chains:
         self._about: dict[str, tuple[Identity, bool]] = {}  # who asks in a chain, and whether it is one beside
         self._answers: dict[str, str] = {}  # a chain's latest response -> the chain
         self._answered: dict[str, str] = {}  # a chain -> its latest response
+        self._ends: dict[int, str] = {}  # by a hash of the latest answer that a chain's latest request holds
+        self._end_of: dict[str, int] = {}
         self._room = remembered
         self._gone: list[str] = []
         self._main: Identity | None = None
@@ -114,6 +119,11 @@ class Chains:
         firsts[asked.first] = None
         if len(firsts) > LOOK_BACK:  # a first message that is another one every time
             self._unlist(name, next(iter(firsts)))
+        self._unend(name)
+        said = next(_answers(asked.prompt, backwards=True), None)
+        if said is not None:
+            self._ends[hash(said)] = name
+            self._end_of[name] = hash(said)
         size = sum(len(one.data) for one in asked.prompt) + OVERHEAD * (len(asked.prompt) + ANY)
         self._room += self._sizes.get(name, 0) - size
         self._sizes[name] = size
@@ -124,9 +134,16 @@ class Chains:
         self._room += self._sizes.pop(name)
         for first in list(self._firsts[name]):
             self._unlist(name, first)
+        self._unend(name)
         del self._last[name], self._turns[name], self._firsts[name], self._about[name]
         self._answers.pop(self._answered.pop(name, ""), None)
         self._gone.append(name)
+
+    def _unend(self, name: str) -> None:
+        """Forget a chain's latest answer, where no other chain ends with the same."""
+        end = self._end_of.pop(name, None)
+        if end is not None and self._ends.get(end) == name:
+            del self._ends[end]
 
     def _unlist(self, name: str, first: int) -> None:
         del self._firsts[name][first]
@@ -168,6 +185,7 @@ class Chains:
             or self._by_messages(asked.prompt, near)
             or self._elsewhere(asked, alike)
             or self._summarised(asked)
+            or self._shortened(asked)
             or self._resembled(asked)
         )
 
@@ -201,9 +219,15 @@ class Chains:
             if shared == len(before.messages) and shared > longest:
                 longest, best = shared, name
             differs = shared < min(len(prompt.messages), len(before.messages))
-            if latest is None and differs and not is_another_run(before, prompt, shared):
+            if latest is None and differs and self._rewritten(before, prompt, shared):
                 latest = name
         return best or latest
+
+    @staticmethod
+    def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
+        """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
+        summed = any(is_summary(one) for one in islice(prompt.messages.since(shared), OPENING))
+        return summed or not is_another_run(before, prompt, shared)
 
     def _elsewhere(self, asked: _Asked, alike: list[str]) -> str | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
@@ -222,11 +246,29 @@ class Chains:
 
     def _summarised(self, asked: _Asked) -> str | None:
         """Return the conversation whose summary a request begins with."""
-        if asked.beside or not begins_with_summary(asked.prompt):
+        if asked.beside:
+            return None
+        sure = begins_with_summary(asked.prompt)
+        headed = None if sure else next((one for one in opening(asked.prompt) if is_headed(one)), None)
+        if not sure and headed is None:
             return None
         for name in self._recent(asked):
             before = self._last[name]
-            if len(before.messages) >= len(asked.prompt.messages) and same_system(before, asked.prompt):
+            if len(before.messages) < len(asked.prompt.messages) or not same_system(before, asked.prompt):
+                continue
+            if sure or (headed is not None and retells(headed, before.messages)):
+                return name
+        return None
+
+    def _shortened(self, asked: _Asked) -> str | None:
+        """Return the conversation whose latest answer stands in a request that lacks its beginning."""
+        if asked.beside:
+            return None
+        for said in _answers(asked.prompt):
+            name = self._ends.get(hash(said))
+            if name is None or not self._may(name, asked) or not self._is_near(name, asked):
+                continue
+            if same_system(self._last[name], asked.prompt):
                 return name
         return None
 
@@ -259,6 +301,22 @@ class Chains:
 def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
     """Tell whether a request that begins a user's turn has none of the tools that were there before."""
     return has_tools(before) and not has_tools(prompt) and begins_user_turn(prompt)
+
+
+def _answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
+    """Iterate over what the model said that is long enough to be known by: the first such block of each answer."""
+    size = len(prompt.messages)
+    last = min(size, 2 * LOOK_BACK)
+    for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
+        one = prompt.messages[place]
+        if one.kind != "envelope" or not is_models(one):
+            continue
+        for peer in islice(prompt.messages.since(place), 1, 4):
+            if peer.kind == "envelope":
+                break
+            if len(peer.data) >= DISTINCT:
+                yield peer.data
+                break
 
 
 def _first_message(prompt: Prompt) -> tuple[bytes, ...]:

@@ -5,6 +5,7 @@ Cost: O(segments behind the first that differs), and each is compared once.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -12,6 +13,9 @@ from lore.model.prompt import Prompt, Segment
 from lore.prefix.overlap import common_bytes, same_content
 
 SIMILAR = 0.8
+_LOOKED_AT = 8  # blocks that are compared by content: where all of these are the same, the rest is
+_BEGINNING = 512  # bytes of a block whose words are compared before its content is
+_WORD = re.compile(rb"[A-Za-z]{4,}")
 _MODELS = (b'"assistant"', b'"model"', b'"function_call"', b'"reasoning"')  # how an envelope says that the model spoke
 
 
@@ -44,9 +48,17 @@ def resembles(before: Prompt, prompt: Prompt) -> bool:
     pairs = [(one, peer) for one, peer in zip(before.messages, prompt.messages, strict=False) if one.kind != "envelope"]
     if not pairs:
         return False
-    if len(pairs) > 1:
-        return 2 * sum(one == peer for one, peer in pairs) >= len(pairs)
-    return nearly_same(*pairs[0])
+    if len(pairs) > 1 and 2 * sum(one == peer for one, peer in pairs) >= len(pairs):
+        return True
+    if all(_alike_words(one, peer) and same_content(one, peer) for one, peer in pairs[:_LOOKED_AT]):
+        return True  # another serialiser wrote it
+    return len(pairs) == 1 and nearly_same(*pairs[0])
+
+
+def _alike_words(one: Segment, peer: Segment) -> bool:
+    """Tell cheaply whether two segments may have one content, however it is spelled."""
+    mine, theirs = (set(_WORD.findall(side.data[:_BEGINNING])) for side in (one, peer))
+    return 2 * len(mine & theirs) >= min(len(mine), len(theirs))
 
 
 def nearly_same(one: Segment, peer: Segment) -> bool:

@@ -10,7 +10,6 @@ Source of the phrases: requests of public agents, as recorded (Claude Code, Code
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import islice
 
 from lore.model.exchange import Call
@@ -31,19 +30,11 @@ _ASKED_OF_IT = re.compile(
     rb"|summari[sz]ation assistant|component that summari[sz]es|your task is to process bash commands"
 )
 _TITLE = re.compile(rb"(?i)\btitle for (?:this|the) (?:conversation|session|chat|thread)")
+_COMPACT_STEMS = (b"summar", b"compaction", b"text only", b"prompt for continuing")
 _COMPACT = re.compile(
-    rb"(?i)\bsummary (?:of|for) (?:the|this|our) (?:conversation|session|chat)\b|context checkpoint compaction"
+    rb"\bsummary (?:of|for) (?:the|this|our) (?:conversation|session|chat)\b|context checkpoint compaction"
     rb"|respond with text only\. do not call any tools|prompt for continuing our conversation"
     rb"|\bsummari[sz]e (?:the|this|our) (?:conversation|session|chat)\b"
-)
-_SUMMARY = re.compile(
-    rb"(?i)session is being continued from a previous conversation"
-    rb"|<(?:conversation[_-]|context[_-]|compact[_-])?summary>"
-    rb"|another language model started to solve this problem"
-    rb"|\bsummary of (?:the|our|this) (?:previous|prior|earlier|conversation)"
-    rb"|(?:conversation|history|context) (?:before this point |above |so far )?"
-    rb"(?:has been|was) (?:summari[sz]ed|compacted)"
-    rb'|"type"\s*:\s*"compaction(?:_summary)?"'
 )
 _USER = re.compile(rb'"role"\s*:\s*"user"')
 _RESULT = re.compile(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_response"|"toolResult"')
@@ -83,25 +74,12 @@ def asks_to_compact(prompt: Prompt) -> bool:
     said = last_said(prompt)
     if not said or len(prompt.messages) <= len(said) + 1:
         return False
-    return any(_COMPACT.search(one.data[:LOOKED_AT]) for one in said)
+    return any(_asks(one.data[:LOOKED_AT].lower()) for one in said)
 
 
-def begins_with_summary(prompt: Prompt) -> bool:
-    """Tell whether the messages begin with a summary of what was said before."""
-    return any(is_summary(one) for one in _opening(prompt))
-
-
-def is_summary(segment: Segment) -> bool:
-    """Tell whether a text says that it stands for an earlier conversation."""
-    return segment.kind != "envelope" and _SUMMARY.search(segment.data[:LOOKED_AT]) is not None
-
-
-def _opening(prompt: Prompt) -> Iterator[Segment]:
-    """Iterate over what stands before the model's first answer."""
-    for one in islice(prompt.messages, MOST_BLOCKS):
-        if one.kind == "envelope" and is_models(one) and not _SUMMARY.search(one.data):
-            return
-        yield one
+def _asks(low: bytes) -> bool:
+    """Look for the phrases only where a part of one stands."""
+    return any(stem in low for stem in _COMPACT_STEMS) and _COMPACT.search(low) is not None
 
 
 def last_said(prompt: Prompt) -> list[Segment]:

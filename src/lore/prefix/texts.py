@@ -14,7 +14,7 @@ from lore.model.codes import CauseKind
 from lore.prefix.align import Gap, gaps
 from lore.prefix.spelling import of_texts
 from lore.prefix.topics import topic
-from lore.prefix.volatile import NAMES, varied
+from lore.prefix.volatile import NAMES, numbered, varied
 
 OTHER = ""  # the code of what nothing explains
 MOST = 64  # differing lines that are looked at one by one; what differs in more is another text
@@ -124,7 +124,10 @@ def _of_sentences(before: str, mine: str, theirs: str, room: Room) -> list[Reaso
 
 
 def _about(before: str, mine: str, theirs: str, room: Room) -> Reason:
-    what = topic(before, mine, theirs) if room.take(mine[:2048], theirs[:2048], before[-2048:]) else None
+    if not room.take(mine[:2048], theirs[:2048], before[-2048:]):
+        return Reason(OTHER, "", None, mine, theirs)
+    what = topic(before, mine, theirs)
     if what is not None:
         return Reason(*_TOPICS[what], None, mine, theirs)
-    return Reason(OTHER, "", None, mine, theirs)
+    kind = numbered(mine, theirs)
+    return Reason(*(NAMES[kind] if kind else (OTHER, "")), None, mine, theirs)

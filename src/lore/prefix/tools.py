@@ -15,7 +15,7 @@ from lore.model.jsonslice import table
 from lore.model.prompt import Segment
 from lore.prefix.notes import Note
 from lore.prefix.overlap import same_content
-from lore.prefix.spelling import of_segments
+from lore.prefix.spelling import of_segments, same_numbers
 
 SHOWN = 5
 
@@ -101,6 +101,9 @@ def _definitions(
             spelled.setdefault(said.code, Note(said.code, "tools", at, said.words, said.here, path=mine.path))
         elif is_deferred(mine) != is_deferred(theirs):
             flipped.append(at)
+        elif same_numbers(mine.data, theirs.data):
+            words = f"{mine.path}: a number is written otherwise (1.0 or 1)"
+            spelled.setdefault("LORE106", Note("LORE106", "tools", at, words, path=mine.path))
         else:
             changed.append(at)
     notes = list(spelled.values())

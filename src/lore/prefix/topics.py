@@ -33,6 +33,7 @@ _MEMORY_HEAD = re.compile(
 _HEADING = re.compile(r"(?m)^(?:#{1,6} [^\n]{1,120}|<(/?)([A-Za-z][\w:.-]{0,60})[^>\n]{0,120}>|\[[^\]\n]{1,60}\][ \t]*$"
                       r"|[A-Za-z][\w -]{0,60}:[ \t]*(?=\n|$)|(?:gitStatus|git_status):[^\n]{0,200}"
                       r"|[^\n]{1,100}:[ \t]*$)")  # fmt: skip
+_JOINED = re.compile(r"[_-]+|(?<=[a-z])(?=[A-Z])")
 _REMINDER = re.compile(
     r"(?i)<(?:system[-_ ]?(?:reminder|warning|notice|note|message)|reminder|notice|ide_\w{1,40}|environment_details"
     r"|environment_context|total_tokens|user-prompt-submit-hook|hook|todo\w{0,20}|attached?_?\w{0,20})\b"
@@ -62,9 +63,15 @@ def _is_heading(line: str) -> bool:
 
 
 def _of_heading(heading: str) -> str | None:
-    if _GIT_HEAD.search(heading):
+    words = _in_words(heading)
+    if _GIT_HEAD.search(words):
         return "git"
-    return "memory" if _MEMORY_HEAD.search(heading.strip("<># :[]")) else None
+    return "memory" if _MEMORY_HEAD.search(words) else None
+
+
+def _in_words(heading: str) -> str:
+    """Spell a name as words, however it was put together: `gitStatus`, `retrieved_context`, `memory-bank`."""
+    return _JOINED.sub(" ", heading.strip("<># :[]")).strip()
 
 
 def _headings(before: str) -> list[str]:

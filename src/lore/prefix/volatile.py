@@ -27,6 +27,20 @@ _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)"
 )
+# Months and days as other languages write them: taken for a date beside a number, days also alone.
+_MOIS = (
+    r"(?i:janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[ûu]t|septembre|octobre|novembre|d[ée]cembre"
+    r"|januar|februar|m[äa]rz|juni|juli|oktober|dezember|januari|februari|maart|mei|augustus|augusti|december"
+    r"|enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre"
+    r"|janeiro|fevereiro|mar[çc]o|maio|junho|julho|setembro|outubro|novembro|dezembro"
+    r"|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre"
+    r"|января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)"
+)
+_JOUR = (
+    r"(?i:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag"
+    r"|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo"
+    r"|luned[ìi]|marted[ìi]|mercoled[ìi]|gioved[ìi]|venerd[ìi]|sabato|domenica|[月火水木金土日]曜日?|星期[一二三四五六日天])"
+)
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
 _ZONE = r"(?:Z|[+-]\d{2}:?\d{2})?"
 _NUMBER = r"\d[\d,_.]{0,24}+[kKmM]?"
@@ -55,11 +69,17 @@ _FORMS: tuple[tuple[str, str], ...] = (
                 r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b")),
     ("date", (rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T _]{_CLOCK} ?{_ZONE})?(?![\w-])"
              r"|\b20\d{6}(?:[T_-]?\d{4,6}Z?)?\b|\b\d{4}-W\d{2}(?:-\d)?\b"
-             r"|\b\d{4}/\d{1,2}/\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\.\d{1,2}\.\d{4}\b"
-             r"|\b\d{4}年\d{1,2}月\d{1,2}日"
+             r"|\b\d{4}[/.]\d{1,2}[/.]\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b"
+             r"|\b\d{1,2}[.-]\d{1,2}[.-]\d{4}\b"
+             r"|\d{2,4} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일号]"
+             r"|\d{1,2} ?[月월] ?\d{1,2} ?[日일号]|\d{1,2} ?[时時시] ?\d{1,2} ?[分분]"
+             rf"|\b\d{{1,2}}[-/ ]{_MONTH}[-/ ]\d{{2,4}}(?::{_CLOCK})?"
+             rf"|\b\d{{1,2}}(?:\.|er|º)? ?(?:de |d'|di )?{_MOIS}(?: (?:de )?\d{{4}}\b)?|\b{_JOUR}\b"
+             r"|\b\d{1,2} ?(?:[AaPp]\.?[Mm]\b\.?|o'clock\b)|\b\d{1,2} ?[hH.]\d{2} ?(?:Uhr\b|(?<=[hH]\d{2})\b)"
              rf"|\b{_CLOCK}(?: ?(?:UTC|GMT|CE?S?T|[ECMP][SD]T)\b)?(?:[+-]\d{{2}}:?\d{{2}})?"
              rf"|\b{_DAY}\b"
-             rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)? )?{_MONTH}\b\.?(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}}\b)?"
+             rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?)?{_MONTH}\b\.?"
+             r"(?: \d{1,2}(?:st|nd|rd|th)?\b)?(?:,? \d{4}\b)?"
              r"|\b1[5-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b"
              r"|\b\d{1,6} ?(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?) ago\b"
              r"|\b(?i:uptime|elapsed)[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}")),
@@ -72,9 +92,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("word", (r"[0-9A-Za-z_-]{16,}")),
 )  # fmt: skip
 # Words begin where no other word goes on: most characters are passed over after one look.
-_VARIES = re.compile("(?:(?<![^\\W_])|(?=[</$]))(?:" + "|".join(f"({pattern})" for _, pattern in _FORMS) + ")")
+_VARIES = re.compile(
+    "(?:(?<![^\\W_])|(?=[</$])|(?<=[^\x00-\x7f])(?=\\d))(?:" + "|".join(f"({pattern})" for _, pattern in _FORMS) + ")"
+)
 _MAY = re.compile(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-                  r"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)")  # fmt: skip
+                  rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_JOUR}")  # fmt: skip
 _AROUND = 200  # characters around a difference in which a word that varies may have begun
 _KINDS = tuple(kind for kind, _ in _FORMS)
 _DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
@@ -146,6 +168,28 @@ def varied(left: str, right: str) -> tuple[str, ...] | None:
         return None
     kinds = [one.kind for one, other in zip(mine.words, theirs.words, strict=True) if one.text != other.text]
     return tuple(dict.fromkeys(kinds)) or None
+
+
+# What a line is about in which numbers alone changed, in the words that stand beside them.
+_LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("count", re.compile(r"(?i)\b(?:tokens?|context (?:window|usage|left|used))\b[^\n:=]{0,24}[:=]")),
+    ("process", re.compile(r"(?i)\b(?:pid|process|port)\b[^\n:=]{0,24}[:=]")),
+    ("date", re.compile(
+        r"(?i)\b(?:date|time|datetime|today|now|week|clock|uptime|elapsed|updated|refreshed|timestamp|epoch|datum|uhrzeit"
+        r"|heute|jetzt|stand|fecha|hora|hoy|ahora|aujourd'hui|heure|oggi|ora|hoje|agora|сегодня|время)\b"
+        r"|[日时時]付?[期间間刻]?[：:]|今[日天]|现在|現在|当前|오늘|현재")),
+    ("counter", re.compile(
+        r"(?i)\b(?:turns?|steps?|iterations?|attempts?|rounds?|messages|calls|requests|invocations?)\b[^\n:=]{0,24}[:=]")),
+)  # fmt: skip
+_DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
+_LONG_LINE = 2_000  # characters: of a longer one, a word somewhere in it says nothing of a number
+
+
+def numbered(left: str, right: str) -> str | None:
+    """Name the kind of two lines in which numbers alone differ, by the words beside them; None where none says it."""
+    if max(len(left), len(right)) > _LONG_LINE or _DIGITS.sub("0", left) != _DIGITS.sub("0", right):
+        return None
+    return next((kind for kind, label in _LABELS if label.search(left)), None)
 
 
 # What is surely made anew for each request, even where it did not change yet. A date or a session's id alone may
