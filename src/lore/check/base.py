@@ -34,6 +34,13 @@ class Place(Struct, frozen=True):
     path: str
     key: str = ""
 
+    def of(self, turn: Turn) -> Place:
+        """Return where a turn's findings are reported: in its own file, where the recording is a folder of files."""
+        if not turn.file.startswith(self.path):
+            return self
+        below = turn.file[len(self.path) :]
+        return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"))
+
 
 class Rule(Protocol):
     """One kind of judgement."""
