@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lore.formats.anthropic_pair import links, session_of
+from lore.formats.identity import links, session_in
 from lore.formats.lines import LONGEST
 from lore.formats.litellm import is_completion
 from lore.formats.packs import Header
-from lore.formats.stamps import seconds
+from lore.formats.times import seconds
 from lore.model.jsonslice import array, table
 
 REQUEST, RESPONSE = ".request.json", ".response.json"
@@ -119,7 +119,7 @@ def _request(folder: str, name: str, at: float) -> Request:
     linked = links(body)
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
     first = hashlib.blake2b(_MARK.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
-    return Request(name, at, linked.get("cc_prev_req", ""), session_of(body), first, len(messages))
+    return Request(name, at, linked.get("cc_prev_req", ""), session_in(body), first, len(messages))
 
 
 def _answer(requests: list[Request], responses: dict[str, str], times: dict[str, float]) -> None:

@@ -34,11 +34,12 @@ class Place(Struct, frozen=True):
     path: str
     key: str = ""
 
-    def inside(self, file: str) -> Place:
-        """Return the place of a file in a folder that is one recording; this place where none is named."""
-        if not file:
+    def of(self, turn: Turn) -> Place:
+        """Return where a turn's findings are reported: in its own file, where the recording is a folder of files."""
+        if not turn.file.startswith(self.path):
             return self
-        return Place(file, self.key + file.removeprefix(self.path).replace("\\", "/"))
+        below = turn.file[len(self.path) :]
+        return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"))
 
 
 class Rule(Protocol):

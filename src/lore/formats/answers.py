@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, Verdict
+from lore.model.exchange import Exchange
 from lore.model.jsonslice import array, parts, table
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
@@ -39,6 +41,16 @@ def answer_of(raw: bytes) -> Answer:
         chunks = array(raw)
         raw = chunks[-1] if chunks else b""
     return answer_in(parts(raw)) if raw else NOTHING
+
+
+def answered(exchange: Exchange, response: bytes, *, at: float | None = None) -> Exchange:
+    """Return the exchange with what its response says; an event may hold the response as its `message`."""
+    own = parts(response)
+    inner = parts(own["message"]) if "usage" not in own and own.get("message", b"")[:1] == b"{" else {}
+    said = answer_in(inner or own)
+    return replace(
+        exchange, usage=said.usage, verdict=said.verdict, answered=at, response_id=said.response_id, output=said.output
+    )  # fmt: skip
 
 
 def answer_in(members: dict[str, bytes]) -> Answer:

@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import msgspec
 
-from lore.formats.anthropic_pair import answered, exchange_of
+from lore.formats.answers import answered
 from lore.formats.base import Read
 from lore.formats.chat import kept
+from lore.formats.identity import call_of
 from lore.formats.packs import Member, PackReader, placed
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
@@ -54,7 +55,8 @@ class BodyPairs(PackReader):
         body = kept(data)
         if body is None:
             return [Problem("LORE210", f"{header.name}: no request body that lore knows")]
-        asked = placed(exchange_of(body.body, header.at), member.number, member.byte, header)
+        call = call_of({}, table(body.body) or {})
+        asked = placed(Exchange(body.body, "wire", header.at, call=call), member.number, member.byte, header)
         if not header.awaits:
             return [asked]
         self._asked = asked

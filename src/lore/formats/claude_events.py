@@ -13,8 +13,9 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
-from lore.formats.anthropic_pair import answered, exchange_of
+from lore.formats.answers import answered
 from lore.formats.base import Read
+from lore.formats.identity import call_of
 from lore.formats.lines import Line
 from lore.formats.otel import Told, told
 from lore.formats.records import RecordReader, first_records
@@ -83,10 +84,10 @@ class ClaudeEvents(RecordReader):
         if body is None:
             said = self._said_once(one)
         else:
-            asked = exchange_of(body, one.at, one.text("query_source"))
-            session = one.text("session.id") or asked.call.session
-            call = msgspec.structs.replace(asked.call, session=session, agent=one.text("agent.id", "agent_id"))
-            asked = msgspec.structs.replace(asked, call=call)
+            known = call_of({}, table(body) or {})
+            session, agent = one.text("session.id") or known.session, one.text("agent.id", "agent_id")
+            call = msgspec.structs.replace(known, session=session, agent=agent, purpose=one.text("query_source"))
+            asked = Exchange(body, "wire", one.at, call=call)
         self._asked.append(_Asked(asked, _key(one), line.number, line.byte))
         return [*said, *(self._asked.pop(0).reads() if len(self._asked) > WAITING else [])]
 

@@ -13,7 +13,7 @@ import re
 
 from lore.model.canonical import text_of
 from lore.model.exchange import Call
-from lore.model.jsonslice import table
+from lore.model.jsonslice import first_element, table
 
 Headers = dict[str, str]
 
@@ -25,12 +25,13 @@ _HIDDEN = re.compile(
 _SHORT_LIVED = re.compile(r"ey[A-Za-z0-9_-]+\.|sk-ant-oat|ya29\.")  # signed tokens that carry their own end
 _SIGNED = re.compile(r"Credential=([^/,\s]+)")  # AWS signs each request anew; the name of the key stays
 _IN_USER = re.compile(r"_session_([0-9A-Za-z-]{8,})$")
+_LINK = re.compile(r"\b(cc_prompt_id|cc_prev_req)=([^;\s]+)")
 _LOCAL = re.compile(r"(?:localhost|127\.[0-9.]+|\[::1\]|0\.0\.0\.0)(?::\d+)?$")
 
 
 def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", status: int | None = None) -> Call:
     """Put together what headers and body say."""
-    session = _first(headers, _SESSIONS) or _session_in(body)
+    session = _first(headers, _SESSIONS) or session_in(body)
     thread = _first(headers, ("x-claude-code-agent-id", "x-openai-subagent", "thread-id"))
     return Call(
         endpoint=endpoint,
@@ -94,7 +95,7 @@ def _account(headers: Headers) -> str:
     return ""
 
 
-def _session_in(body: dict[str, bytes]) -> str:
+def session_in(body: dict[str, bytes]) -> str:
     """Find the conversation that a body names; a key that groups requests for a cache is better than nothing."""
     metadata = table(body.get("metadata", b"")) or {}
     user = text_of(metadata["user_id"]) if metadata.get("user_id", b"")[:1] == b'"' else ""
@@ -109,6 +110,14 @@ def _session_in(body: dict[str, bytes]) -> str:
         _text(body, "prompt_cache_key"),
     )
     return next((one for one in found if one), "")
+
+
+def links(body: dict[str, bytes]) -> dict[str, str]:
+    """Return what Claude Code writes into the first system block: `cc_prompt_id`, `cc_prev_req`."""
+    system = body.get("system", b"")
+    first = first_element(system) if system[:1] == b"[" else system
+    text = first if first[:1] == b'"' else (table(first) or {}).get("text", b"")
+    return dict(_LINK.findall(text_of(text))) if b"cc_pr" in text else {}
 
 
 def _text(members: dict[str, bytes], key: str) -> str:

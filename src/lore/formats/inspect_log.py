@@ -20,7 +20,7 @@ from lore.formats.chat import Kept, body_of, call_of, message_of, result_of, tex
 from lore.formats.lines import LONGEST, Line
 from lore.formats.packs import Member, PackReader
 from lore.formats.records import RecordReader, first_records
-from lore.formats.stamps import seconds
+from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
 from lore.model.events import Billed

@@ -16,7 +16,7 @@ import msgspec
 from lore.formats.chat import Kept, body_of, kept
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
-from lore.formats.stamps import seconds
+from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed

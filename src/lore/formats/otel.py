@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.formats.stamps import seconds
+from lore.formats.times import seconds
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import array, table
 

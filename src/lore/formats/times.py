@@ -1,25 +1,44 @@
-"""Times as recorders write them."""
+"""Times as recorders write them: RFC 3339 text, a Date header's, or a number since the epoch in any unit."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import cast
 
 from lore.model.canonical import decode
 
+# Larger than the first, a number counts milliseconds, then microseconds, then nanoseconds.
+_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
+_LONGEST = 64  # bytes of a time
+
 
 def seconds(raw: bytes) -> float | None:
-    """Read a time: seconds or milliseconds since the epoch, or RFC 3339 text; None where it is neither."""
+    """Read a time as seconds since the epoch; None where it is none. `[seconds, nanoseconds]` is one, too."""
     try:
-        value = decode(raw)
+        value = decode(raw) if 0 < len(raw) <= _LONGEST else None
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
         if isinstance(value, str):
-            parsed = datetime.fromisoformat(value)
-            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
-            return value / 1000 if value > 1e11 else float(value)
-    except (ValueError, OverflowError):
+            return _written(value)
+    except (ValueError, OverflowError, RecursionError):
         return None
-    return None
+    if isinstance(value, list) and len(cast("list[object]", value)) == 2:
+        whole, part = cast("list[object]", value)
+        if isinstance(whole, int) and isinstance(part, int) and 0 <= part < 10**9:
+            return _scaled(whole + part / 1e9)
+    return _scaled(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _written(text: str) -> float | None:
+    if (found := http_seconds(text)) is not None:
+        return found
+    parsed = datetime.fromisoformat(text)
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+
+
+def _scaled(value: float) -> float | None:
+    return next((value / unit for limit, unit in _UNITS if 0 < value < limit), None)
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -180,7 +180,7 @@ class _Judge:
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             self._followed.turn(turn, pair)
         summary.pairs += paired
-        place = self._place.inside(turn.file)
+        place = self._place.of(turn)
         found = () if pair is None else self._keep(judge_pair(pair, place, self._ruling))
         name = turn.response_id or ""
         self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, paired, found))
