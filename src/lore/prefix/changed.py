@@ -57,7 +57,7 @@ class Explained:
         ours, others = block_of(mine, one.envelope), block_of(theirs, one.envelope)
         if ours.text == others.text and same_content(mine, theirs):
             said = of_segments(mine, theirs)
-            return [self._note(one, said.code, said.words)._replace(here=said.here)]
+            return [self._note(one, said.code, said.words)._replace(here=said.here, spelled=True)]
         if is_header(mine) and is_header(theirs):
             return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
         if mine.kind == "envelope" or theirs.kind == "envelope":
@@ -190,7 +190,8 @@ class Explained:
             if len(said) == 1 and said[0].code in ("LORE105", "LORE106"):
                 return self._reason(one, said[0])
         if same_numbers(one.mine.data, one.theirs.data):
-            return self._note(one, "LORE106", f"{one.mine.path}: a number is written otherwise (1.0 or 1)")
+            words = f"{one.mine.path}: a number is written otherwise (1.0 or 1)"
+            return self._note(one, "LORE106", words)._replace(spelled=True)
         return self._note(one, "LORE100", f"{one.mine.path} differs: {_difference(one)}")
 
 
