@@ -27,6 +27,10 @@ def asked(number, *messages, at=None, answered=None, read=None, write=None, stat
     return turn(prompt, number, asked=at, answered=answered, usage=usage, call=Call(status=status))
 
 
+def block(text, kind="text"):
+    return {"type": kind, "text": text}
+
+
 def codes(*turns):
     return [cause.code for cause in pair(*turns).causes]
 
@@ -145,3 +149,39 @@ def test_a_request_that_failed_is_no_side_of_a_pair():
     found = pairs.advance(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
     assert found is not None
     assert (found.left.number, found.causes) == (1, ())
+
+
+# compactions in other words, and cuts
+
+WORK = [assistant(f"I changed parse_line_{n} in lore/parse_{n}.py, and the {n} tests of it pass.") for n in range(6)]
+HISTORY = ["Mend the parser.", WORK[0], "b", WORK[1], "c", WORK[2], "d", WORK[3], "e"]
+LATEST = [*HISTORY[5:], WORK[4], "f"]
+RETOLD = "So far lore/parse_0.py and lore/parse_1.py: parse_line_0 and parse_line_1 were changed, and tests pass. " * 3
+PLAIN = "The weather in the north is fine at this time of the year, as people say who live there. " * 3
+
+
+@pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
+def test_a_new_text_that_retells_what_is_gone_is_a_compaction_in_any_words(first):
+    found = pair(asked(1, *HISTORY), asked(2, *first, RETOLD, *LATEST))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "expected")]
+
+
+@pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
+def test_a_new_text_that_says_nothing_of_what_is_gone_is_not_guessed_at(first):
+    found = pair(asked(1, *HISTORY), asked(2, *first, PLAIN, *LATEST))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "unattributable")]
+
+
+@pytest.mark.parametrize("first", [(), ("Mend the parser.",), ("[4 earlier messages were removed]",)])
+def test_a_history_that_was_cut_is_waste_and_no_compaction(first):
+    found = pair(asked(1, *HISTORY), asked(2, *first, *LATEST))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE100", "waste")]
+    assert "messages are gone" in found.causes[0].evidence
+
+
+def test_a_compaction_whose_first_turn_adds_much_is_one_all_the_same():
+    """Counted in segments, a long answer behind the summary made the prompt look as if it had grown."""
+    results = [block("r", "tool_result")] * 9
+    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
+    after = asked(2, "a", SUMMARY + "b.", {"role": "assistant", "content": results}, "f", "g", "h")
+    assert codes(before, after) == ["LORE125"]

@@ -44,11 +44,19 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
         raise
     rows: list[tuple[str, str, str]] = []
     for one in found:
-        left, right = bodies[one.chain, one.turn - 1], bodies[one.chain, one.turn]
+        left, right = (bodies[_named(side.name)] for side in (one.left, one.right))
+        if _named(one.left.name)[0] != one.chain and any(cause.code == "LORE129" for cause in one.causes):
+            continue  # of requests that were sent together the tools and the system prompt alone are compared
         if left[2] or right[2] or one.prompt is None:  # a body that only continues is not the whole prompt
             continue
         rows.append((f"{one.chain}:{one.turn}", one.relation, naive(left, right)))
     return rows
+
+
+def _named(side: str) -> tuple[str, int]:
+    """Read which turn a side is: a pair may join two chains."""
+    chain, _, number = side.rpartition("#")[2].rpartition(":")
+    return chain, int(number)
 
 
 def naive(left, right) -> str:

@@ -363,3 +363,74 @@ def test_an_answer_that_speaks_of_a_repository_is_no_repositorys_state():
 def test_the_container_of_a_tool_is_no_part_of_what_is_cached():
     """A recording whose prefix stays had a container from its second request on, and was warned of."""
     assert codes(body("a"), body("a", "b", container="container_1")) == []
+
+
+def test_what_only_the_recorder_spelled_otherwise_loses_nothing():
+    """One body stored as text, the next parsed: the same content was called a change of key order."""
+    left, right = body(used({"a": 1, "b": 2}), "x"), body(used({"b": 2, "a": 1}), "x", assistant("y"), "z")
+    mine, theirs = parsed(left), msgspec.structs.replace(parsed(right), fidelity="parsed")
+    found = causes(mine, theirs, overlap(mine, theirs), [])
+    assert [(one.code, one.kind, one.harmless) for one in found] == [("LORE105", "expected", True)]
+    assert "the recorder wrote it otherwise" in found[0].evidence
+    alike = causes(mine, parsed(right), overlap(mine, parsed(right)), [])
+    assert [one.kind for one in alike] == ["waste"]
+
+
+def test_a_number_of_a_tool_that_is_written_otherwise_is_spelling():
+    """A schema with 1.0 in place of 1 was called another definition."""
+    shares = [{**A, "input_schema": {"properties": {"share": {"minimum": one}}}} for one in (1, 1.0)]
+    assert codes(body("x", tools=shares[:1]), body("x", tools=shares[1:])) == ["LORE106"]
+
+
+def test_a_prompt_rendered_anew_after_a_pause_is_named_once():
+    """What a resume rendered otherwise was told twice: as memory, and as rendered anew."""
+    left, right = body("# Memory\n- a", "x", assistant("y")), body("# Memory\n- b", "x", assistant("y"), "z")
+    mine, theirs = parsed(left), parsed(right)
+    assert [one.code for one in causes(mine, theirs, overlap(mine, theirs), [], pause=4000.0)] == ["LORE123"]
+    assert [one.code for one in causes(mine, theirs, overlap(mine, theirs), [], pause=40.0)] == ["LORE126"]
+
+
+def test_a_clock_that_moved_over_a_pause_is_a_clock():
+    left, right = body("It is 10:30.", "x", assistant("y")), body("It is 12:30.", "x", assistant("y"), "z")
+    mine, theirs = parsed(left), parsed(right)
+    assert [one.code for one in causes(mine, theirs, overlap(mine, theirs), [], pause=4000.0)] == ["LORE101"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [
+        ("Heute ist Samstag, der 21. November 2026.", "Heute ist Sonntag, der 22. November 2026.", "LORE101"),
+        ("Nous sommes le 1er décembre 2026.", "Nous sommes le 2 décembre 2026.", "LORE101"),
+        ("今日は2026年11月21日です。", "今日は2026年11月22日です。", "LORE101"),
+        ("[21/Nov/2026:18:54:40 +0000] begun", "[21/Nov/2026:18:54:41 +0000] begun", "LORE101"),
+        ("Stand: 1830 Uhr", "Stand: 1845 Uhr", "LORE101"),
+        ("Tokens so far: 12031", "Tokens so far: 15400", "LORE109"),
+        ("Messages in this chat: 12", "Messages in this chat: 14", "LORE108"),
+        ("There are 12 rules.", "There are 13 rules.", "LORE100"),
+        ("Use version 1.2.3 of it.", "Use version 1.2.4 of it.", "LORE100"),
+    ],
+)
+def test_what_varies_is_known_by_its_form_or_by_the_words_beside_it(before, after, code):
+    assert codes(body("x", system=before), body("x", system=after)) == [code]
+
+
+@pytest.mark.parametrize(("tag", "code"), [("directory_structure", "LORE110"), ("retrievedContext", "LORE126")])
+def test_a_name_is_read_as_words_however_it_is_put_together(tag, code):
+    one, other = (body("x", system=f"<{tag}>\n- {word}\n</{tag}>") for word in ("a/b.py", "a/b.py\n- a/c.py"))
+    assert codes(one, other) == [code]
+
+
+GPT = {"model": "gpt-5.6-sol"}
+
+
+def test_a_last_message_that_is_rewritten_has_one_cause():
+    """The tail's own text was blamed beside the missing breakpoint."""
+    left, right = body("x", assistant("y"), "Plan: a", **GPT), body("x", assistant("y"), "Plan: b", **GPT)
+    found = why(left, right, dialect="openai-chat")
+    assert [one.code for one in found] == ["LORE133"]
+    assert "Plan: a" in found[0].evidence
+
+
+def test_a_last_message_that_is_spelled_otherwise_is_not_rewritten():
+    left, right = body("x", assistant("y"), "a/b", **GPT), dumps(body("x", assistant("y"), "a/b", **GPT))
+    assert codes(left, right.replace(b"a/b", b"a\\/b"), dialect="openai-chat") == ["LORE106"]

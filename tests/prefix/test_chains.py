@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from lore.model.exchange import Call, Exchange
 from lore.prefix.chains import LOOK_BACK, Chains
 from model.making import assistant, body, parsed
@@ -273,3 +275,34 @@ def test_what_is_known_of_forgotten_chains_is_forgotten_too():
     kept = set(getattr(chains, "_last"))  # noqa: B009 - what is tested
     assert set(getattr(chains, "_about")) == set(getattr(chains, "_answered")) == kept  # noqa: B009
     assert set(getattr(chains, "_answers").values()) == kept  # noqa: B009
+
+
+LONG = "It was the parser: an empty line has no first character, and nobody had asked for that."
+
+
+def test_a_body_that_another_serialiser_wrote_stays_in_its_chain():
+    """With white space in every block the next request was taken for another conversation."""
+    chains = Chains()
+    spaced = json.dumps(body([{"type": "text", "text": "Why does it fail?"}], assistant(LONG), "c")).encode()
+    chains.link(parsed(body([{"type": "text", "text": "Why does it fail?"}])))
+    assert chains.link(parsed(spaced)).chain == "main"
+
+
+def test_a_history_whose_beginning_was_cut_stays_in_its_chain():
+    """An agent that drops its oldest messages began a chain with each request, and no waste was seen."""
+    before = body("a", assistant(LONG + " 1"), "b", assistant(LONG + " 2"), "c")
+    after = body("b", assistant(LONG + " 2"), "c", assistant(LONG + " 3"), "d")
+    assert [chain for chain, _ in linked(before, after)] == ["main", "main"]
+
+
+def test_one_answer_said_in_two_conversations_does_not_join_them():
+    first, second = body("a", assistant("Done."), "b"), body("x", assistant("Done."), "y")
+    assert [chain for chain, _ in linked(first, second)] == ["main", "chain-2"]
+    other = body("x", assistant(LONG), "y", system="Another agent.")
+    assert [chain for chain, _ in linked(body("a", assistant(LONG), "b"), other)] == ["main", "chain-2"]
+
+
+def test_a_summary_where_the_answer_stood_is_no_other_run_of_the_task():
+    summary = "<summary>" + LONG + "</summary>"
+    names = linked(body("a", assistant(LONG), "b", assistant("d"), "c"), body("a", summary, assistant("e"), "f"))
+    assert [chain for chain, _ in names] == ["main", "main"]

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from lore.model.exchange import Call, Exchange
+from lore.prefix.dropped import without_dropped
 from lore.prefix.identity import Identity, identity_of
 from model.making import body, parsed
 
@@ -48,3 +49,10 @@ def test_what_only_one_of_them_says_does_not_tell_two_apart():
     assert not Identity(agent="a").may_be(Identity(agent="b"))
     assert Identity(endpoint="h/p").same_place(Identity())
     assert not Identity(endpoint="h").same_place(Identity(endpoint="i"))
+
+
+def test_a_header_that_the_provider_drops_names_the_request_before_too():
+    """At Anthropic the header is no part of the head; `cc_prev_req` was lost with it."""
+    prompt = without_dropped(parsed(body("a", model="claude-x", system=[{"type": "text", "text": HEADER}])), "")
+    assert prompt.dropped
+    assert identity_of(prompt, None).previous == "req_011"

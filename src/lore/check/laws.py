@@ -198,9 +198,9 @@ class Laws:
 
     def _missing(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent again and again without a mark where nothing is cached without one."""
-        if pair is None or "LORE114" in self._said:
-            return
         prompt = turn.prompt
+        if pair is None or "LORE114" in self._said or prompt.fidelity == "structural":  # marks are not in such bodies
+            return
         if any((one.usage.read_tokens or one.usage.write_tokens) for one in (turn, pair.left) if one.usage is not None):
             return
         fewest = _fewest(turn)

@@ -33,7 +33,7 @@ from lore.prefix.spelling import of_segments
 from lore.prefix.tools import tool_notes
 
 _PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
-_HARMLESS = frozenset(("LORE107", *_PARAMS))
+_HARMLESS = frozenset(("LORE105", "LORE106", "LORE107", "LORE112", *_PARAMS))
 _RENDERED = frozenset(("LORE100", "LORE111", "LORE126", "LORE127"))
 _RENDERED_TOOLS = frozenset(("LORE102", "LORE103", "LORE104", "LORE124"))
 _SAID_LAST = frozenset((*_RENDERED, "LORE101", "LORE108", "LORE109", "LORE110"))  # a tail's own
@@ -178,6 +178,9 @@ def _explained(
             if right.at(found.canonical) is None:
                 words = f"the prompt ends where {gone} segments stood before"
             notes.append(Note("LORE100", section, found.canonical, words))
+    if left.fidelity != right.fidelity:
+        stored = f"one body was stored {left.fidelity}, the other {right.fidelity}: the recorder wrote it otherwise"
+        notes = [one._replace(here="expected", words=f"{one.words}; {stored}") if one.spelled else one for one in notes]
     return _merged([note for note in notes if note.position < limit], left, resumed)
 
 
@@ -189,7 +192,7 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Note]:
     for at, (mine, theirs) in enumerate(islice(pairs, size), found.common):
         if mine.data != theirs.data:
             said = of_segments(mine, theirs)
-            notes.append(Note(said.code, mine.section, at, said.words, said.here, mine.path))
+            notes.append(Note(said.code, mine.section, at, said.words, said.here, mine.path, spelled=True))
             if len(notes) == _SPELLED:
                 break
     return notes
@@ -323,6 +326,8 @@ def _resumed(left: Prompt, right: Prompt, left_call: Call, right_call: Call, pau
 def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Cause, ...]:
     """Find a last message that was rewritten where only exact breakpoints are read, and none stands before it."""
     if found.common < len(left.head) or not left.messages or not has_exact_breakpoints(right.model):
+        return ()
+    if right.fidelity not in ("wire", "parsed"):  # breakpoints are not in what a tool normalised
         return ()
     if provider_of(call.endpoint, right.model, right.dialect) not in ("openai", "azure"):
         return ()

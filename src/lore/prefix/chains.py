@@ -261,14 +261,15 @@ class Chains:
         return None
 
     def _shortened(self, asked: _Asked) -> str | None:
-        """Return the conversation whose latest answer stands in a request that lacks its beginning."""
+        """Return the conversation whose latest answer stands in a request that lacks something before it."""
         if asked.beside:
             return None
         for said in _answers(asked.prompt):
             name = self._ends.get(hash(said))
             if name is None or not self._may(name, asked) or not self._is_near(name, asked):
                 continue
-            if same_system(self._last[name], asked.prompt):
+            before, theirs = self._last[name], asked.prompt.messages
+            if before.messages.common(theirs) < len(theirs) and same_system(before, asked.prompt):
                 return name
         return None
 

@@ -27,6 +27,7 @@ from lore.prefix.volatile import surely_varies
 
 _TOPICS = {"git": ("LORE110", "the state of a repository or directory"), "memory": ("LORE126", "memory or context")}
 _HARNESS = frozenset(code for code, _ in _TOPICS.values())  # what a program puts in
+_APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
 _LARGEST = 4_194_304  # bytes of a text that is explained piece by piece
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
@@ -48,7 +49,24 @@ class Explained:
 
     def notes(self) -> list[Note]:
         """Return the notes, in the order of their places."""
-        return [note for one in self._found for note in self._notes(one)]
+        found: list[Note] = []
+        for run in _runs(self._found):
+            cut = self._cut(run)
+            found += [cut] if cut is not None else [note for one in run for note in self._notes(one)]
+        return found
+
+    def _cut(self, run: Sequence[Difference]) -> Note | None:
+        """Name messages that are gone side by side, answers of the model among them: history was cut there.
+
+        What stood in them (reminders, thinking, images) went with them, and is no cause of its own.
+        """
+        paths = list(dict.fromkeys([_message_of(one.mine) for one in run if one.mine is not None]))
+        if len(paths) < 2 or not any(by_model(one.envelope) for one in run):
+            return None
+        if any(one.mine is not None and self._new[one.mine.data] > 0 for one in run):
+            return None
+        words = f"{len(paths)} messages are gone, {paths[0]} to {paths[-1]}: …{_shown(run[0].mine)}…"
+        return self._note(run[0], "LORE100", words)
 
     def _notes(self, one: Difference) -> list[Note]:
         if one.mine is None or one.theirs is None:
@@ -57,7 +75,7 @@ class Explained:
         ours, others = block_of(mine, one.envelope), block_of(theirs, one.envelope)
         if ours.text == others.text and same_content(mine, theirs):
             said = of_segments(mine, theirs)
-            return [self._note(one, said.code, said.words)._replace(here=said.here)]
+            return [self._note(one, said.code, said.words)._replace(here=said.here, spelled=True)]
         if is_header(mine) and is_header(theirs):
             return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
         if mine.kind == "envelope" or theirs.kind == "envelope":
@@ -190,8 +208,29 @@ class Explained:
             if len(said) == 1 and said[0].code in ("LORE105", "LORE106"):
                 return self._reason(one, said[0])
         if same_numbers(one.mine.data, one.theirs.data):
-            return self._note(one, "LORE106", f"{one.mine.path}: a number is written otherwise (1.0 or 1)")
+            words = f"{one.mine.path}: a number is written otherwise (1.0 or 1)"
+            return self._note(one, "LORE106", words)._replace(spelled=True)
         return self._note(one, "LORE100", f"{one.mine.path} differs: {_difference(one)}")
+
+
+def _runs(found: Sequence[Difference]) -> list[list[Difference]]:
+    """Put what is gone side by side, whole messages of it, into one run; all else stands for itself."""
+    runs: list[list[Difference]] = []
+    for one in found:
+        last = runs[-1][-1] if runs else None
+        if last is not None and _is_gone(one) and _is_gone(last) and one.position - last.position <= _APART:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return runs
+
+
+def _is_gone(one: Difference) -> bool:
+    return one.theirs is None and not one.alone
+
+
+def _message_of(segment: Segment) -> str:
+    return segment.path.partition("]")[0] + "]"
 
 
 def _arguments(ours: Block, others: Block) -> tuple[str, str] | None:

@@ -16,6 +16,7 @@ from lore.model.prompt import Prompt
 from lore.prefix.likeness import HEADER
 
 _SESSION = re.compile(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')
+_WITHIN = 4096  # bytes of a block in which a header stands
 _PREVIOUS = re.compile(rb"cc_prev_req=([\w-]{1,128})")
 
 
@@ -55,8 +56,6 @@ def _session(prompt: Prompt) -> str:
 
 
 def _previous(prompt: Prompt) -> str:
-    first = next((one for one in prompt.head if one.section == "system"), None)
-    if first is None or HEADER not in first.data:
-        return ""
-    found = _PREVIOUS.search(first.data)
+    first = prompt.dropped or next((one.data for one in prompt.head if one.section == "system"), b"")
+    found = _PREVIOUS.search(first) if HEADER in first[:_WITHIN] else None
     return "" if found is None else found[1].decode()

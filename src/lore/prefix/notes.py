@@ -8,7 +8,10 @@ from lore.model.codes import CauseKind
 
 
 class Note(NamedTuple):
-    """A code, the section, the position in the left prompt, words, the kind where not the code's own, the JSON path."""
+    """A code, the section, the position in the left prompt, words, the kind where not the code's own, the JSON path.
+
+    `spelled`: the content is the same and JSON's own spelling is another, as whoever stored it may have written it.
+    """
 
     code: str
     section: str
@@ -16,3 +19,4 @@ class Note(NamedTuple):
     words: str
     here: CauseKind | None = None
     path: str = ""
+    spelled: bool = False

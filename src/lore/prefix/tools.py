@@ -98,12 +98,12 @@ def _definitions(
             continue
         if same_content(mine, theirs):
             said = of_segments(mine, theirs)
-            spelled.setdefault(said.code, Note(said.code, "tools", at, said.words, said.here, path=mine.path))
+            spelled.setdefault(said.code, Note(said.code, "tools", at, said.words, said.here, mine.path, spelled=True))
         elif is_deferred(mine) != is_deferred(theirs):
             flipped.append(at)
         elif same_numbers(mine.data, theirs.data):
             words = f"{mine.path}: a number is written otherwise (1.0 or 1)"
-            spelled.setdefault("LORE106", Note("LORE106", "tools", at, words, path=mine.path))
+            spelled.setdefault("LORE106", Note("LORE106", "tools", at, words, path=mine.path, spelled=True))
         else:
             changed.append(at)
     notes = list(spelled.values())
