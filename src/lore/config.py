@@ -7,6 +7,8 @@ unknown key or a wrong type is a LoreError that names the key and suggests the n
 from __future__ import annotations
 
 import difflib
+import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
@@ -73,43 +75,88 @@ def find(explicit: str | None, folder: Path) -> Loaded:
 
 
 def _read(path: Path, *, named: bool) -> Settings | None:
+    shown = str(path) if named else _from_here(path)
     try:
         table = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
-        raise LoreError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+        raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=_NAMED) from None
     except (ValueError, RecursionError) as error:
-        raise LoreError(f"{path} is no TOML: {error}", where=Where(str(path))) from None
+        raise LoreError(f"{shown} is no TOML: {error}", hint=_TOML, where=Where(shown)) from None
     if path.name == "pyproject.toml":
         tool: object = table.get("tool", {})
         if not isinstance(tool, dict) or "lore" not in tool:
             return Settings() if named else None
         table = cast("dict[str, Any]", tool["lore"])
     if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LoreError(f"{path}: tool.lore is no table", where=Where(str(path)))
-    return _settings(table, path)
+        raise LoreError(f"{shown}: tool.lore is no table", hint="write [tool.lore.check]", where=Where(shown))
+    return _settings(table, shown)
 
 
-def _settings(table: dict[str, Any], path: Path) -> Settings:
+_NAMED = "--config names a lore.toml, or a pyproject.toml with [tool.lore]"
+_TOML = 'texts stand in quotes, lists in brackets: ignore = ["LORE101"]'
+
+
+def _from_here(path: Path) -> str:
+    """Name a file that was found as a person here would."""
+    try:
+        return os.path.relpath(path)
+    except ValueError:  # another drive
+        return str(path)
+
+
+def _settings(table: dict[str, Any], path: str) -> Settings:
     _check_keys(table, Settings, path, "")
     try:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
-        raise LoreError(f"{path}: {error}", where=Where(str(path))) from None
+        said, hint = _plainly(str(error))
+        raise LoreError(f"{path}: {said}", hint=hint, where=Where(path)) from None
     for name, section in (("check", settings.check), ("assemble", settings.assemble)):
         fault = section.fault()
         if fault:
-            raise LoreError(f"{path}: {name}.{fault}", where=Where(str(path)))
+            raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
     return settings
 
 
-def _check_keys(table: dict[str, Any], kind: type[Struct], path: Path, prefix: str) -> None:
+_WRONG = re.compile(r"(?P<said>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
+_TYPES = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`")
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_WORDS = {
+    "array": "a list", "object": "a table", "str": "a text", "int": "a whole number", "float": "a number",
+    "bool": "true or false",
+}  # fmt: skip
+_TABLES = ("check.per_path", "check.exempt")
+
+
+def _plainly(said: str) -> tuple[str, str]:
+    """Say in words of a settings file what is wrong with a value, and what to write instead."""
+    found = _WRONG.fullmatch(said)
+    if found is None:
+        return said, ""
+    said, place = found["said"], re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", found["place"])
+    if missing := _MISSING.fullmatch(said):
+        return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
+    types = _TYPES.fullmatch(said)
+    if types is None:
+        return f"{place}: {said[:1].lower()}{said[1:]}", ""
+    given, wanted = (" or ".join(_WORDS.get(one, one) for one in text.split(" | ") if one != "null")
+                     for text in (types["given"], types["wanted"]))  # fmt: skip
+    table = next((one for one in _TABLES if place.startswith(one)), None)
+    if table is not None and types["wanted"] in ("array", "object"):
+        hint = f"write [[{table}]] on a line of its own, its keys below it"
+    else:
+        hint = 'write ["…", "…"]' if types["wanted"] == "array" else ""
+    return f"{place} is {given}, and has to be {wanted}", hint
+
+
+def _check_keys(table: dict[str, Any], kind: type[Struct], path: str, prefix: str) -> None:
     """Raise LoreError for a key that is not known, also in the tables below this one and in lists of tables."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for key, value in table.items():
         if key not in fields:
             near = difflib.get_close_matches(key, fields, 1)
             hint = f"did you mean {prefix}{near[0]}?" if near else "known keys: " + ", ".join(fields)
-            raise LoreError(f"{path}: unknown key {prefix}{key}", hint=hint, where=Where(str(path)))
+            raise LoreError(f"{path}: unknown key {prefix}{key}", hint=hint, where=Where(path))
         below = _struct_of(fields[key].type)
         if below is not None:
             for one in cast("list[object]", value) if isinstance(value, list) else (value,):

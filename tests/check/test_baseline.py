@@ -92,7 +92,6 @@ def test_a_path_of_half_a_character_can_be_written():
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         b"[]",
         b"{}x",
         b"<<<<<<< HEAD\n",
@@ -110,3 +109,23 @@ def test_what_is_damaged_is_said_with_what_to_do(data):
         decode(data, "b.json")
     assert "b.json" in caught.value.message
     assert "--update-baseline" in caught.value.hint
+
+
+# `{}` and `{"findings": []}` were taken for baselines that know nothing, whatever they were.
+@pytest.mark.parametrize(
+    ("data", "said", "hint"),
+    [
+        (b"", "b.json is empty", "--update-baseline"),
+        (b"{}", "states no version", "name a file"),
+        (b'{"findings":[]}', "states no version", "name a file"),
+        (b'{"name":"package"}', "is no baseline", "name a file"),
+        (b'{"lore_baseline":1,"findings":3}', "is no baseline", "delete it"),
+        (b'{"lore_baseline":2,"findings":[]}', "version 2", "another lore"),
+        (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "mend it"),
+    ],
+)
+def test_what_a_file_is_instead_is_said(data, said, hint):
+    with pytest.raises(LoreError) as caught:
+        decode(data, "b.json")
+    assert said in caught.value.message
+    assert hint in caught.value.hint

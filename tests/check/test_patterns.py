@@ -31,10 +31,21 @@ from lore.check.patterns import matches_name, matches_path
         ("[z-a].jsonl", "b.jsonl", False),
         ("a+(b).jsonl", "a+(b).jsonl", True),
         ("a\nb", "a\nb", True),
+        (".", "logs/a.jsonl", True),
+        ("./", "a.jsonl", True),
+        (".", "../a.jsonl", False),
     ],
 )
 def test_a_pattern_means_these_paths(pattern, path, meant):
     assert matches_path(pattern, path) is meant
+
+
+# `[messages]` was one of the letters in it, so a cassette could not be named by the path that reports show.
+def test_a_path_with_brackets_is_named_by_itself():
+    path = "cassettes/test_it[messages-1].yaml"
+    assert matches_path(path, path)
+    assert matches_path("cassettes/test_it[1]", "cassettes/test_it[1]/a.yaml")
+    assert not matches_path("cassettes/test_it[1]", "cassettes/test_it[1]b.yaml")
 
 
 @pytest.mark.parametrize(

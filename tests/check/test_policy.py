@@ -6,7 +6,7 @@ import pytest
 
 from lore.check.base import Place, finding
 from lore.check.budgets import Budgets
-from lore.check.policy import Exempt, Limited, PerPath, Policy
+from lore.check.policy import Exempt, Limited, Narrowed, PerPath, Policy
 from lore.errors import LoreError
 
 PLACE = Place("logs/a.jsonl")
@@ -43,6 +43,27 @@ def test_selecting_causes_does_not_switch_budgets_off():
     over = finding("LORE402", PLACE, "m")
     assert ruled(Policy(select=("LORE1",)), over).out == ""
     assert ruled(Policy(select=("LORE1",), ignore=("LORE402",)), over).out == "ignored"
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "selector", "all_of_it"),
+    [
+        (Narrowed(), "LORE1", True),
+        (Narrowed(select=("LORE1",)), "LORE101", True),
+        (Narrowed(select=("LORE101",)), "LORE1", False),
+        (Narrowed(select=("LORE101",)), "date-in-prefix", True),
+        (Narrowed(ignore=("LORE101",)), "LORE1", False),
+        (Narrowed(ignore=("LORE101",)), "LORE102", True),
+    ],
+)
+def test_a_run_speaks_of_what_it_looked_for(narrowed, selector, all_of_it):
+    assert narrowed.looks_for(selector) is all_of_it
+
+
+def test_a_code_that_nothing_resembles_is_not_guessed_at():
+    with pytest.raises(LoreError) as caught:
+        Policy(ignore=("LORE999",)).known()
+    assert "did you mean" not in caught.value.hint
 
 
 def test_what_counts_as_waste_is_an_error():
@@ -106,7 +127,16 @@ def test_an_exemption_needs_all_that_makes_it_one(name):
 
 def test_budgets_of_a_path_are_checked():
     assert "min_reuse" in Policy(per_path=(PerPath(path="a", min_reuse=2),)).fault()
-    assert Policy(per_path=(PerPath(path="./"),)).fault() == "per_path, entry 1: path is empty"
+    assert Policy(per_path=(PerPath(path=" "),)).fault() == "per_path, entry 1: path is empty"
+
+
+# Each was taken without a word and matched nothing: the first on any machine, the others on some.
+@pytest.mark.parametrize("path", ["/srv/logs", "~/logs", "C:/logs", "logs\\**"])
+def test_a_path_that_could_match_nothing_is_refused(path):
+    said = Policy(per_path=(PerPath(path=path),)).fault()
+    assert said.startswith(f"per_path, entry 1: path {path!r}")
+    assert "write " in said
+    assert Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault().startswith("exempt, entry 1: path ")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +146,7 @@ def test_budgets_of_a_path_are_checked():
         (Policy(ignore=("date-in-prefx",)), "ignore", "date-in-prefix"),
         (Policy(count_as_waste=("compactin",)), "count_as_waste", "compaction"),
         (Policy(per_path=(PerPath(path="a", ignore=("x",)),)), "per_path.ignore", "lore explain"),
-        (Policy(exempt=(Exempt(code="LORE999", path="a", reason="r"),)), "exempt.code", "LORE"),
+        (Policy(exempt=(Exempt(code="LORE1O1", path="a", reason="r"),)), "exempt.code", "did you mean LORE101?"),
         (Policy(select=("",)), "select", "lore explain"),
     ],
 )

@@ -1,40 +1,16 @@
-"""`lore check` with settings, a baseline, reports: what fails, what is said, what is written."""
+"""`lore check` with settings and reports: what fails, what is said, what is written."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+from cli.policies import settings, sums, update, waste
 from cli.pooled import pooled
 from cli.running import lore, put, session
-from model.making import assistant, body
-
-
-def clock(*hours, ask="hello"):
-    """Requests with a clock in the system prompt."""
-    history = []
-    for hour in hours:
-        history = [*history, *([assistant("yes")] if history else []), f"{ask} {len(history)}"]
-        yield body(*history, system=f"It is 2026-01-01 {hour:02}:00.")
-
-
-def waste(name="r.jsonl", hours=(1, 2, 3), **fields):
-    return put(name, *clock(*hours, **fields))
-
-
-def settings(text):
-    Path("lore.toml").write_text(text, encoding="utf-8")
-
-
-def sums(*args):
-    ran = lore("check", "--json", *args)
-    jsonschema.validate(ran.json, json.loads(lore("schema", "check").out))
-    return ran.code, ran.json["summary"], [one["code"] for one in ran.json["findings"]]
-
+from model.making import body
 
 # select, ignore, exemptions
 
@@ -116,6 +92,39 @@ def test_an_exemption_for_files_that_were_not_judged_is_left_in_peace():
     assert sums("other.jsonl")[2] == ["LORE404"]
 
 
+# A commit hook judges the files of a commit: every exemption for the others failed it.
+def test_an_exemption_is_unused_only_where_all_its_recordings_were_judged():
+    settings(EXEMPT.replace('"r.jsonl"', '"logs"'))
+    waste("logs/a.jsonl"), put("logs/b.jsonl", body("a")), put("logs/notes.txt", b"words")
+    assert sums("logs/b.jsonl")[2] == []
+    assert sums("logs/a.jsonl")[1]["exempted"] == 2
+    put("logs/a.jsonl", body("a"))
+    assert sums("logs/a.jsonl", "logs/b.jsonl")[2] == ["LORE404"]
+    assert sums("logs")[2] == ["LORE404"]
+
+
+# With --select LORE1 every exemption of another code was said to be unused, and failed.
+def test_an_exemption_for_what_was_not_looked_for_is_left_in_peace():
+    settings(EXEMPT)
+    waste()
+    assert sums("r.jsonl", "--select", "LORE2")[2] == []
+    assert sums("r.jsonl", "--ignore", "LORE101")[2] == []
+    put("r.jsonl", body("a"))
+    assert sums("r.jsonl", "--select", "LORE2")[2] == []
+    assert sums("r.jsonl", "--select", "LORE1")[2] == ["LORE404"]
+
+
+def test_an_exemption_of_a_file_that_could_not_be_read_whole_is_left_in_peace():
+    settings(EXEMPT)
+    put("r.jsonl", body("a"), b"{broken\n")
+    assert sums("r.jsonl")[2] == ["LORE201"]
+
+
+def test_the_folder_of_the_settings_stands_for_all_in_it():
+    settings(EXEMPT.replace("r.jsonl", "."))
+    assert sums(waste("deep/r.jsonl"))[1]["exempted"] == 2
+
+
 def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
     settings(EXEMPT.replace("r.jsonl", "deep/r.jsonl"))
     waste("deep/r.jsonl")
@@ -133,7 +142,13 @@ def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
         ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "reason", ""),
         ("[check]\nignore=['LORE77']\n", "lore.toml: check.ignore", "lore explain"),
         ("[check]\ncount_as_waste=['compation']\n", "check.count_as_waste", "did you mean compaction"),
-        ("[check]\nselect='LORE1'\n", "check.select", ""),
+        ("[check]\nselect='LORE1'\n", "check.select is a text, and has to be a list", '["…", "…"]'),
+        ("[check]\nmin_reuse='high'\n", "check.min_reuse is a text, and has to be a number", ""),
+        ("[check]\nmax_busts=true\n", "check.max_busts is true or false, and has to be a whole number", ""),
+        ("[check.exempt]\ncode='LORE101'\n", "check.exempt is a table", "write [[check.exempt]]"),
+        ("[check]\nper_path=['a']\n", "check.per_path, entry 1 is a text", "write [[check.per_path]]"),
+        ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "check.exempt, entry 1: reason is missing", 'reason = "…"'),
+        ("[check]\nselect=LORE1\n", "lore.toml is no TOML", "texts stand in quotes"),
     ],
 )
 def test_what_is_wrong_with_settings_is_said(text, said, hint):
@@ -147,110 +162,6 @@ def test_what_is_wrong_with_settings_is_said(text, said, hint):
 def test_an_unknown_code_on_the_command_line_is_an_error():
     ran = lore("check", waste(), "--ignore", "date-in-prefx")
     assert (ran.code, "did you mean date-in-prefix?" in ran.err) == (2, True)
-
-
-# baseline
-
-
-def update(*paths):
-    return lore("check", *paths, "--baseline", "b.json", "--update-baseline")
-
-
-def test_only_new_findings_fail():
-    made = update(waste())
-    assert (made.code, made.err) == (0, "b.json knows 2 findings now\n")
-    code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
-    assert (code, codes, summary["known"], summary["busts"], summary["lost_tokens"]) == (0, [], 2, 0, 0)
-    assert "left out of these: 2 known" in lore("check", "r.jsonl", "--baseline", "b.json").out
-    waste("new.jsonl")
-    assert sums("r.jsonl", "new.jsonl", "--baseline", "b.json")[::2] == (1, ["LORE101", "LORE101"])
-
-
-def test_a_baseline_knows_as_many_as_it_counts():
-    update(waste())
-    waste(hours=(1, 2, 3, 4))
-    code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
-    assert (code, codes, summary["known"]) == (1, ["LORE101"], 2)
-
-
-def test_findings_are_known_again_in_another_order_and_behind_other_turns():
-    first, second = list(clock(1, 2, 3)), list(clock(4, 5, ask="bye"))
-    put("r.jsonl", *first, *second)
-    update("r.jsonl")
-    put("r.jsonl", *second, body("before", system="x"), *first)
-    assert sums("r.jsonl", "--baseline", "b.json")[0] == 0
-
-
-def test_a_baseline_is_the_same_whatever_the_order_of_files():
-    waste("a.jsonl"), waste("b.jsonl")
-    update("a.jsonl", "b.jsonl")
-    before = Path("b.json").read_bytes()
-    os.unlink("b.json")
-    update("./b.jsonl", os.path.abspath("a.jsonl"))
-    assert Path("b.json").read_bytes() == before
-    assert [one["path"] for one in json.loads(before)["findings"]] == ["a.jsonl", "b.jsonl"]
-
-
-def test_an_entry_that_nothing_matches_any_more_is_a_note():
-    update(waste())
-    put("r.jsonl", body("a"))
-    code, _, codes = sums("r.jsonl", "--baseline", "b.json")
-    assert (code, codes) == (0, ["LORE405"])
-
-
-def test_entries_of_files_that_were_not_judged_stay_and_are_not_stale():
-    waste("a.jsonl"), waste("b.jsonl")
-    update("a.jsonl", "b.jsonl")
-    put("b.jsonl", body("a"))
-    assert sums("a.jsonl", "--baseline", "b.json")[2] == []
-    update("a.jsonl")
-    assert len(json.loads(Path("b.json").read_bytes())["findings"]) == 2
-    os.unlink("b.jsonl")
-    update("a.jsonl")
-    assert len(json.loads(Path("b.json").read_bytes())["findings"]) == 1
-
-
-# A copied turn of a fork used up what the baseline knew of the fork's own turns, where copies went last.
-def test_copies_use_nothing_up():
-    from formats.claude import answered, asked, counts
-    from formats.claude import text as words
-
-    def line(number, before, read, said="one"):
-        return [
-            asked(f"u{number}", "go", before),
-            answered(f"a{number}", f"msg_{number}", words(said), f"u{number}", usage=counts(10, read, 20_000, 5)),
-        ]
-
-    shared = [*line(1, None, 0), *line(2, "a1", 0)]
-    put("a.jsonl", *[{**one, "sessionId": "one"} for one in shared])
-    put("b.jsonl", *[{**one, "sessionId": "two"} for one in (*shared, *line(3, "a2", 0))])
-    assert sums("a.jsonl", "b.jsonl")[1]["copied"] == 2
-    assert sums("a.jsonl", "b.jsonl")[1]["unattributable"] == 2
-    update("a.jsonl", "b.jsonl")
-    code, summary, codes = sums("a.jsonl", "b.jsonl", "--baseline", "b.json")
-    assert (code, codes, summary["known"]) == (0, [], 2)
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--baseline", "none.json"), "there is no baseline none.json"),
-        (("--baseline", "bad.json"), "bad.json is no baseline"),
-        (("--update-baseline",), "--update-baseline names no file"),
-        (("--baseline", "-", "--update-baseline"), "a baseline is a file"),
-    ],
-)
-def test_a_baseline_that_cannot_be_used_is_an_error_with_a_hint(args, said):
-    Path("bad.json").write_text("<<<<<<<", encoding="utf-8")
-    ran = lore("check", waste(), *args)
-    assert ran.code == 2
-    assert said in ran.err
-    assert "hint:" in ran.err
-
-
-def test_a_baseline_is_written_whole_or_not_at_all():
-    update(waste())
-    assert sorted(os.listdir(".")) == ["b.json", "r.jsonl"]
 
 
 # reports
@@ -291,8 +202,13 @@ def test_a_log_may_hold_two_reports_of_lines():
         (("--report", "junit=r.jsonl"), "r.jsonl is a recording"),
         (("--report", "junit=other.jsonl"), "other.jsonl is a recording"),
         (("--baseline", "other.jsonl", "--update-baseline"), "other.jsonl is a recording"),
-        (("--report", "junit=none/x"), "cannot write none/x"),
-        (("--report", "junit=folder"), "is not a regular file"),
+        (("--report", "junit=none/x"), "cannot write none/x: there is no folder none"),
+        (("--report", "junit=folder"), "folder is a folder"),
+        (("--baseline", "folder", "--update-baseline"), "folder is a folder"),
+        (("--baseline", "folder"), "folder is a folder"),
+        (("--json", "--report", "json"), "json is asked for twice"),
+        (("--report", "sarif=b.json", "--baseline", "./b.json", "--update-baseline"), "b.json is the baseline"),
+        (("--select", "LORE1,LORE2", "--ignore", "lore2"), "--select and --ignore both name LORE2"),
     ],
 )
 def test_reports_that_cannot_be_are_errors(args, said):
@@ -302,6 +218,14 @@ def test_reports_that_cannot_be_are_errors(args, said):
     ran = lore("check", "r.jsonl", *args)
     assert (ran.code, said in ran.err) == (2, True), ran.err
     assert Path("r.jsonl").read_bytes() == Path("other.jsonl").read_bytes() == before
+
+
+# A slip of the tab key replaced the settings by a report, and the run said that all was well.
+def test_no_report_replaces_the_settings():
+    settings("[check]\nmax_busts = 9\n")
+    ran = lore("check", waste(), "--report", "json=lore.toml")
+    assert (ran.code, "lore.toml is the file of the settings" in ran.err) == (2, True)
+    assert Path("lore.toml").read_text("utf-8") == "[check]\nmax_busts = 9\n"
 
 
 def test_a_report_may_go_to_a_device():

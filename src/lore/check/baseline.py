@@ -9,6 +9,7 @@ holds no text of a prompt.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
@@ -22,7 +23,9 @@ from lore.model.results import Finding
 
 VERSION = 1
 OF_RUNS = ("LORE402", "LORE403", "LORE404", "LORE405")
-_HINT = "mend it (a merge may have left its marks), or write it anew with --update-baseline"
+_HINT = "mend it, or delete it and write it anew with --update-baseline"
+_OTHER = "name a file that `lore check --update-baseline` wrote"
+_MERGE = re.compile(rb"^(?:<{7}|={7}|>{7})", re.MULTILINE)
 
 
 class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,9 +41,9 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Baseline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The entries as they are stored."""
+    """The entries as they are stored; a version of 0 was not stated."""
 
-    lore_baseline: int = VERSION
+    lore_baseline: int = 0
     findings: tuple[Entry, ...] = ()
 
 
@@ -118,12 +121,12 @@ def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterato
 
 def encode(entries: Iterable[Entry]) -> bytes:
     """Return the bytes of a baseline: sorted, one member a line."""
-    baseline = Baseline(findings=tuple(sorted(entries, key=_order)))
+    baseline = Baseline(lore_baseline=VERSION, findings=tuple(sorted(entries, key=_order)))
     try:
         spelled = msgspec.json.encode(baseline)
     except UnicodeEncodeError:  # half of a surrogate pair in a path inside a body
         plain = [msgspec.structs.replace(one, **_plain(one)) for one in baseline.findings]
-        spelled = msgspec.json.encode(Baseline(findings=tuple(plain)))
+        spelled = msgspec.json.encode(msgspec.structs.replace(baseline, findings=tuple(plain)))
     return msgspec.json.format(spelled, indent=2) + b"\n"
 
 
@@ -139,13 +142,22 @@ def _order(entry: Entry) -> tuple[str, str, str, str, str]:
 def decode(data: bytes, shown: str) -> Baseline:
     """Read a baseline; raises LoreError where it is damaged."""
     where = Where(shown)
+    if not data.strip():
+        raise LoreError(f"{shown} is empty", hint="write it with --update-baseline", where=where)
+    hint = _HINT if b"lore_baseline" in data else _OTHER
+    marks = _MERGE.search(data)
+    if marks is not None and hint == _HINT:
+        where = Where(shown, data.count(b"\n", 0, marks.start()) + 1)
+        raise LoreError(f"{shown} holds the marks of a merge", hint=_HINT, where=where)
     try:
         found = msgspec.json.decode(data, type=Baseline)
     except (ValueError, RecursionError) as error:  # what msgspec says of a wrong value does not quote it whole
         said = str(error)[:200]
-        raise LoreError(f"{shown} is no baseline: {said}", hint=_HINT, where=where) from None
+        raise LoreError(f"{shown} is no baseline: {said}", hint=hint, where=where) from None
+    if not found.lore_baseline:
+        raise LoreError(f"{shown} is no baseline: it states no version", hint=_OTHER, where=where)
     if found.lore_baseline != VERSION:
-        hint = "write it anew with --update-baseline"
+        hint = "it was written by another lore: use that one, or delete it and write it anew with --update-baseline"
         raise LoreError(f"{shown} is a baseline of version {found.lore_baseline}", hint=hint, where=where)
     bad = next((one for one in found.findings if one.count < 1 or not one.fingerprint), None)
     if bad is not None:

@@ -12,6 +12,8 @@ _ANY = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 @lru_cache(maxsize=1024)
 def _path(pattern: str) -> re.Pattern[str]:
     text = pattern.removeprefix("./").rstrip("/")
+    if text in ("", "."):  # the folder of the settings
+        return re.compile(r"(?!\.\./).*", re.DOTALL)
     return re.compile("".join(map(_part, _PARTS.findall(text))) + "(?:/.*)?", re.DOTALL)
 
 
@@ -25,11 +27,16 @@ def _part(part: str) -> str:
 
 
 def matches_path(pattern: str, path: str) -> bool:
-    """Tell whether a path (its parts joined by `/`) is one that a pattern names, or lies below one."""
+    """Tell whether a path (its parts joined by `/`) is one that a pattern names, or lies below one.
+
+    A pattern also names the path that it spells: cassettes of pytest have brackets in their names.
+    """
+    if path == pattern or path.startswith(pattern.rstrip("/") + "/"):
+        return True
     try:
         return _path(pattern).fullmatch(path) is not None
     except re.error:  # a range that runs backwards: then it is a name
-        return pattern == path
+        return False
 
 
 def matches_name(pattern: str, name: str) -> bool:

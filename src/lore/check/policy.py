@@ -56,7 +56,7 @@ class Exempt(Struct, frozen=True, kw_only=True):
     def fits(self, finding: Finding) -> bool:
         """Tell whether this finding, of a recording that `path` names, is meant."""
         return (
-            _length(self.code, finding) > 0
+            _length(self.code, finding.code, finding.name) > 0
             and (self.chain is None or matches_name(self.chain, finding.chain or ""))
             and (self.json_path is None or matches_name(self.json_path, finding.json_path or ""))
         )
@@ -74,13 +74,13 @@ class Policy(Struct, frozen=True):
     def fault(self) -> str:
         """Say what is wrong with these settings; empty where nothing is."""
         for number, one in enumerate(self.per_path, 1):
-            said = one.budgets.fault() or ("" if one.path.strip("/. ") else "path is empty")
+            said = one.budgets.fault() or _path_fault(one.path)
             if said:
                 return f"per_path, entry {number}: {said}"
         for number, one in enumerate(self.exempt, 1):
-            empty = next((name for name in ("code", "path", "reason") if not getattr(one, name).strip()), None)
-            if empty is not None:
-                return f"exempt, entry {number}: {empty} is empty"
+            empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(one, name).strip()), "")
+            if said := empty or _path_fault(one.path):
+                return f"exempt, entry {number}: {said}"
         return ""
 
     def known(self, where: str = "") -> None:
@@ -115,6 +115,17 @@ class Policy(Struct, frozen=True):
                 )
             ),
         )
+
+
+def _path_fault(path: str) -> str:
+    """Say why a pattern would match nothing on some machine, or on any; empty where it may match."""
+    if not path.strip():
+        return "path is empty"
+    if "\\" in path:
+        return f"path {path!r} has a backslash: write / between its parts, on Windows too"
+    if path.startswith(("/", "~")) or path[1:2] == ":":
+        return f"path {path!r} is absolute: write it as it stands from the folder of these settings"
+    return ""
 
 
 NO_POLICY = Policy()
@@ -152,39 +163,56 @@ class Ruling(NamedTuple):
 
     def rule(self, finding: Finding) -> Ruled:
         """Decide about a finding."""
-        if not self.wants(finding):
+        if not self.wants(finding.code, finding.name):
             return Ruled(finding, "ignored")
         for number, one in self.exempt:
             if one.fits(finding):
                 return Ruled(finding, "exempted", number)
-        if finding.kind != "waste" and _longest(self.count_as_waste, finding):
+        if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
             finding = msgspec.structs.replace(finding, kind="waste", severity=SEVERITY["waste"])
         return Ruled(finding)
 
-    def wants(self, finding: Finding) -> bool:
-        """Tell whether a finding is selected."""
-        ignored = _longest(self.ignore, finding)
-        if not self.select or finding.code.startswith(OF_RUNS):
+    def wants(self, code: str, name: str) -> bool:
+        """Tell whether findings of a code are selected."""
+        ignored = _longest(self.ignore, code, name)
+        if not self.select or code.startswith(OF_RUNS):
             return not ignored
-        return _longest(self.select, finding) > ignored
+        return _longest(self.select, code, name) > ignored
 
 
-def _length(selector: str, finding: Finding) -> int:
-    """Say how much of a finding's code a selector names; 0: it names another."""
-    if selector.lower() == finding.name:
-        return len(finding.code)
-    return len(selector) if finding.code.startswith(selector.upper()) else 0
+class Narrowed(NamedTuple):
+    """What a run was asked to look for, besides what is set: it can speak of nothing else."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def looks_for(self, selector: str) -> bool:
+        """Tell whether the run looked for all that a selector names."""
+        asked = Ruling(self.select, self.ignore)
+        named = [(code, row.name) for code, row in CODES.items() if _length(selector, code, row.name)]
+        return all(asked.wants(code, name) for code, name in named)
 
 
-def _longest(selectors: Iterable[str], finding: Finding) -> int:
-    return max((_length(one, finding) for one in selectors), default=0)
+def _length(selector: str, code: str, name: str) -> int:
+    """Say how much of a code a selector names; 0: it names another."""
+    if selector.lower() == name:
+        return len(code)
+    return len(selector) if code.startswith(selector.upper()) else 0
+
+
+def _longest(selectors: Iterable[str], code: str, name: str) -> int:
+    return max((_length(one, code, name) for one in selectors), default=0)
+
+
+_LOOK_ALIKE = str.maketrans("OIL", "011")
 
 
 def _check(selector: str, where: str) -> None:
     names = [row.name for row in CODES.values()]
     if selector.lower() in names or (selector and any(code.startswith(selector.upper()) for code in CODES)):
         return
-    near = difflib.get_close_matches(selector.upper(), CODES, 1) or difflib.get_close_matches(selector, names, 1)
+    digits = selector[:4].upper() + selector[4:].upper().translate(_LOOK_ALIKE)  # other codes are as near as the right
+    near = [digits] if digits in CODES else difflib.get_close_matches(selector, names, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise LoreError(
         f"{where}: no finding has the code or name {selector!r}",

@@ -86,13 +86,13 @@ def run(
     judged.
     """
     from lore.check.budgets import Budgets
-    from lore.cli.checking import Wanted, chosen, held_against, write
+    from lore.cli.checking import Wanted, chosen, held_against, needed, write
     from lore.cli.progress import progress
     from lore.errors import LoreError
     from lore.report.terminal import counted
     from lore.run.check import check, cores
     from lore.run.options import Options
-    from lore.run.reporting import targets
+    from lore.run.reporting import keep_apart, targets
 
     loaded = found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_busts=max_busts, max_lost_tokens=max_lost_tokens)
@@ -114,8 +114,9 @@ def run(
     if follow:
         from lore.cli.check_follow import follow_one, refuse
 
-        refuse(jobs=jobs, baseline=baseline, since=since, last=last, asked=asked)
+        refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, asked=asked)
         return follow_one(paths or [], budgets, options, against, as_json=_is_json(asked), color=color, verbose=verbose)
+    keep_apart(asked, needed(loaded, baseline))
     which = chosen(paths or [], Wanted(last=last, since=since, format=format))
     with progress(wanted=not verbose, colour=color) as told:
         outcome = check(
@@ -123,7 +124,8 @@ def run(
             wanted=which.wanted, looked=which.looked, pass_over=pass_over,
         )  # fmt: skip
     if outcome.baselined is not None:
-        tell(f"{baseline} knows {counted(outcome.baselined, 'finding')} now")
+        kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
+        tell(f"{baseline} knows {counted(outcome.baselined, 'finding')} now{kept}")
     with writing():
         write(outcome.result, asked, which.paths, out(color), verbose=verbose)
     if outcome.failed:

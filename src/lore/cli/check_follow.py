@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 
 def refuse(
-    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, asked: list[Target]
+    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, asked: list[Target]
 ) -> None:  # fmt: skip
     """Raise LoreError for options that mean nothing while one recording grows."""
     from lore.errors import LoreError
@@ -32,6 +32,8 @@ def refuse(
         raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
     if since is not None or last:
         raise LoreError("--follow takes one recording", hint="name the file, and leave --since and --last out")
+    if pass_over:
+        raise LoreError("--follow judges the recording that is named", hint="leave --pass-over out")
     if baseline is not None:
         raise LoreError("--follow says findings as they come", hint="leave --baseline out")
     if kinds := at_once(asked):

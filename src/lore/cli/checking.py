@@ -32,7 +32,7 @@ def held_against(
     import msgspec
 
     from lore import corpus
-    from lore.check.policy import Policy
+    from lore.check.policy import Narrowed, Policy
     from lore.errors import LoreError
     from lore.run.check import Against
 
@@ -40,10 +40,14 @@ def held_against(
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
     if baseline is not None and (not baseline or baseline == corpus.STDIN):
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
-    Policy(select=_listed(select), ignore=_listed(ignore)).known("--")
+    narrowed = Narrowed(_listed(select), _listed(ignore))
+    Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
+    both = next((one for one in narrowed.select if one.lower() in map(str.lower, narrowed.ignore)), None)
+    if both is not None:
+        raise LoreError(f"--select and --ignore both name {both}", hint="leave it out of one of them")
     policy = loaded.settings.check.policy
     policy = msgspec.structs.replace(
-        policy, select=_listed(select) or policy.select, ignore=(*policy.ignore, *_listed(ignore))
+        policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)
     )
     file = loaded.file
     return Against(
@@ -53,7 +57,14 @@ def held_against(
         path=baseline or "",
         update=update,
         redact=redact,
+        narrowed=narrowed,
     )
+
+
+def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:
+    """Name the files of a run that no report may replace."""
+    found = {} if loaded.file is None else {"the file of the settings": str(loaded.file)}
+    return found if baseline is None else {**found, "the baseline": baseline}
 
 
 def _listed(given: Sequence[str]) -> tuple[str, ...]:

@@ -80,7 +80,8 @@ def _failed(error: Exception, *, quiet: bool) -> int:
         return error.exit_code
     usage = getattr(error, "format_message", None)
     if usage is not None:
-        _say(f"error: {' '.join(str(usage()).split())}", "hint: lore --help")
+        asked = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
+        _say(f"error: {' '.join(str(usage()).split())}", f"hint: {asked} --help")
         return USAGE
     if isinstance(error, OSError):
         _say(

@@ -13,12 +13,19 @@ import hashlib
 import re
 from typing import TypeVar
 
-import msgspec
-
 from lore.check.base import lasting_chain
 from lore.errors import LoreError, Where
 from lore.model.problems import Problem
-from lore.model.results import CauseResult, Checked, ColumnsResult, Diff, DivergenceResult, Finding, Side, VerdictResult
+from lore.model.results import (
+    CauseResult,
+    Checked,
+    ColumnsResult,
+    Diff,
+    DivergenceResult,
+    Finding,
+    Side,
+    VerdictResult,
+)
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
 _MEMBERS = frozenset(
@@ -87,25 +94,31 @@ def redacted_problem(one: Problem) -> Problem:
 
 def redacted(result: Checked) -> Checked:
     """Return a result of `lore check` without content."""
-    return msgspec.structs.replace(
-        result,
-        findings=list(map(redacted_finding, result.findings)),
-        problems=list(map(redacted_problem, result.problems)),
-    )
+    return Checked(
+        schema=result.schema, summary=result.summary, top=result.top,
+        findings=list(map(redacted_finding, result.findings)), problems=list(map(redacted_problem, result.problems)),
+    )  # fmt: skip
 
 
 def redacted_diff(diff: Diff) -> Diff:
     """Return a comparison without content."""
-    return msgspec.structs.replace(
-        diff,
+    return Diff(
+        schema=diff.schema,
+        left=_side(diff.left, diff.chain),
+        right=_side(diff.right, diff.chain),
+        file=diff.file,
+        prompt=diff.prompt,
+        relation=diff.relation,
         divergence=None if diff.divergence is None else _divergence(diff.divergence),
+        reuse_ratio=diff.reuse_ratio,
         causes=list(map(_cause, diff.causes)),
-        columns=None if diff.columns is None else _columns(diff.columns, diff),
+        caches=diff.caches,
+        billed=diff.billed,
         verdict=None if diff.verdict is None else _verdict(diff.verdict),
         problems=list(map(redacted_problem, diff.problems)),
         chain=_chain(diff.chain),
-        left=_side(diff.left, diff.chain),
-        right=_side(diff.right, diff.chain),
+        turn=diff.turn,
+        columns=None if diff.columns is None else _columns(diff.columns),
     )
 
 
@@ -113,7 +126,7 @@ def _side(side: Side, chain: str | None) -> Side:
     """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it looks like one."""
     name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{_chain(chain)}:")
     model = side.model if side.model is None or _MODEL.fullmatch(side.model) else digest(side.model)
-    return msgspec.structs.replace(side, name=name, model=model)
+    return Side(name, side.format, side.dialect, model, side.fidelity, side.partial)
 
 
 def _divergence(where: DivergenceResult) -> DivergenceResult:
@@ -123,19 +136,37 @@ def _divergence(where: DivergenceResult) -> DivergenceResult:
 
 
 def _cause(cause: CauseResult) -> CauseResult:
-    return msgspec.structs.replace(cause, section=_section(cause.section), evidence=digest(cause.evidence))
+    return CauseResult(
+        cause.code, cause.name, cause.kind, _section(cause.section), digest(cause.evidence), cause.lost_bytes,
+        cause.lost_tokens, cause.tokens, cause.fix,
+    )  # fmt: skip
 
 
-def _columns(three: ColumnsResult, diff: Diff) -> ColumnsResult:
-    """Return the columns with the verdict's reason and the places in the prompt as they are shown elsewhere."""
-    verdict = three.verdict
-    if diff.verdict is not None and diff.verdict.reason not in _REASONS:
-        verdict = digest(verdict)
-    said = three.bytes
-    if diff.divergence is not None:
-        said = said.replace(diff.divergence.path, _path(diff.divergence.path))
-    told = None if three.dispute is None else "they contradict one another"
-    return ColumnsResult(said, three.billed, verdict, three.agree, told)
+# What the three columns say in lore's own words, with figures; all else in them is content.
+_GOES_ON = re.compile(
+    r"the prompt goes on(?:; nothing sent before was changed"
+    r"|: all [\d,]+ bytes of the one before stand at its beginning)"
+)
+_PARTS = re.compile(
+    r"they part(?: at (.+?))?(, behind the last cache mark)?; ([\d,]+ of [\d,]+ bytes are shared)", re.DOTALL
+)
+_BILLED = re.compile(
+    r"not recorded|[\d,]+(?: of [\d,]+ cached)? tokens read(?:, [\d,]+ more than [a-z ]+|: [\d,]+ fell)?"
+)
+_SAID = re.compile(rf"none recorded|(?:{'|'.join(_REASONS)})(?:, [\d,]+ tokens missed)?(?:; often no miss at all)?")
+
+
+def _columns(three: ColumnsResult) -> ColumnsResult:
+    parts = _PARTS.fullmatch(three.bytes)
+    place = f" at {_path(parts[1])}" if parts is not None and parts[1] else ""
+    told = three.bytes if _GOES_ON.fullmatch(three.bytes) else digest(three.bytes)
+    return ColumnsResult(
+        bytes=told if parts is None else f"they part{place}{parts[2] or ''}; {parts[3]}",
+        billed=three.billed if _BILLED.fullmatch(three.billed) else digest(three.billed),
+        verdict=three.verdict if _SAID.fullmatch(three.verdict) else digest(three.verdict),
+        agree=three.agree,
+        dispute=None if three.dispute is None else digest(three.dispute),
+    )
 
 
 def _verdict(verdict: VerdictResult) -> VerdictResult:

@@ -1,69 +1,59 @@
-"""Baselines on disk: read, compared with what a run judged, written anew."""
+"""Baselines on disk: read, and written anew."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
 
 from lore import corpus
 from lore.check import baseline
 from lore.check.baseline import Baseline, Entry
-from lore.check.policy import Exempt
 from lore.errors import LoreError
-from lore.run.places import path_of
 from lore.run.reporting import spare_recordings
 from lore.run.writing import written
 
 
+class Written(NamedTuple):
+    """How many findings a baseline knows, and how many of them are from before and were not looked for."""
+
+    findings: int
+    unseen: int
+
+
 def read(path: str) -> Baseline:
     """Read a baseline; raises LoreError where it cannot be read or is damaged."""
+    shown = corpus.show(path)
     if not os.path.lexists(path):
-        hint = "write it with --update-baseline"
-        raise LoreError(f"there is no baseline {corpus.show(path)}", hint=hint)
-    return baseline.decode(b"".join(corpus.pieces(path)), corpus.show(path))
+        raise LoreError(f"there is no baseline {shown}", hint="write it with --update-baseline")
+    if os.path.isdir(path):
+        raise LoreError(f"{shown} is a folder, and a baseline is a file", hint=f"--baseline {shown}/lore-baseline.json")
+    return baseline.decode(b"".join(corpus.pieces(path)), shown)
 
 
-def update(path: str, entries: Iterable[Entry], judged: Collection[str], root: str) -> int:
-    """Write a baseline; entries of files that this run did not judge stay while the files are there.
+def replaceable(path: str) -> Baseline:
+    """Return the baseline that is to be written anew, an empty one where there is none yet.
 
-    Returns the number of findings in it.
+    Raises LoreError for a file that is no baseline: whatever it is, it would be lost, and with a damaged baseline
+    what it knows of files that a run does not judge.
     """
+    if not os.path.lexists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0):
+        return Baseline()
     spare_recordings(path)
-    kept = list(entries)
-    if os.path.lexists(path):
-        about = is_about(judged, root)
-        kept.extend(one for one in _readable(path) if not about(one))
+    return read(path)
+
+
+def update(path: str, entries: Iterable[Entry], about: Callable[[Entry], bool]) -> Written:
+    """Write a baseline; entries that this run is not `about` stay."""
+    found = {one.fingerprint: one for one in entries}
+    unseen = 0
+    for one in replaceable(path).findings:
+        new = found.get(one.fingerprint)
+        if not about(one) and (new is None or new.count < one.count):
+            unseen += one.count - (0 if new is None else new.count)
+            found[one.fingerprint] = one if new is None else msgspec.structs.replace(new, count=one.count)
     with written(path, force=True) as file:
-        file.write(baseline.encode(kept))
-    return sum(one.count for one in kept)
-
-
-def _readable(path: str) -> tuple[Entry, ...]:
-    """Return the entries of a baseline, none of one that is damaged: it is written anew."""
-    try:
-        return read(path).findings
-    except LoreError:
-        return ()
-
-
-def is_about(judged: Collection[str], root: str) -> Callable[[Entry], bool]:
-    """Tell of an entry whether this run could have matched it: its file was judged, or is gone."""
-    return lambda one: one.path in judged or not os.path.exists(path_of(one.path, root))
-
-
-def outlived(one: Exempt, judged: Collection[str], matches: Callable[[str, str], bool], root: str) -> bool:
-    """Tell whether an exemption that took nothing out could have: a file of its was judged, or none is there."""
-    if any(matches(one.path, key) for key in judged):
-        return True
-    return not _there(one.path, root)
-
-
-def _there(pattern: str, root: str) -> bool:
-    path = path_of(pattern, root)
-    if not corpus.is_pattern(path):
-        return os.path.exists(path)
-    return bool(corpus.matches(path, _passed_over))
-
-
-def _passed_over(place: str, error: LoreError) -> None:
-    """Say nothing of a folder that cannot be listed: judging it does."""
+        file.write(baseline.encode(found.values()))
+    return Written(sum(one.count for one in found.values()), unseen)

@@ -18,8 +18,7 @@ from lore import corpus
 from lore.check.base import Place, finding
 from lore.check.baseline import Baseline, Known, Recorder, stale
 from lore.check.budgets import Budgets
-from lore.check.patterns import matches_path
-from lore.check.policy import Policy
+from lore.check.policy import Narrowed, Policy
 from lore.errors import LoreError
 from lore.model.results import Checked, Finding
 from lore.report.redacted import redacted, redacted_error, redacted_finding
@@ -42,13 +41,15 @@ Progress = Callable[[int, int], None]
 class Outcome(NamedTuple):
     """The result, whether a finding is an error, and whether an input could not be judged.
 
-    `baselined` counts the findings of a baseline that was written.
+    `baselined` counts the findings of a baseline that was written, `unseen` those of them that this run did not
+    look for, and left in it.
     """
 
     result: Checked
     failed: bool
     incomplete: bool
     baselined: int | None = None
+    unseen: int = 0
 
 
 def cores() -> int:
@@ -63,7 +64,7 @@ class Against(NamedTuple):
 
     `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
     `path` is the baseline's file (empty: there is none), which `update` writes anew. `redact`: what is said
-    carries no content.
+    carries no content. `narrowed` is what was asked for in this run alone.
     """
 
     policy: Policy = Policy()
@@ -72,6 +73,7 @@ class Against(NamedTuple):
     path: str = ""
     update: bool = False
     redact: bool = False
+    narrowed: Narrowed = Narrowed()
 
 
 NOTHING = Against()
@@ -98,6 +100,7 @@ def check(
     known = Known(_baseline(against)) if against.path else None
     recorder = Recorder(redacted_finding if against.redact else None) if against.update else None
     merged = Merged(known, recorder)
+    merged.extent.narrowed, merged.extent.root = against.narrowed, against.root
     how = How(options, budgets, against.policy, against.root, compared=known is not None)
     with closing(_results(files, how, jobs, progress)) as results:
         for result in results:
@@ -110,11 +113,11 @@ def check(
     if not merged.summary.files and not merged.incomplete and (folder is not None or wanted is not None):
         raise _nothing(folder or paths[0], looked, chosen=wanted is not None)
     _conclude(merged, paths[0], budgets, against, known)
-    baselined = None
+    baselined, unseen = None, 0
     if recorder is not None:
-        baselined = baselines.update(against.path, recorder.entries(), merged.keys, against.root)
+        baselined, unseen = baselines.update(against.path, recorder.entries(), merged.extent.about)
     result = redacted(merged.checked()) if against.redact else merged.checked()
-    return Outcome(result, merged.failed, merged.incomplete, baselined)
+    return Outcome(result, merged.failed, merged.incomplete, baselined, unseen)
 
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
@@ -126,7 +129,9 @@ def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
 
 
 def _baseline(against: Against) -> Baseline:
-    return Baseline() if against.update else baselines.read(against.path)
+    """Read the baseline; one that is to be written is read to see that it is one, and then knows nothing yet."""
+    found = baselines.replaceable(against.path) if against.update else baselines.read(against.path)
+    return Baseline() if against.update else found
 
 
 def _conclude(merged: Merged, first: str, budgets: Budgets, against: Against, known: Known | None) -> None:
@@ -135,8 +140,7 @@ def _conclude(merged: Merged, first: str, budgets: Budgets, against: Against, kn
     ends += merged.over(budgets, policy, place_of(first, against.root))
     ends += _unused(merged, against)
     if known is not None and not against.update:
-        about = baselines.is_about(merged.keys, against.root)
-        ends += stale(known, place_of(against.path, against.root), about)
+        ends += stale(known, place_of(against.path, against.root), merged.extent.about)
     for one in ends:
         said = added(one, policy.ruling("", budgets))
         merged.failed = settle((said.found,), merged.summary, {}) or merged.failed
@@ -148,7 +152,7 @@ def _unused(merged: Merged, against: Against) -> Iterator[Finding]:
     """Find exemptions that excuse nothing any more."""
     place = Place(against.settings or "lore.toml")
     for number, one in enumerate(against.policy.exempt):
-        if not merged.excused[number] and baselines.outlived(one, merged.keys, matches_path, against.root):
+        if not merged.excused[number] and merged.extent.outlived(one):
             where = " ".join(filter(None, (one.path, one.chain, one.json_path)))
             said = f"nothing that {one.code} finds in {where} is excused by it any more ({one.reason})"
             yield finding("LORE404", place, said, evidence=said, json_path=f"check.exempt[{number}]")

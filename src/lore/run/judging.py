@@ -34,6 +34,7 @@ from lore.run.settling import Costs, Found, Judged, Said, added, judge_pair, set
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 UNJUDGED = ("LORE210", "LORE222", "LORE223")  # requests were recorded, and could not be judged
+UNREAD = (*UNJUDGED, "LORE201", "LORE207", "LORE217", "LORE220", "LORE221", "LORE225")  # so may be more of a file
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
@@ -54,7 +55,8 @@ class How(NamedTuple):
 class FileResult:
     """What judging one file gave.
 
-    `session` is its id (empty: it has none; None: it was not judged to its end); `turns` counts the turns
+    `session` is its id (empty: it has none; None: it was not judged to its end); `whole` says that all of it
+    was, or that it is no recording; `turns` counts the turns
     of each chain of a session log; `boundaries` are the uuids and times of its compactions; `log` is what
     is still to be said; `judged` are the turns that are not settled, `failed` says that something else is an
     error; `costs` is what causes cost; `excused` counts what each exemption took out; `error` is set where the
@@ -66,6 +68,7 @@ class FileResult:
     ruling: Ruling = Ruling()
     summary: Summary = field(default_factory=Summary)
     session: str | None = None
+    whole: bool = False
     turns: Counter[str] = field(default_factory=Counter[str])
     findings: list[Finding] = field(default_factory=list[Finding])
     judged: list[Judged] = field(default_factory=list[Judged])
@@ -129,6 +132,7 @@ class _Judge:
                 self.result.error = error
                 return
             self.result.summary.skipped += 1
+            self.result.whole = True
             self._options.log(f"{self._shown}: no recording, passed over")
         except LoreError as error:
             if file.named:
@@ -170,6 +174,7 @@ class _Judge:
         result.summary.files += 1
         result.summary.compactions += len(recording.boundaries)
         result.incomplete = any(problems.counts[code, recording.shown] for code in UNJUDGED)
+        result.whole = not any(code in UNREAD for code, _ in problems.counts)
         self._damage(problems)
 
     def _turn(self, turn: Turn, pair: Pair | None, *, quiet: bool) -> None:

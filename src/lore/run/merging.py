@@ -21,6 +21,7 @@ from lore.check.budgets import Budgets, over_budget
 from lore.check.policy import Limited, Policy
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
+from lore.run.extent import Extent
 from lore.run.judging import FINDINGS_KEPT, FileResult
 from lore.run.settling import Cost, Costs, Found, Judged, costliest, settle
 
@@ -30,7 +31,7 @@ PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many fil
 class Merged:
     """The results so far. `failed`: a finding is an error; `incomplete`: an input could not be judged.
 
-    `keys` are the files that were judged, by their places on every machine; `excused` counts what each
+    `extent` are the files that were looked at, by their places on every machine; `excused` counts what each
     exemption took out. Findings that `known` has are taken out, and all that a `recorder` takes for a baseline.
     """
 
@@ -38,7 +39,7 @@ class Merged:
         self.summary = Summary()
         self.failed = False
         self.incomplete = False
-        self.keys: set[str] = set()
+        self.extent = Extent()
         self.excused: Counter[int] = Counter()
         self._known = known
         self._recorder = recorder
@@ -96,8 +97,7 @@ class Merged:
             sums = self._limited.setdefault((name, entry), Summary())
             for count in ("busts", "expected", "lost_tokens"):
                 setattr(sums, count, getattr(sums, count) + getattr(result.summary, count))
-        if result.session is not None:
-            self.keys.add(result.key)
+        (self.extent.whole if result.whole else self.extent.partly).add(result.key)
         self.excused.update(result.excused)
 
     def over(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:

@@ -46,6 +46,12 @@ def targets(asked: Iterable[str], *, as_json: bool = False) -> list[Target]:
             raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
         found.append(Target(kind, "" if path == "-" else path))
     here = [one.kind for one in found if not one.path]
+    again = next((kind for place, kind in enumerate(here) if kind in here[:place]), None)
+    if again is not None:
+        raise LoreError(
+            f"{again} is asked for twice on standard output",
+            hint=f"leave one out (--json is --report {again})" if again == "json" else "leave one out",
+        )
     if len(here) > 1 and not all(REPORTS[kind].mixes for kind in here):
         said = f"{' and '.join(here)} cannot share standard output"
         raise LoreError(said, hint=f"give one of them a file: --report {here[-1]}=FILE")
@@ -54,6 +60,22 @@ def targets(asked: Iterable[str], *, as_json: bool = False) -> list[Target]:
     if twice is not None:
         raise LoreError(f"two reports go to {corpus.show(os.path.relpath(twice))}", hint="give each a file of its own")
     return found if here else [Target("terminal"), *found]
+
+
+def keep_apart(asked: Iterable[Target], taken: Mapping[str, str]) -> None:
+    """Raise LoreError, before anything is judged, for a report that could not be written, or only over what is needed.
+
+    `taken` are files that no report may replace, by what they are.
+    """
+    for path in (one.path for one in asked if one.path and not corpus.is_stream(one.path)):
+        shown = corpus.show(path)
+        for what, other in taken.items():
+            if corpus.is_same(path, other) or os.path.realpath(path) == os.path.realpath(other):
+                raise LoreError(f"{shown} is {what}, and no report goes there", hint="name another file")
+        folder = os.path.dirname(path)
+        if folder and not os.path.isdir(folder):
+            said = f"cannot write {shown}: there is no folder {corpus.show(folder)}"
+            raise LoreError(said, hint="make the folder first, or name a file in another")
 
 
 def write_files(result: Checked, asked: Iterable[Target], paths: Iterable[str], *, verbose: bool) -> None:

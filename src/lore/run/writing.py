@@ -18,14 +18,18 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
     Raises LoreError where it exists (unless `force`), is no regular file, or is one of the inputs.
     """
     shown = corpus.show(path)
+    path = os.path.realpath(path) if os.path.islink(path) else path  # what a link names is written, and it stays
     if "\0" in path:
         raise LoreError(f"cannot write {shown!r}: no file can have this name")
     if any(corpus.is_same(path, one) for one in inputs):
         raise LoreError(f"{shown} is what is being read", hint="name another file")
     if os.path.lexists(path) and not os.path.isfile(path):
-        raise LoreError(f"{shown} is not a regular file", hint="leave --output out, and redirect standard output")
+        kind = "is a folder" if os.path.isdir(path) else "is not a regular file"
+        raise LoreError(f"{shown} {kind}", hint="name a file, or leave it out and redirect standard output")
     if os.path.lexists(path) and not force:
         raise LoreError(f"{shown} exists", hint="name another file, or overwrite it with --force")
+    if os.path.lexists(path) and not os.access(path, os.W_OK):
+        raise LoreError(f"{shown} is read-only", hint="make it writable, or name another file")
     temporary = os.path.join(os.path.dirname(path), f".lore-{os.getpid()}.part")
     try:
         with suppress(FileNotFoundError):

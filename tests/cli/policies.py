@@ -1,0 +1,37 @@
+"""Recordings with a clock in their system prompt, settings, and what `lore check` answers about them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+
+from cli.running import lore, put
+from model.making import assistant, body
+
+
+def clock(*hours, ask="hello"):
+    """Requests with a clock in the system prompt."""
+    history = []
+    for hour in hours:
+        history = [*history, *([assistant("yes")] if history else []), f"{ask} {len(history)}"]
+        yield body(*history, system=f"It is 2026-01-01 {hour:02}:00.")
+
+
+def waste(name="r.jsonl", hours=(1, 2, 3), **fields):
+    return put(name, *clock(*hours, **fields))
+
+
+def settings(text):
+    Path("lore.toml").write_text(text, encoding="utf-8")
+
+
+def sums(*args):
+    ran = lore("check", "--json", *args)
+    jsonschema.validate(ran.json, json.loads(lore("schema", "check").out))
+    return ran.code, ran.json["summary"], [one["code"] for one in ran.json["findings"]]
+
+
+def update(*paths):
+    return lore("check", *paths, "--baseline", "b.json", "--update-baseline")

@@ -1,0 +1,168 @@
+"""`lore check` with a baseline: what is known, what is new, what a baseline keeps, what is never replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.policies import clock, sums, update, waste
+from cli.running import lore, put
+from model.making import body
+
+
+def test_only_new_findings_fail():
+    made = update(waste())
+    assert (made.code, made.err) == (0, "b.json knows 2 findings now\n")
+    code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
+    assert (code, codes, summary["known"], summary["busts"], summary["lost_tokens"]) == (0, [], 2, 0, 0)
+    assert "left out of these: 2 known" in lore("check", "r.jsonl", "--baseline", "b.json").out
+    waste("new.jsonl")
+    assert sums("r.jsonl", "new.jsonl", "--baseline", "b.json")[::2] == (1, ["LORE101", "LORE101"])
+
+
+def test_a_baseline_knows_as_many_as_it_counts():
+    update(waste())
+    waste(hours=(1, 2, 3, 4))
+    code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
+    assert (code, codes, summary["known"]) == (1, ["LORE101"], 2)
+
+
+def test_findings_are_known_again_in_another_order_and_behind_other_turns():
+    first, second = list(clock(1, 2, 3)), list(clock(4, 5, ask="bye"))
+    put("r.jsonl", *first, *second)
+    update("r.jsonl")
+    put("r.jsonl", *second, body("before", system="x"), *first)
+    assert sums("r.jsonl", "--baseline", "b.json")[0] == 0
+
+
+def test_a_baseline_is_the_same_whatever_the_order_of_files():
+    waste("a.jsonl"), waste("b.jsonl")
+    update("a.jsonl", "b.jsonl")
+    before = Path("b.json").read_bytes()
+    os.unlink("b.json")
+    update("./b.jsonl", os.path.abspath("a.jsonl"))
+    assert Path("b.json").read_bytes() == before
+    assert [one["path"] for one in json.loads(before)["findings"]] == ["a.jsonl", "b.jsonl"]
+
+
+def test_an_entry_that_nothing_matches_any_more_is_a_note():
+    update(waste())
+    put("r.jsonl", body("a"))
+    code, _, codes = sums("r.jsonl", "--baseline", "b.json")
+    assert (code, codes) == (0, ["LORE405"])
+
+
+def test_entries_of_files_that_were_not_judged_stay_and_are_not_stale():
+    waste("a.jsonl"), waste("b.jsonl")
+    update("a.jsonl", "b.jsonl")
+    put("b.jsonl", body("a"))
+    assert sums("a.jsonl", "--baseline", "b.json")[2] == []
+    update("a.jsonl")
+    assert len(json.loads(Path("b.json").read_bytes())["findings"]) == 2
+    os.unlink("b.jsonl")
+    update("a.jsonl")
+    assert len(json.loads(Path("b.json").read_bytes())["findings"]) == 1
+
+
+# `--update-baseline --select LORE2` dropped all that was known of the others, without a word.
+def test_what_was_not_looked_for_stays_in_a_baseline():
+    update(waste())
+    before = Path("b.json").read_bytes()
+    made = lore("check", "r.jsonl", "--baseline", "b.json", "--update-baseline", "--select", "LORE2")
+    assert made.err == "b.json knows 2 findings now, 2 of them kept: not looked for in this run\n"
+    assert Path("b.json").read_bytes() == before
+    assert sums("r.jsonl", "--baseline", "b.json", "--select", "LORE2")[2] == []
+
+
+# A line that a full disk had cut took its findings out of the baseline; mended, it failed.
+def test_what_is_known_of_a_file_that_cannot_be_read_whole_stays():
+    update(waste())
+    lines = Path("r.jsonl").read_bytes().splitlines(keepends=True)
+    put("r.jsonl", lines[0], lines[1], lines[2][:40] + b"\n")
+    update("r.jsonl")
+    found = {one["code"]: one["count"] for one in json.loads(Path("b.json").read_bytes())["findings"]}
+    assert found == {"LORE101": 2, "LORE201": 1}
+
+
+def test_a_file_that_is_no_recording_any_more_leaves_the_baseline():
+    waste("logs/a.jsonl"), waste("logs/b.jsonl")
+    update("logs")
+    put("logs/a.jsonl", b"words")
+    update("logs")
+    assert [one["path"] for one in json.loads(Path("b.json").read_bytes())["findings"]] == ["logs/b.jsonl"]
+
+
+# `--baseline package.json --update-baseline` replaced package.json.
+@pytest.mark.parametrize("data", [b'{"name":"package"}', b"words", b"{}", b'{"lore_baseline":1,\n<<<<<<< HEAD\n'])
+def test_a_file_that_is_no_baseline_is_never_replaced(data):
+    Path("b.json").write_bytes(data)
+    made = update(waste())
+    assert (made.code, Path("b.json").read_bytes()) == (2, data)
+    assert "hint:" in made.err
+
+
+def test_an_empty_file_becomes_a_baseline():
+    Path("b.json").touch()
+    assert update(waste()).code == 0
+
+
+def test_a_baseline_that_is_a_link_stays_one():
+    waste()
+    Path("real.json").touch()
+    Path("b.json").symlink_to("real.json")
+    assert update("r.jsonl").code == 0
+    assert Path("b.json").is_symlink()
+    assert b"LORE101" in Path("real.json").read_bytes()
+
+
+def test_a_baseline_that_is_read_only_is_an_error(monkeypatch):
+    update(waste())
+    monkeypatch.setattr("os.access", lambda *_: False)  # whoever runs the tests may write everywhere
+    ran = update("r.jsonl")
+    assert (ran.code, "b.json is read-only" in ran.err) == (2, True)
+
+
+# A copied turn of a fork used up what the baseline knew of the fork's own turns, where copies went last.
+def test_copies_use_nothing_up():
+    from formats.claude import answered, asked, counts
+    from formats.claude import text as words
+
+    def line(number, before, read, said="one"):
+        return [
+            asked(f"u{number}", "go", before),
+            answered(f"a{number}", f"msg_{number}", words(said), f"u{number}", usage=counts(10, read, 20_000, 5)),
+        ]
+
+    shared = [*line(1, None, 0), *line(2, "a1", 0)]
+    put("a.jsonl", *[{**one, "sessionId": "one"} for one in shared])
+    put("b.jsonl", *[{**one, "sessionId": "two"} for one in (*shared, *line(3, "a2", 0))])
+    assert sums("a.jsonl", "b.jsonl")[1]["copied"] == 2
+    assert sums("a.jsonl", "b.jsonl")[1]["unattributable"] == 2
+    update("a.jsonl", "b.jsonl")
+    code, summary, codes = sums("a.jsonl", "b.jsonl", "--baseline", "b.json")
+    assert (code, codes, summary["known"]) == (0, [], 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--baseline", "none.json"), "there is no baseline none.json"),
+        (("--baseline", "bad.json"), "bad.json is no baseline"),
+        (("--update-baseline",), "--update-baseline names no file"),
+        (("--baseline", "-", "--update-baseline"), "a baseline is a file"),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_is_an_error_with_a_hint(args, said):
+    Path("bad.json").write_text("<<<<<<<", encoding="utf-8")
+    ran = lore("check", waste(), *args)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "hint:" in ran.err
+
+
+def test_a_baseline_is_written_whole_or_not_at_all():
+    update(waste())
+    assert sorted(os.listdir(".")) == ["b.json", "r.jsonl"]
