@@ -18,6 +18,7 @@ from lore.formats.inspect_log import InspectArchive, InspectLog
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import LoreLog
 from lore.formats.proxy import Proxy, ProxyList
+from lore.formats.requests import is_plain
 from lore.formats.vcr import Vcr
 
 READERS: dict[str, type[Reader]] = {
@@ -46,4 +47,6 @@ def recognise(head: bytes) -> type[Reader] | None:
     """Return lore's own reader of a file that begins like this; None where it is no recording."""
     if not may_be_recording(head):
         return None
+    if is_plain(head):  # by far the most of what stands in folders of bodies: the others need not look through it
+        return Bodies
     return next((READERS[name] for name in READERS if name in BUILT_IN and READERS[name].recognises(head)), None)

@@ -7,7 +7,7 @@ unless it is known anyway that it was sent to a model's endpoint.
 
 from __future__ import annotations
 
-from lore.model.jsonslice import first_element, table
+from lore.model.jsonslice import first_element, parts, table
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
 _SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
@@ -27,6 +27,26 @@ _KEPT = (
     "title",
 )
 _ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
+
+
+# All that a plain request says at its outermost level: where nothing else stands there, it is no record of one.
+_FIELDS = frozenset((
+    *_SIGNS, *ASKED, "messages", "input", "contents", "systemInstruction", "system_instruction", "generationConfig",
+    "safetySettings", "cachedContent", "metadata", "thinking", "tool_choice", "parallel_tool_calls", "top_p", "top_k",
+    "n", "stop", "stop_sequences", "stream_options", "context_management", "output_config", "service_tier", "speed",
+    "reasoning", "reasoning_effort", "text", "include", "user", "seed", "response_format", "verbosity", "betas",
+    "anthropic_beta", "anthropic_version", "cache_control", "mcp_servers", "prompt_cache_options",
+    "prompt_cache_retention", "additionalModelRequestFields", "frequency_penalty", "presence_penalty", "client_metadata",
+))  # fmt: skip
+
+
+def is_plain(head: bytes) -> bool:
+    """Tell at the cost of one look whether a file's beginning is one whole request on one line, and nothing else."""
+    text = head.strip(b" \t\r\n")
+    if text[:1] != b"{" or b"\n" in text:
+        return False
+    members = parts(text)
+    return bool(members) and members.keys() <= _FIELDS and is_body(members)
 
 
 def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:

@@ -119,14 +119,16 @@ def spans(raw: bytes) -> list[Member]:
     at = raw.find(b"{") + 1
     for key, value in fast.items():
         token, text = b'"' + key.encode() + b'"', bytes(value)
-        start = _skip(raw, at)
-        colon = _skip(raw, start + len(token))
-        begin = _skip(raw, colon + 1)
+        start, colon, begin = at, at + len(token), at + len(token) + 1
+        if raw[at : at + 1] != b'"' or raw[colon:begin] != b":" or raw[begin : begin + 1] in _TRAIL:  # white space
+            start = _skip(raw, at)
+            colon = _skip(raw, start + len(token))
+            begin = _skip(raw, colon + 1)
         end = begin + len(text)
         if not raw.startswith(token, start) or raw[colon : colon + 1] != b":" or not raw.startswith(text, begin):
             return members(raw)
         found.append(Member(key, start, begin, end))
-        at = _skip(raw, end)
+        at = _skip(raw, end) if raw[end : end + 1] in _TRAIL else end
         at += raw[at : at + 1] == b","
     return found if raw[at : at + 1] == b"}" or not found else members(raw)
 

@@ -151,7 +151,7 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
     limit = limit_of(left)
     for note in param_notes(left, right, left_call, right_call):
         here = note.here
-        words = note.words
+        words = note.said
         if fell == 0 and here != "expected":
             here, words = "expected", f"{words}; but the bill says that nothing was lost"
         elif note.position >= limit:
@@ -180,7 +180,7 @@ def _explained(
             notes.append(Note("LORE100", section, found.canonical, words))
     if left.fidelity != right.fidelity:
         stored = f"one body was stored {left.fidelity}, the other {right.fidelity}: the recorder wrote it otherwise"
-        notes = [one._replace(here="expected", words=f"{one.words}; {stored}") if one.spelled else one for one in notes]
+        notes = [one.wrapped(after=f"; {stored}")._replace(here="expected") if one.spelled else one for one in notes]
     return _merged([note for note in notes if note.position < limit], left, resumed)
 
 
@@ -272,7 +272,7 @@ def _merged(notes: list[Note], left: Prompt, resumed: str) -> tuple[Cause, ...]:
     for code, some in by_code.items():
         first = next((one for one in some if one.here == "waste"), some[0])
         more = f" (and {len(some) - 1} more like it)" if len(some) > 1 else ""
-        made.append(Cause(code, first.section, first.words + more, some[0].position, first.here, first.path))
+        made.append(Cause(code, first.section, first.said + more, some[0].position, first.here, first.path))
     return tuple(sorted(made, key=_order))
 
 
@@ -284,7 +284,7 @@ def _rendered_again(notes: list[Note], left: Prompt, resumed: str) -> list[Note]
     first_end = len(left.head) + _second_message(left)
     found: list[Note] = []
     for note in notes:
-        again = note._replace(code="LORE123", words=f"{resumed}; {note.words}")
+        again = note.wrapped(before=f"{resumed}; ")._replace(code="LORE123")
         if note.code in _RENDERED and len(left.head) <= note.position < first_end:
             found.append(again)
         elif note.code in _RENDERED_TOOLS and note.section == "tools":
@@ -299,7 +299,7 @@ def _first_message(note: Note, notes: list[Note], left: Prompt) -> Note:
     if note.code != "LORE100" or note.section != "messages":
         return note
     second = _second_message(left)
-    if second == len(left.messages) or note.position >= len(left.head) + second or " differs: " not in note.words:
+    if second == len(left.messages) or note.position >= len(left.head) + second or not note.differs:
         return note
     changed = {one.position for one in notes}
     rest = enumerate(islice(left.messages, second, None), len(left.head) + second)

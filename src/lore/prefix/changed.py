@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lore.model.canonical import canonical, text_of
-from lore.model.codes import CauseKind
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
 from lore.prefix.history import Difference, near
-from lore.prefix.notes import Note
+from lore.prefix.notes import Note, Words
 from lore.prefix.overlap import common_bytes, same_content
 from lore.prefix.spelling import of_segments, same_numbers
 from lore.prefix.texts import OTHER, Reason, Room, reasons
@@ -44,7 +43,6 @@ class Explained:
         self._new = new
         self._gone = {one.mine.data for one in found if one.theirs is None and one.mine is not None}
         self._room = Room()
-        self._told: set[tuple[str, CauseKind | None]] = set()
         self._gone_by_model = any(one.theirs is None and by_model(one.envelope) and not one.alone for one in found)
 
     def notes(self) -> list[Note]:
@@ -65,8 +63,10 @@ class Explained:
             return None
         if any(one.mine is not None and self._new[one.mine.data] > 0 for one in run):
             return None
-        words = f"{len(paths)} messages are gone, {paths[0]} to {paths[-1]}: …{_shown(run[0].mine)}…"
-        return self._note(run[0], "LORE100", words)
+        first = run[0].mine
+        return self._note(
+            run[0], "LORE100", lambda: f"{len(paths)} messages are gone, {paths[0]} to {paths[-1]}: …{_shown(first)}…"
+        )
 
     def _notes(self, one: Difference) -> list[Note]:
         if one.mine is None or one.theirs is None:
@@ -92,7 +92,7 @@ class Explained:
             return self._text(one, ours.text, others.text)
         return [self._other(one, ours, others)]
 
-    def _note(self, one: Difference, code: str, words: str) -> Note:
+    def _note(self, one: Difference, code: str, words: Words) -> Note:
         segment = one.mine or one.theirs
         return Note(code, self._section, one.position, words, path="" if segment is None else segment.path)
 
@@ -112,19 +112,22 @@ class Explained:
         if block.kind == "text" and not (by_model(one.envelope) and not moved):
             return self._lone_text(one, block.text or "", moved=moved)
         what = "stands elsewhere" if moved else "is gone" if one.theirs is None else "was put in before what was sent"
-        return self._note(one, "LORE100", f"{where} {what}: …{_shown(segment)}…")
+        return self._note(one, "LORE100", lambda: f"{where} {what}: …{_shown(segment)}…")
 
     def _lone_text(self, one: Difference, text: str, *, moved: bool) -> Note:
         segment = one.mine or one.theirs
         assert segment is not None
         what = "stands elsewhere" if moved else "is gone" if one.theirs is None else "was put in before what was sent"
-        words = f"{segment.path}: a text {what}: …{_shown(segment)}…"
+
+        def words() -> str:
+            return f"{segment.path}: a text {what}: …{_shown(segment)}…"
+
         if moved or is_reminder(text):
             return self._note(one, "LORE111", words)
         about = topic("", text[:16_384], "")
         if about is not None:
             code, name = _TOPICS[about]
-            return self._note(one, code, f"{name}: {words}")
+            return self._note(one, code, words).wrapped(before=f"{name}: ")
         sent = one.theirs is None and self._section == "messages"
         if sent and (one.alone or not self._gone_by_model) and not self._ends(one):
             return self._note(one, "LORE111", words)
@@ -144,7 +147,8 @@ class Explained:
             return self._note(
                 one, "LORE115", f"{path}: {', '.join(changed)} of the model's message is another or missing"
             )
-        return self._note(one, "LORE100", f"{path} differs in {', '.join(changed) or 'its shape'}: {_difference(one)}")
+        what = ", ".join(changed) or "its shape"
+        return self._note(one, "LORE100", lambda: f"{path} differs in {what}: {_difference(one)}")
 
     def _result(self, one: Difference, ours: Block, others: Block) -> list[Note]:
         assert one.mine is not None
@@ -157,7 +161,10 @@ class Explained:
             found.append(self._note(one, "LORE118", f"{path}: an image in a tool's result is another, or became text"))
         if ours.text == others.text and found:
             return found
-        rewritten = self._cleared or f"{path} was sent before with other content: {_difference(one)}"
+
+        def rewritten() -> str:
+            return self._cleared or f"{path} was sent before with other content: {_difference(one)}"
+
         codes: dict[str, Note] = {}
         for reason in reasons(ours.text or "", others.text or "", self._room)[:16] if _fits(one) else ():
             if reason.code in ("LORE105", "LORE106", "LORE109"):
@@ -186,14 +193,12 @@ class Explained:
         assert one.mine is not None
         if reason.code in _HARNESS and by_model(one.envelope):  # the model only speaks of such things
             reason = reason._replace(code=OTHER)
-        told = (reason.code, reason.here)
-        if told in self._told:  # only the first place is shown
-            return self._note(one, reason.code or "LORE100", f"{one.mine.path} differs: ")._replace(here=reason.here)
-        self._told.add(told)
+        mine = one.mine
         if reason.code == OTHER:
-            return self._note(one, "LORE100", f"{one.mine.path} differs: {_parting(one, reason)}")
-        words = f"{reason.words} in {one.mine.path}: {_parting(one, reason)}"
-        return self._note(one, reason.code, words)._replace(here=reason.here)
+            words = self._note(one, "LORE100", lambda: f"{mine.path} differs: {_parting(one, reason)}")
+            return words._replace(here=reason.here, differs=True)
+        note = self._note(one, reason.code, lambda: f"{reason.words} in {mine.path}: {_parting(one, reason)}")
+        return note._replace(here=reason.here)
 
     def _other(self, one: Difference, ours: Block, others: Block) -> Note:
         """Explain blocks that are no texts: calls, results in place of texts, blocks of no known kind."""
@@ -210,7 +215,8 @@ class Explained:
         if same_numbers(one.mine.data, one.theirs.data):
             words = f"{one.mine.path}: a number is written otherwise (1.0 or 1)"
             return self._note(one, "LORE106", words)._replace(spelled=True)
-        return self._note(one, "LORE100", f"{one.mine.path} differs: {_difference(one)}")
+        path = one.mine.path
+        return self._note(one, "LORE100", lambda: f"{path} differs: {_difference(one)}")._replace(differs=True)
 
 
 def _runs(found: Sequence[Difference]) -> list[list[Difference]]:

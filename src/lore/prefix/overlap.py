@@ -99,9 +99,8 @@ def canonical_of(segment: Segment) -> bytes:
     if data[:1] == b'"' and segment.kind in ("block", "text"):
         data = b'{"type":"text","text":' + data + b"}"
     made = canonical(data)
-    for kind in _TEXTS:
-        if made.endswith(kind) and made.startswith(b'{"text":'):
-            return made.removesuffix(kind) + b',"type":"text"}'
+    if made.endswith(_TEXTS) and made.startswith(b'{"text":'):
+        return made[: made.rindex(b',"type":')] + b',"type":"text"}'
     return made
 
 

@@ -6,6 +6,8 @@ that looks like a credential is masked before it is cut, so that half of one is 
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from lore.check.columns import Columns
@@ -14,7 +16,7 @@ from lore.model.codes import CODES
 from lore.model.events import Billed, Verdict
 from lore.model.mask import mask
 from lore.model.problems import Problem
-from lore.model.prompt import Segment
+from lore.model.prompt import Prompt, Segment
 from lore.model.results import (
     BilledResult,
     CauseResult,
@@ -30,8 +32,32 @@ from lore.model.turn import Turn
 from lore.prefix.causes import limit_of
 from lore.prefix.divergence import divergence
 from lore.prefix.measure import Measure, Measured
-from lore.prefix.overlap import canonical_of, common_bytes, relation
+from lore.prefix.overlap import canonical_of, common_bytes, relation, since
 from lore.tokens.base import TokenCounter
+
+
+class _Canonical:
+    """Sums of canonical bytes over the latest prompt, made as far as they are asked for.
+
+    A prompt that parts early costs what it shares; what two prompts share is weighed once.
+    """
+
+    def __init__(self) -> None:
+        self._sums = [0]
+        self._prompt: Prompt | None = None
+
+    def go_on(self, prompt: Prompt, common: int) -> None:
+        """Go on to the next prompt, whose first `common` segments are those of the last one."""
+        del self._sums[common + 1 :]
+        self._prompt = prompt
+
+    def upto(self, position: int) -> int:
+        """Return the canonical bytes of the latest prompt's first `position` segments."""
+        sums, known = self._sums, len(self._sums) - 1
+        if position > known and self._prompt is not None:
+            for segment in islice(since(self._prompt, known, tail=True), position - known):
+                sums.append(sums[-1] + len(canonical_of(segment)))
+        return sums[min(position, len(sums) - 1)]
 
 
 class Figures:
@@ -39,12 +65,12 @@ class Figures:
 
     def __init__(self, counter: TokenCounter | None) -> None:
         self._counter = counter
-        self._canonical = Measure(lambda segment: len(canonical_of(segment)))
+        self._canonical = _Canonical()
         self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
 
     def first(self, turn: Turn) -> None:
         """Take the first turn of the chain."""
-        self._canonical.advance(turn.prompt, 0)
+        self._canonical.go_on(turn.prompt, 0)
         if self._tokens is not None:
             self._tokens.advance(turn.prompt, 0)
 
@@ -101,7 +127,7 @@ class Figures:
             and (mine.section, mine.kind) == (theirs.section, theirs.kind)
         ):
             shared += common_bytes(canonical_of(mine), canonical_of(theirs))
-        self._canonical.advance(pair.right.prompt, pair.overlap.common)
+        self._canonical.go_on(pair.right.prompt, pair.overlap.common)
         return shared
 
     def _token_counts(self, pair: Pair) -> Measured | None:
