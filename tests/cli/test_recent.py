@@ -77,6 +77,7 @@ def test_where_nothing_is_found_it_says_where_it_looked(args):
 
 def test_a_project_is_named_by_its_path():
     assert project_name("/home/me/my_app v1.2") == "-home-me-my-app-v1-2"
+    assert project_name("/home/mü/🙂") == "-home-m----"
 
 
 def test_nothing_but_the_environment_that_is_given_is_looked_at(tmp_path):
@@ -101,6 +102,19 @@ def test_the_newest_file_that_is_no_recording_is_passed_over():
     aged(claude("p/a.jsonl"), 1)
     put("p/notes.jsonl", b"words\n")
     assert "the newest session is p/a.jsonl" in lore("check", "p", "--last").err
+
+
+# It was passed over, and an older one judged as the newest.
+def test_the_newest_file_that_cannot_be_read_is_an_error(monkeypatch):
+    aged(claude("p/a.jsonl"), 1)
+    claude("p/b.jsonl")
+
+    def refuse(path, *_):
+        raise LoreError(f"cannot read {path}: permission denied")
+
+    monkeypatch.setattr("lore.corpus.open_head", refuse)
+    ran = lore("check", "p", "--last")
+    assert (ran.code, "cannot read p/b.jsonl" in ran.err) == (2, True)
 
 
 def test_last_of_a_folder_without_recordings_is_an_error():

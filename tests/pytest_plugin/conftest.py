@@ -1,8 +1,16 @@
-"""Runs of pytest inside these tests: with lore's plugin, every warning an error, nothing written beside them."""
+"""Runs of pytest inside these tests: with lore's plugin, every warning an error, nothing written beside them.
 
+Such a run forgets the modules that it was the first to import. What it leaves half forgotten (a library, but not
+the part of the standard library whose classes it knows) fails a later one: so clients are imported here.
+"""
+
+import http.cookiejar  # noqa: F401
 import json
 
+import httpx  # noqa: F401
 import pytest
+import requests  # noqa: F401
+import vcr  # noqa: F401
 
 from pytest_plugin.asking import body
 

@@ -1,6 +1,7 @@
 """What SARIF 2.1.0 says of the objects that lore writes: which members they have, and of what kind.
 
-Written from the standard (OASIS SARIF 2.1.0, sections 3.13 to 3.52). Stricter than a general validator: a
+Written from the standard (OASIS SARIF 2.1.0, sections 3.13 to 3.52) and compared, member by member, with the JSON
+Schema that it publishes (errata 01). Stricter than a general validator: a
 member that is not listed here is one that lore does not mean to write.
 """
 
@@ -84,6 +85,7 @@ def _whole(log):
         ids = [rule["id"] for rule in rules]
         assert len(set(ids)) == len(ids)
         assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
+        assert all(len(set(rule["properties"]["tags"])) == len(rule["properties"]["tags"]) for rule in rules)
         assert all(rule["defaultConfiguration"]["level"] in LEVELS for rule in rules)
         assert re.fullmatch(r"\d+\.\d+\.\d+(?:-[\w.]+)?(?:\+[\w.]+)?", run["tool"]["driver"]["semanticVersion"])
         for result in run["results"]:

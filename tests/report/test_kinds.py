@@ -125,6 +125,8 @@ def test_sarif_carries_the_pages():
         ("/x/a#1.jsonl", {"uri": "file:///x/a%231.jsonl"}),
         ("C:\\x\\a.jsonl", {"uri": "file:///C:/x/a.jsonl"}),
         ("../a.jsonl", {"uri": "../a.jsonl"}),
+        ("back\\slash.jsonl", {"uri": "back%5Cslash.jsonl", "uriBaseId": "%SRCROOT%"}),
+        ("new\nline\u202e.jsonl", {"uri": "new%0Aline%E2%80%AE.jsonl", "uriBaseId": "%SRCROOT%"}),
         ("a:b.jsonl", {"uri": "a%3Ab.jsonl", "uriBaseId": "%SRCROOT%"}),
     ],
 )
@@ -136,6 +138,21 @@ def test_sarif_names_files_by_uris(path, place):
 def test_sarif_of_standard_input_points_at_no_file():
     (result,) = sarif(found(path="<stdin>"))["results"]
     assert "physicalLocation" not in result["locations"][0]
+
+
+# Code scanning refuses a file with more than 25,000 results: ten thousand of each severity were written.
+def test_sarif_holds_no_more_than_code_scanning_takes_and_the_worst_of_them(monkeypatch):
+    monkeypatch.setattr("lore.report.sarif.RESULTS", 2)
+    run = sarif(*MIXED)
+    assert [one["message"]["text"][:5] for one in run["results"]] == ["large", "small"]
+    assert run["properties"]["leftOut"] == 2
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["LORE101"]
+
+
+# The standard makes a link of `[words](address)` in a message, and code scanning shows it.
+def test_sarif_makes_no_link_of_what_is_quoted():
+    (result,) = sarif(found(message="see [the fix](https://example.org/x)"))["results"]
+    assert "](" not in result["message"]["text"]
 
 
 def test_sarif_is_valid_whatever_is_quoted():
@@ -156,6 +173,11 @@ def test_annotations_come_worst_first():
     assert [line.split("::")[1].split()[0] for line in lines] == ["error", "error", "warning", "notice"]
     assert lines[0].startswith("::error file=logs/a.jsonl,line=3,title=LORE101 date-in-prefix::turn 2: large. Lost 500")
     assert ",line=" not in lines[1]
+
+
+# `lore check` without a path names files as `./logs/a.jsonl`: GitHub found none of them.
+def test_an_annotation_names_its_file_as_github_does():
+    assert text("github", checked(found(path="./logs/a.jsonl"))).startswith("::error file=logs/a.jsonl,")
 
 
 def test_annotations_are_escaped():
@@ -197,6 +219,12 @@ def test_markdown_takes_no_markup_from_a_recording():
     assert len(rows) == 3
     assert all(row.count(" | ") == 4 for row in (one.replace("\\|", "") for one in rows))
     assert "<b>" not in said
+
+
+# GitHub makes a link of a name that begins so, without any markup.
+def test_markdown_makes_no_link_of_what_is_quoted():
+    said = text("markdown", checked(found(message="www.example.org and https://example.org and a@example.org")))
+    assert not any(one in said for one in ("www.", "://", "a@"))
 
 
 def test_markdown_of_many_findings_says_how_many_are_left_out():

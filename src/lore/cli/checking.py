@@ -90,7 +90,6 @@ class Chosen(NamedTuple):
 
 def chosen(paths: list[str], which: Wanted) -> Chosen:
     """Say which files to judge; where none is named, look for them and say where."""
-    from lore.errors import LoreError
     from lore.run import recent
 
     after = None if which.since is None else recent.since(which.since, time.time())
@@ -103,7 +102,7 @@ def chosen(paths: list[str], which: Wanted) -> Chosen:
     if which.last:
         try:
             paths = [recent.newest(paths, which.format)]
-        except LoreError as error:
+        except recent.NoRecordingError as error:
             raise recent.nothing(looked) if looked else error from None
         tell(f"the newest session is {recent.said(paths)}")
     return Chosen(paths, wanted, looked)

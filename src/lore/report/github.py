@@ -9,10 +9,12 @@ Source: GitHub's documentation of workflow commands.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable
 
 from rich.console import Console
 
+from lore.model.mask import mask
 from lore.model.results import Checked, Finding
 from lore.report.base import shown, worst_first
 from lore.report.plain import visible
@@ -49,7 +51,7 @@ def commands(result: Checked, *, verbose: bool) -> Iterable[str]:
 
 
 def _annotation(one: Finding) -> str:
-    where = {"file": one.path} | ({} if one.line is None else {"line": str(one.line)})
+    where = {"file": posixpath.normpath(mask(one.path))} | ({} if one.line is None else {"line": str(one.line)})
     title = f"{one.code} {one.name}"
     given = ",".join(f"{name}={_property(text)}" for name, text in {**where, "title": title}.items())
     lost = f" Lost {one.lost_tokens:,} tokens ({one.tokens})." if one.lost_tokens else ""

@@ -75,4 +75,10 @@ def _text(text: str) -> str:
     """Return text in which nothing is markup; masked before it is cut, so that half a credential is not shown."""
     plain = visible(text)
     plain = plain if len(plain) <= CELL else plain[: CELL - 1] + "…"
-    return _MARKUP.sub(r"\\\1", plain).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("://", ":&#47;/")
+    return (
+        _MARKUP.sub(r"\\\1", plain)
+        .replace("\\<", "&lt;")
+        .replace("\\>", "&gt;")
+        .replace("://", ":&#47;/")
+        .replace("www.", "www&#46;")
+    )

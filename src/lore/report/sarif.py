@@ -2,13 +2,15 @@
 
 Rules: a result points at its file, relative to `%SRCROOT%` where it lies below the folder that lore ran in, and
 at its line; its fingerprint is lore's, so that a finding keeps its identity while lines move; each rule carries
-the page that `lore explain` prints. Only rules that have results are listed.
+the page that `lore explain` prints. Only rules that have results are listed. No text of a recording becomes a link.
+At most `RESULTS` are written, the worst of all, since code scanning refuses a file that holds more.
 
-Source: OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0.
+Sources: OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0; GitHub's limits of SARIF files.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 from importlib import resources
 from typing import Any
@@ -19,12 +21,14 @@ from rich.console import Console
 
 from lore import __version__
 from lore.model.codes import CODES, SEVERITY
+from lore.model.mask import mask
 from lore.model.results import Checked, Finding
-from lore.report.base import shown
+from lore.report.base import shown, worst_first
 from lore.report.json_report import safe
 from lore.report.plain import visible
 
 ROOT = "%SRCROOT%"
+RESULTS = 25_000  # in a run
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -40,7 +44,8 @@ class Sarif:
 
 def log(result: Checked, *, verbose: bool) -> dict[str, Any]:
     """Return the log as a JSON object."""
-    found = shown(result.findings, verbose=verbose)
+    every = shown(result.findings, verbose=verbose)
+    found = every if len(every) <= RESULTS else worst_first(every)[:RESULTS]
     codes = sorted({one.code for one in found})
     rules = {code: number for number, code in enumerate(codes)}
     return {
@@ -58,7 +63,7 @@ def log(result: Checked, *, verbose: bool) -> dict[str, Any]:
                 "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that lore was run in."}}},
                 "columnKind": "unicodeCodePoints",
                 "results": [_result(one, rules[one.code]) for one in found],
-                "properties": {"summary": msgspec.to_builtins(result.summary)},
+                "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(every) - len(found)},
             }
         ],
     }
@@ -99,11 +104,16 @@ def _result(one: Finding, rule: int) -> dict[str, Any]:
         "ruleId": one.code,
         "ruleIndex": rule,
         "level": one.severity,
-        "message": {"text": visible(f"{one.message}.{lost} {one.fix}")},
+        "message": {"text": _text(f"{one.message}.{lost} {one.fix}")},
         "locations": [place] if place else [],
         "partialFingerprints": {"lore/v1": one.fingerprint},
         "properties": {name: visible(fact) if isinstance(fact, str) else fact for name, fact in facts.items()},
     }
+
+
+def _text(text: str) -> str:
+    """Return text of a message, in which `[words](address)` would be a link."""
+    return visible(text).replace("](", "] (")
 
 
 _FACTS = ("kind", "chain", "turn", "dialect", "section", "fidelity", "lost_bytes", "lost_tokens", "tokens")
@@ -116,9 +126,11 @@ def _named(one: Finding) -> str:
 
 def _artifact(path: str) -> dict[str, str]:
     """Name a file by a URI: relative to the root where it is below it."""
-    plain = visible(path).replace("\\", "/")
+    plain = mask(path)  # what is invisible in a name is spelled in a URI as any other character is
+    if os.sep == "\\" or plain[1:3] == ":\\":
+        plain = plain.replace("\\", "/")
     if plain.startswith("/") or plain[1:3] == ":/":
-        return {"uri": "file://" + ("" if plain.startswith("/") else "/") + quote(plain, safe="/:")}
+        return {"uri": "file://" + ("" if plain.startswith("/") else "/") + quote(plain, safe="/:", errors="replace")}
     plain = posixpath.normpath(plain)
-    uri = {"uri": quote(plain)}
+    uri = {"uri": quote(plain, errors="replace")}
     return uri if plain.startswith("../") or plain == ".." else {**uri, "uriBaseId": ROOT}

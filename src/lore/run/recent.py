@@ -22,7 +22,12 @@ from lore.run.recording import kind_of
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
+_NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
 LOGS_LOOKED_AT = 10_000  # how many files are passed over in search of the first log
+
+
+class NoRecordingError(LoreError):
+    """There is no recording where one was looked for."""
 
 
 class Found(NamedTuple):
@@ -54,7 +59,7 @@ def _places(environment: Mapping[str, str], home: str, folder: str) -> Iterator[
 
 def project_name(folder: str) -> str:
     """Return the name under which Claude Code keeps the logs of a folder: its path, all else than words a dash."""
-    return re.sub(r"[^A-Za-z0-9]", "-", folder)
+    return _NO_WORD.sub(lambda found: "-" * (1 + (ord(found[0]) > 0xFFFF)), folder)
 
 
 def _holds_logs(folder: str) -> bool:
@@ -94,7 +99,7 @@ def _written(path: str) -> float | None:
 def newest(paths: list[str], format: str | None) -> str:
     """Return the recording that was written last, its subagents' files counted with it.
 
-    Raises LoreError where there is none. Costs a look at each file, and the beginning of the newest.
+    Raises LoreError where there is none, and for one that cannot be read: it may be the newest. Costs a look at each file, and the beginning of the newest.
     """
     files = [one for one in inputs(paths) if not one.stream and one.error is None]
     subagents = {one.path: _session(one.path) for one in files}
@@ -106,7 +111,7 @@ def newest(paths: list[str], format: str | None) -> str:
         if os.path.isfile(path) and _is_recording(path, format):
             return path
     where = ", ".join(corpus.show(path) for path in paths)
-    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
+    raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
 
 
 def _session(path: str) -> str | None:
@@ -116,10 +121,7 @@ def _session(path: str) -> str | None:
 
 
 def _is_recording(path: str, format: str | None) -> bool:
-    try:
-        return kind_of(corpus.open_head(path).head, format) is not None
-    except LoreError:
-        return False
+    return kind_of(corpus.open_head(path).head, format) is not None
 
 
 def nothing(looked: Iterable[str]) -> LoreError:
