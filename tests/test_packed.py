@@ -7,13 +7,12 @@ import os
 import random
 import shutil
 import struct
-import subprocess
-import sys
 import zipfile
 
 import pytest
 
 from formats.captures import CAPTURES
+from hostile import child
 from lore import packed
 from lore.check.budgets import Budgets
 from lore.corpus import open_head
@@ -31,16 +30,6 @@ EVENT = {
     "call": {"request": {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "x"}]}},
 }
 SAMPLE = json.dumps({"id": 1, "epoch": 1, "events": [EVENT]})
-
-
-MEASURED = """
-import resource, sys
-from lore.run.check import check
-from lore.check.budgets import Budgets
-from lore.run.options import Options
-turns = check([sys.argv[1]], Budgets(), Options()).result.summary.turns
-print(turns, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
 
 
 def archive(path, members, method=zipfile.ZIP_DEFLATED):
@@ -213,7 +202,7 @@ def test_an_archive_by_name_that_is_none_of_ours_is_refused(tmp_path):
         check([str(tmp_path / "a.zip")], Budgets(), Options())
 
 
-def test_a_large_sample_is_read_within_bounds(tmp_path):
+def test_a_large_sample_is_read_within_bounds(tmp_path, monkeypatch):
     """A sample is held once as pieces and once whole, never as many slices of itself."""
     words = random.Random(3)
     text = "".join(words.choice("abcdefgh ") for _ in range(1 << 20))
@@ -222,7 +211,7 @@ def test_a_large_sample_is_read_within_bounds(tmp_path):
     )
     body = '{"id":1,"epoch":1,"events":[' + ",".join([event] * 50) + "]}"
     path = archive(tmp_path / "a.eval", [("samples/a.json", body)], zipfile.ZIP_STORED)
-    ended = subprocess.run([sys.executable, "-c", MEASURED, path], capture_output=True, check=True, text=True)
-    turns, peak = ended.stdout.split()
-    assert int(turns) == 50
-    assert int(peak) < 200_000
+    monkeypatch.chdir(tmp_path)
+    ended = child.lore("check", path, "--json")
+    assert ended.json["summary"]["turns"] == 50
+    assert ended.peak < 200 * child.MEGABYTE
