@@ -212,6 +212,6 @@ def test_a_large_sample_is_read_within_bounds(tmp_path, monkeypatch):
     body = '{"id":1,"epoch":1,"events":[' + ",".join([event] * 50) + "]}"
     path = archive(tmp_path / "a.eval", [("samples/a.json", body)], zipfile.ZIP_STORED)
     monkeypatch.chdir(tmp_path)
-    took = child.lore("check", path, "--json")
-    assert took.json["summary"]["turns"] == 50
-    assert took.peak < 200 * child.MEGABYTE
+    ended = child.lore("check", path, "--json")
+    assert ended.json["summary"]["turns"] == 50
+    assert ended.peak < 200 * child.MEGABYTE

@@ -22,6 +22,7 @@ from lore import packed
 from lore.errors import LoreError, Where
 from lore.formats.beginnings import may_be_recording
 from lore.formats.elements import is_document
+from lore.formats.lines import LONGEST
 from lore.formats.packs import OPENING
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
@@ -30,7 +31,7 @@ from lore.prefix.overlap import common_bytes
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
-HEAD_LIMIT = 64 * 1024 * 1024  # no reader keeps a line that is longer than this
+HEAD_LIMIT = LONGEST  # no reader keeps a line that is longer than this
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 STDIN = "-"
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)

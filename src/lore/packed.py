@@ -21,7 +21,7 @@ import msgspec
 
 from lore.errors import LoreError
 from lore.formats.lines import LONGEST
-from lore.formats.packs import Header
+from lore.formats.packs import LARGEST, Header
 from lore.model.canonical import printable
 from lore.paired import Filed, completions, pairs
 
@@ -151,10 +151,10 @@ def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) 
     """Yield the samples in the order of the archive, as long as they do not burst it."""
     for info in infos:
         header = Header("inspect-archive", printable(info.filename))
-        limit = min(LONGEST, RATIO * info.compress_size + PIECE)
+        limit = min(LARGEST, RATIO * info.compress_size + PIECE)
         if info.file_size > limit:
-            burst = info.file_size <= LONGEST
-            fault = f"unpacks to more than {RATIO} times its size" if burst else f"longer than {LONGEST >> 20} MiB"
+            burst = info.file_size <= LARGEST
+            fault = f"unpacks to more than {RATIO} times its size" if burst else f"longer than {LARGEST >> 20} MiB"
             yield from _written(_refused(header, fault))
             continue
         if info.file_size > room:

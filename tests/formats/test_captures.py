@@ -11,7 +11,6 @@ from formats.calls import ASKED, SAID, har, pair
 from lore.corpus import open_head
 from lore.formats.cassette import Cassette
 from lore.formats.claude_tap import ClaudeTap
-from lore.formats.elements import Elements
 from lore.formats.har import Har
 from lore.formats.proxy import Proxy, ProxyList
 from lore.formats.registry import READERS, recognise
@@ -125,7 +124,7 @@ def test_a_damaged_har_is_a_problem(data, code):
 
 
 def test_an_entry_that_is_too_long_is_passed_over(monkeypatch):
-    monkeypatch.setattr(Elements, "limit", 3000)
+    monkeypatch.setattr(Har, "longest", 3000)
     found = everything(Har(), har(ASKED, body("x" * 5000), ASKED))
     assert [getattr(read.value, "code", "exchange") for read in found] == ["exchange", "LORE220", "exchange"]
 

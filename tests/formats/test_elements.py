@@ -59,7 +59,7 @@ def test_an_odd_element_hides_none_that_follow(odd, size):
 
 @pytest.mark.parametrize("size", [1, 9, 64, 10**6])
 def test_an_element_that_is_too_long_is_given_without_its_bytes(size, monkeypatch):
-    monkeypatch.setattr(Elements, "limit", 40)
+    monkeypatch.setattr("lore.formats.elements.LONGEST", 40)
     long = b'{"a":"' + b'x\\"]}' * 30 + b'\\\\"}'
     data = b'{"entries":[{"n":1},' + long + b',\n{"n":2}]}'
     found, elements = cut(data, (".entries",), size)
@@ -69,7 +69,7 @@ def test_an_element_that_is_too_long_is_given_without_its_bytes(size, monkeypatc
 
 
 def test_no_more_is_held_than_one_element_needs(monkeypatch):
-    monkeypatch.setattr(Elements, "limit", 1000)
+    monkeypatch.setattr("lore.formats.elements.LONGEST", 1000)
     elements = Elements((".entries",))
     elements.feed(b'{"entries":[{"a":"')
     for _ in range(1000):

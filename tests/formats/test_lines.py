@@ -122,4 +122,4 @@ def test_a_line_of_the_greatest_length_is_kept():
 
 
 def test_the_fault_of_a_line_without_bytes_is_its_length():
-    assert fault(b"") == "longer than 64 MiB"
+    assert fault(b"") == "longer than 16 MiB"

@@ -7,7 +7,7 @@ import json
 from formats.captures import codes, exchanges, fixture, pack
 from lore.formats.body_pairs import BodyPairs
 from lore.formats.completions import Completions
-from lore.formats.packs import LONGEST
+from lore.formats.packs import LARGEST
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
@@ -60,7 +60,7 @@ def test_a_file_that_is_no_request_is_a_problem():
 
 
 def test_a_size_beyond_what_is_read_is_refused_before_anything_is_held():
-    data = b'{"lore_pack":"body-pairs","name":"x","size":%d}\n' % (LONGEST + 1)
+    data = b'{"lore_pack":"body-pairs","name":"x","size":%d}\n' % (LARGEST + 1)
     assert codes(BodyPairs, data) == ["LORE201"]
 
 

@@ -104,10 +104,9 @@ class Laws:
         for code, one in self._said.items():
             often = f" ({one.times} turns of this chain)" if one.times > 1 else ""
             yield finding(
-                code, place.of(one.turn), one.evidence + often,
-                line=one.turn.line, chain=one.turn.chain, turn=one.turn.number,
-                dialect=one.turn.dialect, section=one.section, json_path=one.path or None, evidence=one.evidence,
-                fidelity=one.turn.fidelity, kind="expected" if code == "LORE107" else None,
+                code, place.of(one.turn), one.evidence + often, line=one.turn.line, chain=one.turn.chain,
+                turn=one.turn.number, dialect=one.turn.dialect, section=one.section, json_path=one.path or None,
+                evidence=one.evidence, fidelity=one.turn.fidelity, kind="expected" if code == "LORE107" else None,
             )  # fmt: skip
 
     def _say(self, code: str, turn: Turn, section: str, path: str, evidence: str) -> None:

@@ -19,14 +19,14 @@ from lore.formats.base import Clock, Read, Yields
 from lore.formats.contents import events_in, unescaped
 from lore.formats.http import headers_of, status_of
 from lore.formats.identity import call_of, endpoint_of
-from lore.formats.lines import BOM, Line, Lines, fault, split_joined, too_long
+from lore.formats.lines import BOM, Line, Lines, fault, is_crowded, split_joined, too_long, too_many
 from lore.formats.requests import ASKED, is_body
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.exchange import Exchange, Fidelity
-from lore.model.jsonslice import Sliced, parts, table
+from lore.model.jsonslice import Sliced, is_json, parts, table
 from lore.model.problems import Problem
 
 
@@ -111,7 +111,7 @@ def _stands_alone(line: Line) -> bool:
     if line.data[:1] != b"{":
         return False
     if line.number == 1:
-        return not fault(line.data) or split_joined(line.data) is not None
+        return is_json(line.data) or split_joined(line.data) is not None
     return _exchange(line.data) is not None
 
 
@@ -130,6 +130,8 @@ def _read_all(lines: list[Line], *, torn: bool = False) -> list[Read]:
 def _read(line: Line, *, torn: bool) -> list[Read]:
     if not line.data:
         return [_problem("LORE217", f"line passed over: {too_long()}", line)]
+    if is_crowded(line.data):
+        return [_problem("LORE220", f"a request is passed over: {too_many()}", line)]
     exchange = _exchange(line.data)
     if exchange is not None:
         return [Read(exchange, line.number, line.byte)]

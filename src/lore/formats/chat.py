@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from lore.model.canonical import encode, text_of
+from lore.formats.contents import unescaped
+from lore.model.canonical import encode
 from lore.model.exchange import Fidelity
 from lore.model.jsonslice import table
 
@@ -60,7 +61,7 @@ class Kept(NamedTuple):
 
 def kept(raw: bytes) -> Kept | None:
     """Read a body that stands in a record; None where it is none."""
-    text = text_of(raw).encode("utf-8", "backslashreplace").strip() if raw[:1] == b'"' else raw
+    text = unescaped(raw).strip() if raw[:1] == b'"' else raw
     own = table(text) if text[:1] == b"{" else None
     if own is None or not any(key in own for key in ("messages", "input", "contents")):
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zlib
 from collections.abc import Callable
 from typing import Literal, TypeAlias
@@ -20,11 +21,12 @@ from msgspec import Struct
 from lore.formats.lines import too_much
 from lore.model.canonical import text_of
 from lore.model.exchange import Fidelity
-from lore.model.jsonslice import array, parts
+from lore.model.jsonslice import array, check_text, parts
 
 LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
 RATIO = 200  # of a body that is decompressed: prompts reach 20, what is made to fill a memory 1,000
-_PIECE = 4 * 1024 * 1024
+_PIECE = 2 * 1024 * 1024
+_CUT = re.compile(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]
@@ -88,7 +90,7 @@ def opened(content: Content, encoding: str = "") -> bytes:
 def _checked(data: bytes) -> bytes:
     """Return bytes that are UTF-8, as text that was unescaped always is."""
     try:
-        data.decode("utf-8")
+        check_text(data)
     except UnicodeDecodeError:
         raise ContentError("it is no text") from None
     return data
@@ -97,13 +99,21 @@ def _checked(data: bytes) -> bytes:
 def unescaped(raw: bytes) -> bytes:
     """Return the text of a JSON string as bytes; lone surrogates stay escapes.
 
-    Long text that is not ASCII is taken in pieces, cut at spaces, which no escape holds: one emoji makes
+    Long text that is not ASCII is taken in pieces, cut where no escape and no character is cut: one emoji makes
     each character of a text cost four bytes.
     """
-    if len(raw) > _PIECE and not raw.isascii():
-        end = raw.find(b" ", _PIECE)
-        if 0 < end < len(raw) - 1:
-            return unescaped(raw[:end] + b'"') + unescaped(b'"' + raw[end:])
+    if len(raw) <= _PIECE or raw.isascii():
+        return _unescaped(raw)
+    found: list[bytes] = []
+    begin = 1
+    while (cut := _CUT.search(raw, begin + _PIECE, len(raw) - 1)) is not None:
+        found.append(_unescaped(b'"' + raw[begin : cut.end()] + b'"'))
+        begin = cut.end()
+    found.append(_unescaped(b'"' + raw[begin:]))
+    return b"".join(found)
+
+
+def _unescaped(raw: bytes) -> bytes:
     try:
         return orjson.loads(raw).encode()
     except (ValueError, AttributeError):

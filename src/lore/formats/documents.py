@@ -6,14 +6,15 @@ stands, how its beginning looks, and how an element is read. Memory: one element
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 import msgspec
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.elements import Elements, ElementsState, array_at
+from lore.formats.elements import LONGEST, Elements, ElementsState, array_at
 from lore.formats.http import Http, Judged, exchanges_of
-from lore.formats.lines import BOM, Line, fault, too_much
+from lore.formats.lines import BOM, Line, fault, is_crowded, too_many, too_much
 from lore.formats.pairs import call_at
 from lore.model.problems import Problem
 
@@ -26,9 +27,10 @@ class Documents:
     clock: ClassVar[Clock] = "end"
     paths: ClassVar[tuple[str, ...]]
     words: ClassVar[tuple[bytes, ...]]
+    longest: ClassVar[int] = LONGEST  # bytes of an element
 
     def __init__(self, state: ElementsState | None = None) -> None:
-        self._elements = Elements(self.paths, state)
+        self._elements = Elements(self.paths, state, limit=self.longest)
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -45,10 +47,10 @@ class Documents:
     def state(self) -> bytes:
         return msgspec.msgpack.encode(self._elements.state)
 
-    def feed(self, data: bytes) -> list[Read]:
+    def feed(self, data: bytes) -> Iterable[Read]:
         return self._read_all(self._elements.feed(data))
 
-    def finish(self) -> list[Read]:
+    def finish(self) -> Iterable[Read]:
         found = self._read_all(self._elements.finish())
         elements = self._elements
         if elements.phase == "inside":
@@ -66,7 +68,9 @@ class Documents:
 
     def _judged(self, element: Line) -> list[Judged]:
         if not element.data:
-            return [Problem("LORE220", f"an entry is passed over: {too_much(Elements.limit)}")]
+            return [Problem("LORE220", f"an entry is passed over: {too_much(self.longest)}")]
+        if is_crowded(element.data):
+            return [Problem("LORE220", f"an entry is passed over: {too_many()}")]
         call = self.call(element.data)
         if call is None:
             return [Problem("LORE201", f"unreadable entry: {fault(element.data)}")]

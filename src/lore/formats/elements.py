@@ -13,7 +13,7 @@ refuses a value (lone surrogates, NaN, deep nesting) strings and brackets are co
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from lore.formats.beginnings import is_list, is_yaml_cassette
 from lore.formats.lines import BOM, Line
 from lore.model.jsonslice import TRAILING, leaf_at
 
-LONGEST = 24 * 1024 * 1024
+LONGEST = 24 * 1024 * 1024  # of an entry: browsers record videos beside requests
 BEGINNING = 4 * 1024 * 1024
 _CANDIDATES = 16  # places that look like the array and are none
 _SPACE = b" \t\r\n"
@@ -47,9 +47,10 @@ class ElementsState(Struct, frozen=True):
 class Elements:
     """Cut the elements of the first array that stands at one of these paths (`""`: the document itself)."""
 
-    limit: ClassVar[int] = LONGEST
-
-    def __init__(self, paths: tuple[str, ...], state: ElementsState | None = None) -> None:
+    def __init__(
+        self, paths: tuple[str, ...], state: ElementsState | None = None, *, limit: int | None = None
+    ) -> None:  # fmt: skip
+        self.limit = limit or LONGEST
         self._paths = paths
         state = state or ElementsState("before", 1, 0, b"", 0, skipping=False, counted=(0, False, False))
         self._phase: Phase = state.phase
@@ -184,7 +185,7 @@ def array_at(data: bytes, paths: tuple[str, ...]) -> int:
     return -1
 
 
-_LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions")
+_LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
 
 
 def is_document(head: bytes) -> bool:

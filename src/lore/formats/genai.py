@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lore.formats.chat import body_of, call_of, message_of, result_of, text_block
+from lore.formats.contents import unescaped
 from lore.formats.lines import Line
 from lore.formats.otel import Told, told
 from lore.formats.records import RecordReader, first_records
@@ -18,7 +19,7 @@ from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, is_json, table
 from lore.model.problems import Problem
 
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages")
@@ -41,6 +42,7 @@ class GenAI(RecordReader):
     """Reader of OpenTelemetry GenAI spans."""
 
     name: ClassVar[str] = "otel-genai"
+    largest: ClassVar[int] = 10 * 1024 * 1024  # what is written anew is held several times over
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -83,8 +85,8 @@ def _exchange(one: Told) -> Exchange | Problem:
 
 def _list(raw: bytes) -> bytes:
     """Return the array that an attribute is or holds as text; a plain text as an array of it."""
-    text = text_of(raw).encode("utf-8", "backslashreplace").strip() if raw[:1] == b'"' else raw
-    if text[:1] == b"[" and table(b'{"":' + text + b"}") is not None:
+    text = unescaped(raw).strip() if raw[:1] == b'"' else raw
+    if text[:1] == b"[" and (text is raw or is_json(text)):
         return text
     return b"[" + raw + b"]" if raw not in (b"", b'""', b"null") else b""
 

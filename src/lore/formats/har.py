@@ -16,7 +16,7 @@ from lore.formats.documents import Documents
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import parts, table
+from lore.model.jsonslice import check_text, parts, table
 
 _NONE = Raw(b"")
 
@@ -77,8 +77,7 @@ class Har(Documents):
 def _entry(data: bytes) -> _Entry | None:
     """Slice an entry in one pass, or piece by piece where a member is of another type or oddly spelled."""
     try:
-        if not data.isascii():
-            data.decode("utf-8")
+        check_text(data)
         return _ENTRY.decode(data)
     except (ValueError, RecursionError):
         members = table(data)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from lore.formats.answers import NOTHING, Answer, answer_of
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, opened
 from lore.formats.identity import Headers, call_of, endpoint_of
+from lore.formats.lines import is_crowded, too_many
 from lore.formats.requests import is_body
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import http_seconds
@@ -61,6 +62,8 @@ def exchanges_of(http: Http) -> list[Judged]:
         body = opened(http.request, http.headers.get("content-encoding", ""))
     except ContentError as error:
         return [_unread(http, endpoint, str(error), large=error.large)] if sent else []
+    if is_crowded(body):
+        return [_unread(http, endpoint, too_many(), large=True)] if sent else []
     members = http.request.members or parts(body)
     if not is_body(members, sent=sent):
         return [_unread(http, endpoint, "it was not recorded" if not body else "it is no request")] if sent else []

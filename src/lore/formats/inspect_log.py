@@ -10,16 +10,18 @@ Source: Inspect's log format, versions of 2024 to 2026.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain as chained
 from typing import ClassVar, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from lore.formats.base import Read
 from lore.formats.chat import Kept, body_of, call_of, message_of, result_of, text_block
-from lore.formats.lines import LONGEST, Line
+from lore.formats.documents import Documents
+from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
 from lore.formats.packs import Member, PackReader
-from lore.formats.records import RecordReader, first_records
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
@@ -30,6 +32,8 @@ from lore.model.problems import Problem
 
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
+LARGEST = 40 * 1024 * 1024  # bytes of one sample in a log: it is held as pieces, whole and cut out
+MOST = 1_000_000  # values of one sample: its calls repeat their histories
 _MODEL = re.compile(rb'"event"\s*:\s*"model"')
 
 
@@ -48,40 +52,46 @@ class _Sample(Struct):
     events_data: _Pools | None = None
 
 
-class _Log(Struct):
-    samples: list[Raw] | None = None
-
-
 _SAMPLE = msgspec.json.Decoder(_Sample)
-_LOG = msgspec.json.Decoder(_Log)
 
 
-class InspectLog(RecordReader):
-    """Reader of Inspect logs in JSON."""
+class InspectLog(Documents):
+    """Reader of Inspect logs in JSON, sample by sample; a log without samples has nothing to read."""
 
     name: ClassVar[str] = "inspect"
+    paths: ClassVar[tuple[str, ...]] = (".samples",)
+    words: ClassVar[tuple[bytes, ...]] = (b'"version"', b'"eval"', b'"samples"')
+    longest: ClassVar[int] = LARGEST
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        if _OPENING.match(head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")):
-            return True
-        if b'"eval"' not in head or b'"samples"' not in head:
-            return False
-        return any({"version", "eval", "samples"} <= (table(one) or {}).keys() for one in first_records(head))
+        return _OPENING.match(head.removeprefix(BOM).lstrip(b" \t\r\n")) is not None or super().recognises(head)
 
-    def _record(self, data: bytes, line: Line) -> Iterator[Exchange | Problem]:
-        try:
-            samples: Sequence[Raw | bytes] = _LOG.decode(data).samples or []
-        except (ValueError, RecursionError):
-            samples = array((table(data) or {}).get("samples", b"[]"))
-        for one in samples:
-            yield from _sampled(bytes(one))
+    def feed(self, data: bytes) -> Iterable[Read]:
+        return self._of(self._elements.feed(data))
+
+    def finish(self) -> Iterable[Read]:
+        left = self._elements.finish()
+        cut = [self._read(Problem("LORE202", "the log ends before its samples do"))]
+        return chained(self._of(left), cut if self._elements.phase == "inside" else ())
+
+    def _of(self, samples: list[Line]) -> Iterable[Read]:
+        """Read samples as they are asked for: what one refers to again and again is put in its places each time."""
+        return (Read(one, line.number, line.byte) for line in samples for one in _bounded(line))
+
+
+def _bounded(sample: Line) -> Iterator[Exchange | Problem]:
+    if not sample.data or is_crowded(sample.data, MOST):
+        reason = too_many(MOST) if sample.data else too_much(LARGEST)
+        return iter([Problem("LORE220", f"a sample is passed over: {reason}")])
+    return _sampled(sample.data)
 
 
 class InspectArchive(PackReader):
     """Reader of the samples of an `.eval` archive."""
 
     name: ClassVar[str] = "inspect-archive"
+    most: ClassVar[int] = MOST
 
     def _member(self, member: Member) -> Iterator[Exchange | Problem]:
         return _sampled(member.data, member.header.name)

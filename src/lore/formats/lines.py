@@ -2,13 +2,14 @@
 
 Rules: only LF ends a line (never U+2028, U+0085 or CR); a BOM at the very start and a CR at a line's
 end are white space; offsets are those of the file. Cost is O(bytes): what is pending is joined once.
-A line longer than 64 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
+A line longer than 16 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
 passed over as it arrives, so memory stays bounded whatever a file holds.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -16,7 +17,9 @@ from msgspec import Struct
 
 from lore.model.canonical import decode
 
-LONGEST = 64 * 1024 * 1024  # bytes of a line: 30 times the longest one that was seen in a real recording
+LONGEST = 16 * 1024 * 1024  # bytes of a line: 8 times the longest one that was seen in a real recording
+MOST_VALUES = 300_000  # of one record: each becomes an object of some hundred bytes, and no model reads as many
+_SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
 BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
 _VALUES = json.JSONDecoder()
@@ -166,6 +169,30 @@ def fault(line: bytes) -> str:
     except ValueError as error:
         return str(error).partition(": line")[0]
     return "" if isinstance(value, dict) else "not a JSON object"
+
+
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
+
+
+def is_crowded(data: bytes, most: int = MOST_VALUES) -> bool:
+    """Tell whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes.
+
+    Costs a look at each comma, and at each string only where there are too many of these.
+    """
+    if len(data) < _SURELY_FEW or data.count(b",") <= most:
+        return False
+    found = 0
+    for match in _TOKENS.finditer(data):
+        if data[match.start()] == 0x2C:
+            found += match.end() - match.start()
+            if found > most:
+                return True
+    return False
+
+
+def too_many(most: int = MOST_VALUES) -> str:
+    """Say that a record is crowded."""
+    return f"it holds more than {most:,} values"
 
 
 def too_long() -> str:

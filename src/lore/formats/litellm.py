@@ -14,6 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from lore.formats.chat import Kept, body_of, kept
+from lore.formats.contents import unescaped
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
 from lore.formats.times import seconds
@@ -21,7 +22,7 @@ from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, is_json, table
 from lore.model.problems import Problem
 
 _PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object", "litellm_params", "hidden_params")
@@ -34,6 +35,7 @@ class LiteLLM(RecordReader):
     """Reader of LiteLLM's payloads and of completion files."""
 
     name: ClassVar[str] = "litellm"
+    largest: ClassVar[int] = 10 * 1024 * 1024  # what is written anew is held several times over
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -91,9 +93,9 @@ def _normalised(record: dict[str, bytes]) -> Kept | None:
     """Put together what was handed to LiteLLM: messages, and its parameters beside them."""
     messages = record.get("messages", b"")
     if messages[:1] == b'"':  # a payload's text: LiteLLM says so where content must not be logged
-        messages = text_of(messages).encode("utf-8", "backslashreplace").strip()
-    wrapped = table(b'{"m":' + messages + b"}") if messages[:1] == b"[" else None
-    listed = array(messages) if wrapped else []
+        messages = unescaped(messages).strip()
+        messages = messages if is_json(messages) else b""
+    listed = array(messages) if messages[:1] == b"[" else []
     if not listed or not any(one[:1] == b"{" for one in listed):
         return None
     params = dict(table(record.get("model_parameters", b"null")) or table(record.get("kwargs", b"null")) or {})

@@ -15,10 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import LONGEST
+from lore.formats.lines import MOST_VALUES, is_crowded, too_many
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
 
+LARGEST = 64 * 1024 * 1024  # bytes of one file: a sample of an evaluation holds all of its calls
 OPENING = b'{"lore_pack":"'
 _LONGEST_HEADER = 64 * 1024
 
@@ -66,7 +67,7 @@ def header_of(line: bytes) -> Header | None:
         found = _HEADER.decode(line)
     except (ValueError, RecursionError):
         return None
-    return found if 0 <= found.size <= LONGEST else None
+    return found if 0 <= found.size <= LARGEST else None
 
 
 class PackReader:
@@ -75,6 +76,7 @@ class PackReader:
     name: ClassVar[str]
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
+    most: ClassVar[int] = MOST_VALUES  # of one member
 
     def __init__(self) -> None:
         self._number = 0
@@ -158,6 +160,8 @@ class PackReader:
         header, number, byte = member.header, member.number, self._byte
         if header.fault:
             return [self._placed(Problem("LORE225", f"{header.name}: {header.fault}"), number)]
+        if is_crowded(member.data, self.most):
+            return [self._placed(Problem("LORE220", f"{header.name} is passed over: {too_many(self.most)}"), number)]
         return (placed(one, number, byte, header) for one in self._member(member))
 
     def _placed(self, value: Exchange | Problem, number: int) -> Read:

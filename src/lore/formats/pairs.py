@@ -13,7 +13,7 @@ from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.times import seconds
 from lore.model.canonical import text_of
-from lore.model.jsonslice import parts, table
+from lore.model.jsonslice import check_text, parts, table
 
 _URL = ("url", "uri", "path")
 _BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
@@ -49,8 +49,7 @@ def call_at(data: bytes) -> Http | None:
     """Read the text of an object; None where it is none."""
     try:
         pair = _PAIR.decode(data)
-        if not data.isascii():
-            data.decode("utf-8")
+        check_text(data)
     except (ValueError, RecursionError):
         members = table(data)
         return None if members is None else call_in(members)

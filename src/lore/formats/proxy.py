@@ -14,7 +14,7 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.documents import Documents
 from lore.formats.http import exchanges_of
-from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.formats.lines import Line, Lines, each, fault, is_crowded, split_joined, too_long, too_many
 from lore.formats.pairs import call_at, is_pair
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -78,6 +78,8 @@ class ProxyList(Documents):
 def _read(line: Line, *, torn: bool = False) -> list[Read]:
     if not line.data:
         return [_problem("LORE217", f"line passed over: {too_long()}", line)]
+    if is_crowded(line.data):
+        return [_problem("LORE220", f"a call is passed over: {too_many()}", line)]
     call = call_at(line.data)
     if call is not None:
         return [Read(one, line.number, line.byte) for one in exchanges_of(call)]

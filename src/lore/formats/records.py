@@ -15,13 +15,24 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import BOM, Line, Lines, each, fault, split_joined, too_long
+from lore.formats.lines import (
+    BOM,
+    LONGEST,
+    Line,
+    Lines,
+    each,
+    fault,
+    is_crowded,
+    split_joined,
+    too_long,
+    too_many,
+    too_much,
+)
 from lore.model.exchange import Exchange
-from lore.model.jsonslice import array, validated
+from lore.model.jsonslice import array, is_json
 from lore.model.problems import Problem
 
 _SPACE = b" \t\r\n"
-_ANY = msgspec.json.Decoder(msgspec.Raw)
 
 
 class _State(Struct, frozen=True):
@@ -40,6 +51,7 @@ class RecordReader:
     name: ClassVar[str]
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
+    largest: ClassVar[int] = LONGEST  # bytes of a record
 
     def __init__(self) -> None:
         self._lines = Lines()
@@ -92,7 +104,7 @@ class RecordReader:
             return chained(self._read_all(self._lines.finish(), torn=True), self._rest())
         whole = b"".join(self._held)
         start = len(whole) - len(whole.removeprefix(BOM))
-        if self._whole and not _is_json(whole[start:]):
+        if self._whole and not is_json(whole[start:]):
             found = self._by_lines()
             return chained(found, self._read_all(self._lines.finish(), torn=True), self._rest())
         self._held = None
@@ -110,7 +122,11 @@ class RecordReader:
         if not line.data:
             return [problem("LORE217", f"line passed over: {too_long()}", line)]
         data = line.data.strip(_SPACE)
-        if data[:1] in (b"{", b"[") and _is_json(data):
+        if len(data) > self.largest:
+            return [problem("LORE220", f"a record is passed over: {too_much(self.largest)}", line)]
+        if is_crowded(data):
+            return [problem("LORE220", f"a record is passed over: {too_many()}", line)]
+        if data[:1] in (b"{", b"[") and is_json(data):
             records = array(data) if data[:1] == b"[" else [data]
             found = chained.from_iterable([self._record(one, line) for one in records])
             return (placed(one, line) for one in found)
@@ -136,12 +152,12 @@ class RecordReader:
 def first_records(head: bytes) -> list[bytes]:
     """Return the records that a file begins with, whole ones of its first lines; for recognising it."""
     text = head.removeprefix(BOM).strip(_SPACE)
-    if _is_json(text):
+    if is_json(text):
         return array(text)[:8] if text[:1] == b"[" else [text]
     found: list[bytes] = []
     for line in each(head):
         piece = line.strip(_SPACE)
-        if piece[:1] in (b"{", b"[") and _is_json(piece):
+        if piece[:1] in (b"{", b"[") and is_json(piece):
             found += array(piece)[:8] if piece[:1] == b"[" else [piece]
         if len(found) >= 8:
             break
@@ -164,19 +180,4 @@ def problem(code: str, message: str, line: Line) -> Read:
 
 def _stands_alone(line: bytes) -> bool:
     piece = line.strip(_SPACE)
-    return len(piece) > Lines.limit or _is_json(piece) or split_joined(piece) is not None
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        _ANY.decode(data)
-        if not data.isascii():
-            data.decode("utf-8")  # msgspec does not look inside strings that it skips
-        return True
-    except (ValueError, RecursionError):
-        pass
-    try:
-        validated(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return len(piece) > Lines.limit or is_json(piece) or split_joined(piece) is not None

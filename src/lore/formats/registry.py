@@ -15,6 +15,7 @@ from lore.formats.completions import Completions
 from lore.formats.genai import GenAI
 from lore.formats.har import Har
 from lore.formats.inspect_log import InspectArchive, InspectLog
+from lore.formats.lines import is_crowded
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import LoreLog
 from lore.formats.proxy import Proxy, ProxyList
@@ -45,7 +46,7 @@ BUILT_IN = frozenset(READERS)
 
 def recognise(head: bytes) -> type[Reader] | None:
     """Return lore's own reader of a file that begins like this; None where it is no recording."""
-    if not may_be_recording(head):
+    if not may_be_recording(head) or is_crowded(head):
         return None
     if is_plain(head):  # by far the most of what stands in folders of bodies: the others need not look through it
         return Bodies

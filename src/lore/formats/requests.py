@@ -7,6 +7,9 @@ unless it is known anyway that it was sent to a model's endpoint.
 
 from __future__ import annotations
 
+import msgspec
+from msgspec import Raw, Struct
+
 from lore.model.jsonslice import first_element, parts, table
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
@@ -80,7 +83,25 @@ def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
     if raw[:1] != b"[":
         return False
     first = first_element(raw)
-    return first[:1] != b"{" or any(_is_text(table(first) or {}, key) for key in keys)
+    return first[:1] != b"{" or any(_is_text(_kind_of(first), key) for key in keys)
+
+
+class _Kind(Struct):
+    """What tells a message: nothing else of it is copied."""
+
+    role: Raw = Raw(b"")
+    type: Raw = Raw(b"")
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+
+
+def _kind_of(message: bytes) -> dict[str, bytes]:
+    try:
+        found = _KIND.decode(message)
+    except (ValueError, RecursionError):
+        return table(message) or {}
+    return {"role": bytes(found.role), "type": bytes(found.type)}
 
 
 def _is_text(members: dict[str, bytes], key: str) -> bool:

@@ -21,6 +21,7 @@ from lore.model.jsonslice import table
 _BEGINS = re.compile(rb"\s*(?:event|data|id|retry)?:")
 _DATA = b"data:"
 _LAST = 4  # of the events that seem to have usage so many are read: some say `"usage": null`, or quote the word
+_MOST_ITEMS = 4096
 _USAGE = (b'"usage"', b'"usageMetadata"')
 _WHOLE = (b"response.completed", b"response.incomplete", b"response.failed", b"response.done")
 _ITEM = b"response.output_item.done"
@@ -98,7 +99,7 @@ def _telling(text: bytes) -> Iterator[bytes]:
     places.update(place for word in _USAGE for place in _latest(text, word))
     whole = {_line(text, text.rfind(b'"%s"' % word)) for word in _WHOLE}
     places |= whole
-    if _ITEM in text:
+    if 0 < text.count(_ITEM) <= _MOST_ITEMS:  # more says no model: what it said is not known then
         places.update(_all(text, b'"%s"' % _ITEM))
     for start, end in sorted(places):
         if text.startswith(_DATA, start):

@@ -9,6 +9,7 @@ Rules for YAML of others: see `yaml_values`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -26,10 +27,11 @@ from lore.model.canonical import encode
 from lore.model.jsonslice import parts
 from lore.model.problems import Problem
 
-LONGEST = 16 * 1024 * 1024
+LONGEST = 10 * 1024 * 1024  # YAML is decoded: one emoji makes each character cost four bytes, some of them twice
 _LIST = re.compile(
     rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
 )
+_WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is no call, and millions of them may come
 _BEGINNING = 1024 * 1024
 
 
@@ -87,7 +89,7 @@ class Vcr:
         json = None if self._json is None else self._json._elements.state  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         return msgspec.msgpack.encode(_State(json, self._yaml, self._begin))
 
-    def feed(self, data: bytes) -> list[Read]:
+    def feed(self, data: bytes) -> Iterable[Read]:
         if self._json is None and self._yaml is None:
             self._begin += data
             start = self._begin.removeprefix(BOM).lstrip(b" \t\r\n")[:1]
@@ -100,7 +102,7 @@ class Vcr:
                 self._yaml = _Yaml()
         return self._json.feed(data) if self._json is not None else self._by_items(data)
 
-    def finish(self) -> list[Read]:
+    def finish(self) -> Iterable[Read]:
         if self._json is not None:
             return self._json.finish()
         if self._yaml is None:
@@ -156,7 +158,7 @@ class Vcr:
             yaml.skipping = False
         elif len(data) > LONGEST:
             found.append(Read(_too_long(), line.number, line.byte))
-        elif data.strip():
+        elif _WORD.match(data) is None:
             found.extend(_read(line, yaml.anchors))
 
 

@@ -157,8 +157,7 @@ def table(raw: bytes) -> dict[str, bytes] | None:
         return dict(raw.members)
     try:
         fast = _TABLE.decode(raw)
-        if not raw.isascii():
-            raw.decode("utf-8")  # msgspec does not look inside strings that it skips
+        check_text(raw)  # msgspec does not look inside strings that it skips
         return {key: bytes(value) for key, value in fast.items()}
     except (ValueError, RecursionError):
         pass
@@ -169,6 +168,40 @@ def table(raw: bytes) -> dict[str, bytes] | None:
     return {m.key: raw[m.value : m.end] for m in members(raw)} if isinstance(value, dict) else None
 
 
+_OPENS = (b"{", b" ", b"\n", b"\t", b"\r")  # how the text of an object begins: a long text is not looked through
+_PIECE = 1024 * 1024
+_REST = re.compile(rb"[\x80-\xbf]{0,3}")
+
+
+def check_text(data: bytes) -> None:
+    """Raise UnicodeDecodeError (a ValueError) where bytes are no UTF-8.
+
+    Looks at pieces: where one emoji stands in it, text takes four bytes for each character while it is decoded.
+    """
+    if data.isascii():
+        return
+    view, at = memoryview(data), 0
+    while at < len(data):
+        end = _REST.match(data, at + _PIECE).end() if at + _PIECE < len(data) else len(data)  # pyright: ignore[reportOptionalMemberAccess]
+        str(view[at:end], "utf-8")
+        at = end
+
+
+def is_json(data: bytes) -> bool:
+    """Tell JSON text, lone surrogates included; copies nothing of what is plainly written."""
+    try:
+        _RAW.decode(data)
+        check_text(data)
+        return True
+    except (ValueError, RecursionError):
+        pass
+    try:
+        validated(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def parts(raw: bytes) -> dict[str, bytes]:
     """Slice the values of an object inside JSON text that has been validated; anything else has none.
 
@@ -177,7 +210,7 @@ def parts(raw: bytes) -> dict[str, bytes]:
     if isinstance(raw, Sliced):
         return dict(raw.members)
     try:
-        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
+        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()} if raw[:1] in _OPENS else {}
     except (ValueError, RecursionError):
         return table(raw) or {}
 

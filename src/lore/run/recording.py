@@ -17,7 +17,7 @@ from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import Clock, Read, Reader
-from lore.formats.lines import Lines
+from lore.formats.lines import Lines, is_crowded, too_many
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import BUILT_IN, READERS, recognise
 from lore.model.events import (
@@ -329,6 +329,11 @@ class Recording:
             if not isinstance(exchange, Exchange):
                 continue
             requests += 1
+            if is_crowded(exchange.body):
+                self.problems.add(
+                    Problem("LORE220", f"a request is passed over: {too_many()}"), self.shown, read.line, read.byte
+                )
+                continue
             dialect = self._dialect or dialect_of(exchange.body)
             if dialect is None:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
