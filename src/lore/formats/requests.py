@@ -39,7 +39,8 @@ _FIELDS = frozenset((
     "n", "stop", "stop_sequences", "stream_options", "context_management", "output_config", "service_tier", "speed",
     "reasoning", "reasoning_effort", "text", "include", "user", "seed", "response_format", "verbosity", "betas",
     "anthropic_beta", "anthropic_version", "cache_control", "mcp_servers", "prompt_cache_options",
-    "prompt_cache_retention", "additionalModelRequestFields", "frequency_penalty", "presence_penalty", "client_metadata",
+    "prompt_cache_retention", "additionalModelRequestFields", "frequency_penalty", "presence_penalty",
+    "client_metadata",
 ))  # fmt: skip
 
 
