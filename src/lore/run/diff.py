@@ -19,6 +19,7 @@ from lore.errors import LoreError
 from lore.model.exchange import Call
 from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
+from lore.prompt.base import Memo
 from lore.report.redacted import redacted_diff, redacted_error
 from lore.run.figures import Figures
 from lore.run.options import Options
@@ -54,8 +55,9 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     ):
         file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
     problems = Problems()
-    (mine, _), left_side = _side(names[0], options, problems)
-    (theirs, changes), right_side = _side(names[1], options, problems)
+    memos: dict[str, Memo] = {}
+    (mine, _), left_side = _side(names[0], options, problems, memos)
+    (theirs, changes), right_side = _side(names[1], options, problems, memos)
     if options.completion is not None and {left_side.format, right_side.format} <= {None, "bodies", "assembled"}:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
     if mine is None or theirs is None:
@@ -91,10 +93,10 @@ def _asked(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
-def _side(name: Name, options: Options, problems: Problems) -> tuple[Picked, Side]:
+def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, Side]:
     """Read one side; a file that is no recording, or holds no turn, has no prompt."""
     try:
-        recording = options.open(name.path, problems, subagents=name.chain is not None)
+        recording = options.open(name.path, problems, subagents=name.chain is not None, memos=memos)
         picked = pick(recording, name)
     except UnrecognisedError:
         if name.turn is not None:

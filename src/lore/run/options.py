@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lore import corpus
+from lore.prompt.base import Memo
 from lore.prompt.settings import Policy, Rules
 from lore.run.completing import Completion
 from lore.run.problems import Problems
@@ -44,16 +45,17 @@ class Options:
 
     def open(
         self, path: str, problems: Problems | None = None, *, subagents: bool = False,
-        opened: corpus.Opened | None = None,
+        opened: corpus.Opened | None = None, memos: dict[str, Memo] | None = None,
     ) -> Recording:  # fmt: skip
         """Open a recording, or take one that is open; raises LoreError where it cannot be read or recognised.
 
-        With `subagents`, the files that hold the session's other chains are read with it.
+        With `subagents`, the files that hold the session's other chains are read with it. Recordings that are
+        compared share `memos`, so that what both hold is sliced once.
         """
         recording = Recording(
             path, format=self.format, dialect=self.dialect, rules=self.ruled, problems=problems, opened=opened,
             companions=corpus.companions(path) if subagents else (), completion=self.completion,
-            template=self.template,
+            template=self.template, memos=memos,
         )  # fmt: skip
         self.log(f"{recording.shown}: read as {recording.reader.name}")
         for companion in recording.companions:

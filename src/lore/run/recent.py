@@ -99,7 +99,8 @@ def _written(path: str) -> float | None:
 def newest(paths: list[str], format: str | None) -> str:
     """Return the recording that was written last, its subagents' files counted with it.
 
-    Raises LoreError where there is none, and for one that cannot be read: it may be the newest. Costs a look at each file, and the beginning of the newest.
+    Raises LoreError where there is none, and for one that cannot be read: it may be the newest. Costs a look at
+    each file, and the beginning of the newest.
     """
     files = [one for one in inputs(paths) if not one.stream and one.error is None]
     subagents = {one.path: _session(one.path) for one in files}

@@ -83,14 +83,15 @@ class Recording:
 
     `boundaries` are the uuids and times of its compactions. `companions` are files with more chains of the
     session, read after it; `completion` is what the caller adds to its prompts. `reading` names the file
-    that is being read. With `watchful`, turns say what stands in their timeline and in no prompt.
+    that is being read; `memos` are shared by recordings that are compared. With `watchful`, turns say what stands in
+    their timeline and in no prompt.
     """
 
     def __init__(
         self, path: str, *, format: str | None = None, dialect: str | None = None, rules: Rules | None = None,
         problems: Problems | None = None, opened: corpus.Opened | None = None,
         companions: Sequence[str] = (), completion: Completion | None = None,
-        template: Template | None = None,
+        template: Template | None = None, memos: dict[str, Memo] | None = None,
     ) -> None:  # fmt: skip
         self.path = path
         self.shown = self.reading = corpus.show(path)
@@ -111,6 +112,7 @@ class Recording:
         self._folding = Folding(Session(format=self.reader.name))
         self.boundaries: list[tuple[str, str | None]] = []
         self._chains = Chains()
+        self._memos: dict[str, Memo] = {} if memos is None else memos  # by dialect: each slices messages its own way
         self.companions = tuple(companions) if self.events else ()
         self.completion = completion
         self.completes = completion.chain(kind, opened.head) if completion is not None and self.events else None
@@ -322,7 +324,7 @@ class Recording:
 
     def _exchanged(self) -> Iterator[Turn]:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
-        chains, memo, continuations = self._chains, Memo(), Continuations()
+        chains, continuations = self._chains, Continuations()
         requests = 0
         for read in self.reads():
             exchange = read.value
@@ -338,6 +340,7 @@ class Recording:
             if dialect is None:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
+            memo = self._memos.setdefault(dialect.name, Memo())
             parsed = dialect.parse(exchange.body, exchange.fidelity, memo)
             whole, missing = continuations.whole(parsed, exchange, dialect)
             if missing:
