@@ -8,13 +8,13 @@ Cost: O(n log n) of the segments from the first difference on; content is decode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from lore.model.prompt import Segment
 from lore.prefix.align import equal_pairs, gaps
 from lore.prefix.blocks import by_model, known_by
-from lore.prefix.overlap import canonical_of
+from lore.prefix.overlap import canonical_of, outline
 
 
 class Group(NamedTuple):
@@ -78,7 +78,7 @@ def _paired(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> li
     for gap in gaps([_bytes(one) for one in left], [_bytes(one) for one in right], grows=grows):
         mine, theirs = left[gap.left.start : gap.left.stop], right[gap.right.start : gap.right.stop]
         here = left[gap.left.start].position if gap.left.start < len(left) else _end(left)
-        inner = gaps([_content(one) for one in mine], [_content(one) for one in theirs], grows=grows and gap.open)
+        inner = gaps(*_contents(mine, theirs), grows=grows and gap.open)
         found += [(mine[n], theirs[m]) for n, m in equal_pairs(inner, len(mine))]  # spelled otherwise
         for part in inner:
             ours, others = mine[part.left.start : part.left.stop], theirs[part.right.start : part.right.stop]
@@ -91,8 +91,18 @@ def _bytes(group: Group) -> tuple[bytes, ...]:
     return tuple([one.data for one in group.segments])
 
 
-def _content(group: Group) -> tuple[bytes, ...]:
-    return tuple([canonical_of(one) for one in group.segments])
+def _contents(mine: Sequence[Group], theirs: Sequence[Group]) -> tuple[list[Hashable], list[Hashable]]:
+    """Return what each message is compared by: its canonical content, where the other side may have the same."""
+    shapes = [[tuple([outline(one) for one in group.segments]) for group in side] for side in (mine, theirs)]
+    unknown = any(None in shape for side in shapes for shape in side)
+    both = set(shapes[0]).intersection(shapes[1])
+    made: list[list[Hashable]] = []
+    for side, groups, name in zip(shapes, (mine, theirs), ("left", "right"), strict=True):
+        made.append([
+            tuple([canonical_of(one) for one in group.segments]) if unknown or shape in both else (name, number)
+            for number, (group, shape) in enumerate(zip(groups, side, strict=True))
+        ])  # fmt: skip
+    return made[0], made[1]
 
 
 def _end(left: Sequence[Group]) -> int:
@@ -106,12 +116,14 @@ def _guessed(
     if len(mine) == len(theirs) or (grows and len(mine) == 1 and theirs and _alike(mine[0], theirs[0])):
         return list(zip(mine, theirs, strict=False))
     found: list[tuple[Group | None, Group | None]] = []
-    ids = {_ids(one): n for n, one in reversed(list(enumerate(theirs))) if _ids(one)}
+    known, others = [_ids(one) for one in mine], [_ids(one) for one in theirs]
+    ids = {one: n for n, one in reversed(list(enumerate(others))) if one}
     to = 0
-    for one in mine:
-        other = ids.get(_ids(one), -1) if _ids(one) else -1
+    for one, own in zip(mine, known, strict=True):
+        other = ids.get(own, -1) if own else -1
         if other < to:
-            other = next((n for n in range(to, min(to + 8, len(theirs))) if _may_be(one, theirs[n])), -1)
+            near_by = range(to, min(to + 8, len(theirs)))
+            other = next((n for n in near_by if bool(own) == bool(others[n]) and _may_be(one, theirs[n])), -1)
         if other < 0:
             found.append((one, None))
             continue
@@ -130,9 +142,7 @@ def _ids(group: Group) -> tuple[bytes, ...]:
 
 def _may_be(one: Group, other: Group) -> bool:
     """Tell whether a message may have become another: of one role, some of its content or most of its text the same."""
-    if by_model(one.envelope) != by_model(other.envelope) or bool(_ids(one)) != bool(_ids(other)):
-        return False
-    return _alike(one, other)
+    return by_model(one.envelope) == by_model(other.envelope) and _alike(one, other)
 
 
 def _alike(one: Group, other: Group) -> bool:
@@ -147,7 +157,7 @@ def _alike(one: Group, other: Group) -> bool:
 
 def near(one: bytes, other: bytes) -> bool:
     """Tell whether two texts share much of their words."""
-    mine, theirs = set(one[:4096].split()), set(other[:4096].split())
+    mine, theirs = set(one[:2048].split()), set(other[:2048].split())
     return 2 * len(mine & theirs) >= max(1, min(len(mine), len(theirs)))
 
 

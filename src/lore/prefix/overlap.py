@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.canonical import canonical
+from lore.model.canonical import canonical, letters
 from lore.model.prompt import Prompt, Segment
 
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
@@ -88,7 +88,21 @@ def same_content(mine: Segment, theirs: Segment) -> bool:
     """Tell whether two segments are equal in canonical form."""
     if mine.section != theirs.section or mine.kind != theirs.kind:
         return False
-    return mine.data == theirs.data or canonical_of(mine) == canonical_of(theirs)
+    if mine.data == theirs.data:
+        return True
+    one, other = outline(mine), outline(theirs)
+    return (one is None or other is None or one == other) and canonical_of(mine) == canonical_of(theirs)
+
+
+def outline(segment: Segment) -> int | None:
+    """Return a number that is the same for all segments of one canonical form; None where it is not known cheaply."""
+    data = segment.data
+    found = letters(data)
+    if found is None:
+        return None
+    if data[:1] == b'"' and segment.kind in ("block", "text"):
+        return found + _WRAPPED
+    return found - (b'put_text"' in data) * _PUT
 
 
 def canonical_of(segment: Segment) -> bytes:
@@ -104,6 +118,7 @@ def canonical_of(segment: Segment) -> bytes:
     return made
 
 
+_WRAPPED, _PUT = letters(b'"type":"text","text":') or 0, letters(b"input_") or 0  # as many as of "output_"
 _TEXTS = (b',"type":"input_text"}', b',"type":"output_text"}')  # how OpenAI's Responses API names a text block
 
 
@@ -127,11 +142,29 @@ def _shares_message(left: Prompt, right: Prompt) -> bool:
         return left.head == right.head
     if left.messages[0] == right.messages[0] and left.messages.common(right.messages) > 1:
         return True
-    contents = {segment.data for segment in left.messages if segment.kind != "envelope"}
-    if any(segment.kind != "envelope" and segment.data in contents for segment in right.messages):
+    mine, theirs = ([one for one in side.messages if one.kind != "envelope"] for side in (left, right))
+    contents = {segment.data for segment in mine}
+    if any(segment.data in contents for segment in theirs):
         return True
-    spelled = {canonical_of(segment) for segment in left.messages if segment.kind != "envelope"}
-    return any(segment.kind != "envelope" and canonical_of(segment) in spelled for segment in right.messages)
+    return _same_content_among(mine, theirs)
+
+
+def _same_content_among(mine: list[Segment], theirs: list[Segment]) -> bool:
+    """Tell whether any two segments have one content; each is put into canonical form once at most."""
+    alike: dict[int | None, list[Segment]] = {}
+    for segment in mine:
+        alike.setdefault(outline(segment), []).append(segment)
+    spelled: dict[int | None, set[bytes]] = {}
+    for segment in theirs:
+        own = outline(segment)
+        made = b""
+        for key in alike if own is None else {own, None} & alike.keys():
+            made = made or canonical_of(segment)
+            if key not in spelled:
+                spelled[key] = {canonical_of(one) for one in alike[key]}
+            if made in spelled[key]:
+                return True
+    return False
 
 
 def common_bytes(left: bytes, right: bytes) -> int:
