@@ -94,15 +94,23 @@ def same_content(mine: Segment, theirs: Segment) -> bool:
     return (one is None or other is None or one == other) and canonical_of(mine) == canonical_of(theirs)
 
 
-def outline(segment: Segment) -> int | None:
-    """Return a number that is the same for all segments of one canonical form; None where it is not known cheaply."""
+def outline(segment: Segment) -> tuple[int, ...] | None:
+    """Return numbers that are the same for all segments of one canonical form; None where they are not known cheaply.
+
+    Two long segments with the same numbers have nearly always the same content.
+    """
     data = segment.data
     found = letters(data)
     if found is None:
         return None
     if data[:1] == b'"' and segment.kind in ("block", "text"):
-        return found + _WRAPPED
-    return found - (b'put_text"' in data) * _PUT
+        return found[0] + _WRAPPED, *found[1:]
+    return found[0] - (b'put_text"' in data) * _PUT, *found[1:]
+
+
+# How many letters there are in what a string lacks and its block has (none of those counted apart), and in what the
+# Responses API writes before `text`: as many in "output_".
+_WRAPPED, _PUT = 4, 2
 
 
 def canonical_of(segment: Segment) -> bytes:
@@ -118,7 +126,6 @@ def canonical_of(segment: Segment) -> bytes:
     return made
 
 
-_WRAPPED, _PUT = letters(b'"type":"text","text":') or 0, letters(b"input_") or 0  # as many as of "output_"
 _TEXTS = (b',"type":"input_text"}', b',"type":"output_text"}')  # how OpenAI's Responses API names a text block
 
 
@@ -151,10 +158,10 @@ def _shares_message(left: Prompt, right: Prompt) -> bool:
 
 def _same_content_among(mine: list[Segment], theirs: list[Segment]) -> bool:
     """Tell whether any two segments have one content; each is put into canonical form once at most."""
-    alike: dict[int | None, list[Segment]] = {}
+    alike: dict[tuple[int, ...] | None, list[Segment]] = {}
     for segment in mine:
         alike.setdefault(outline(segment), []).append(segment)
-    spelled: dict[int | None, set[bytes]] = {}
+    spelled: dict[tuple[int, ...] | None, set[bytes]] = {}
     for segment in theirs:
         own = outline(segment)
         made = b""
