@@ -267,7 +267,7 @@ def _refuse(name: str) -> None:
 
 def without_member(raw: bytes, key: str) -> bytes:
     """Return an object's bytes with every member of this name cut out, its comma too."""
-    drop = [m for m in members(raw) if m.key == key]
+    drop = [m for m in spans(raw) if m.key == key]
     for member in reversed(drop):
         after = _SPACE.match(raw, member.end)
         end = after.end() if after else member.end
@@ -338,3 +338,44 @@ def leaf_at(raw: bytes, offset: int) -> Leaf:
         elif inside is not None:
             inside.index, inside.key, inside.begin = inside.index + 1, None, end
     return Leaf(stack[-1].path, stack[-1].base) if stack else Leaf("", 0)
+
+
+_SMALL = 4096  # bytes that are looked through token by token
+
+
+def leaf_in(raw: bytes, offset: int) -> Leaf:
+    """Name the innermost value as `leaf_at` does, of JSON text that is whole.
+
+    What does not hold the byte is passed over at a decoder's speed, whatever it holds.
+    """
+    path, base = "", 0
+    while len(raw) > _SMALL and raw[:1] in (b"{", b"["):
+        found = next((one for one in _values(raw) if one.start <= offset < one.end), None)
+        if found is None:
+            break
+        path, base, offset = path + found.path, base + found.start, offset - found.start
+        raw = raw[found.start : found.end]
+    if raw[:1] not in (b"{", b"["):
+        return Leaf(path, base)
+    leaf = leaf_at(raw, offset)
+    return Leaf(path + leaf.path, base + leaf.start)
+
+
+class _Value(NamedTuple):
+    path: str
+    start: int
+    end: int
+
+
+def _values(raw: bytes) -> Iterator[_Value]:
+    """Iterate over the values of an object or an array."""
+    if raw[:1] == b"{":
+        yield from (_Value("." + printable(one.key), one.value, one.end) for one in spans(raw))
+        return
+    at = 1
+    for number, one in enumerate(array(raw)):
+        start = _skip(raw, at)
+        if not raw.startswith(one, start):
+            return
+        yield _Value(f"[{number}]", start, start + len(one))
+        at = _skip(raw, start + len(one)) + 1

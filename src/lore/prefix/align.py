@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -23,9 +24,11 @@ class Gap(NamedTuple):
 
 def gaps(left: Sequence[Hashable], right: Sequence[Hashable], *, grows: bool = False) -> list[Gap]:
     """Return where two sequences differ. `grows`: the right is expected to go on behind the end of the left."""
-    anchors = _anchors(left, right)
+    i = j = _front(left, right)
+    back = 0 if grows else _back(left, right, i)
+    inner = _anchors(left[i : len(left) - back], right[i : len(right) - back])
+    anchors = [(at + i, other + i) for at, other in inner]
     found: list[Gap] = []
-    i = j = 0
     for at, other in [*anchors, (len(left), len(right))]:
         if at < i or other < j:  # taken already while the gap before was made smaller
             continue
@@ -51,6 +54,17 @@ def equal_pairs(found: Sequence[Gap], size: int) -> list[tuple[int, int]]:
     return [*pairs, *zip(range(i, size), range(j, j + size - i), strict=True)]
 
 
+def _front(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))
+
+
+def _back(left: Sequence[Hashable], right: Sequence[Hashable], front: int) -> int:
+    room = min(len(left), len(right)) - front
+    pairs = enumerate(zip(reversed(left), reversed(right), strict=False))
+    return min(room, next((at for at, (one, other) in pairs if one != other), room))
+
+
 def _anchors(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pair the keys that stand once on each side, the longest run whose order agrees."""
     mine, theirs = Counter(left), Counter(right)
@@ -61,6 +75,8 @@ def _anchors(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[
 
 def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest run of pairs whose second members rise (patience sorting)."""
+    if all(one[1] < other[1] for one, other in pairwise(pairs)):
+        return pairs
     tops: list[int] = []
     holders: list[int] = []
     before: list[int] = []

@@ -52,6 +52,20 @@ def block_of(segment: Segment, envelope: bytes) -> Block:
     return Block(kind, own, text_in(own))
 
 
+_KIND = re.compile(
+    rb'"type"\s*:\s*"(\w{1,40})"|"(toolUse|toolResult|reasoningContent|functionCall|functionResponse|inlineData)"'
+)
+
+
+def kind_of(segment: Segment, envelope: bytes) -> str:
+    """Name roughly what a segment is, without looking into it: its own type, or what its message is."""
+    if segment.kind == "envelope":
+        return "envelope"
+    found = _KIND.search(segment.data, 0, 96) or _KIND.search(segment.data, max(0, len(segment.data) - 96))
+    own = b"" if found is None else found[1] or found[2]
+    return f"{own.decode()} {_around(envelope[:4096]) or by_model(envelope)}"
+
+
 def _around(envelope: bytes) -> BlockKind | None:
     if _RESULT_ENVELOPE.search(envelope):
         return "result"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from lore.model.canonical import canonical, text_of
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
-from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in
+from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
 from lore.prefix.history import Difference, near
@@ -26,6 +26,7 @@ from lore.prefix.volatile import surely_varies
 
 _TOPICS = {"git": ("LORE110", "the state of a repository or directory"), "memory": ("LORE126", "memory or context")}
 _HARNESS = frozenset(code for code, _ in _TOPICS.values())  # what a program puts in
+MOST = 48  # differences of one kind of block that are explained one by one
 _APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
 _LARGEST = 4_194_304  # bytes of a text that is explained piece by piece
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
@@ -43,6 +44,8 @@ class Explained:
         self._new = new
         self._gone = {one.mine.data for one in found if one.theirs is None and one.mine is not None}
         self._room = Room()
+        self._seen: Counter[tuple[str, bool, bool]] = Counter()
+        self._first: dict[tuple[str, bool, bool], int] = {}
         self._gone_by_model = any(one.theirs is None and by_model(one.envelope) and not one.alone for one in found)
 
     def notes(self) -> list[Note]:
@@ -50,8 +53,26 @@ class Explained:
         found: list[Note] = []
         for run in _runs(self._found):
             cut = self._cut(run)
-            found += [cut] if cut is not None else [note for one in run for note in self._notes(one)]
+            if cut is not None:
+                found.append(cut)
+                continue
+            for one in run:
+                found += self._counted(one, len(found))
+        for kind, number in self._seen.items():
+            first = self._first[kind]
+            if number > MOST and first < len(found):
+                more = f"; {number - MOST} more differences of this kind were not looked at one by one"
+                found[first] = found[first].wrapped(after=more)
         return found
+
+    def _counted(self, one: Difference, place: int) -> list[Note]:
+        """Explain a difference, but for those of a kind of which many were explained: causes repeat."""
+        segment = one.mine or one.theirs
+        assert segment is not None
+        kind = kind_of(segment, one.envelope), one.mine is None, one.theirs is None
+        self._seen[kind] += 1
+        self._first.setdefault(kind, place)
+        return self._notes(one) if self._seen[kind] <= MOST else []
 
     def _cut(self, run: Sequence[Difference]) -> Note | None:
         """Name messages that are gone side by side, answers of the model among them: history was cut there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from lore.model.jsonslice import leaf_at
+from lore.model.jsonslice import leaf_in
 from lore.model.mask import mask
 from lore.model.prompt import Prompt, Section, Segment
 from lore.prefix.overlap import Overlap, common_bytes
@@ -79,9 +79,9 @@ def _earlier(one: Segment, other: Segment) -> bool:
 
 def _leaf(segment: Segment, inside: int) -> tuple[str, int]:
     if segment.kind == "envelope":
-        leaf = leaf_at(b"{" + segment.data + b"}", inside + 1)
+        leaf = leaf_in(b"{" + segment.data + b"}", inside + 1)
         return leaf.path, max(0, leaf.start - 1)
-    leaf = leaf_at(segment.data, inside)
+    leaf = leaf_in(segment.data, inside)
     return leaf.path, leaf.start
 
 

@@ -8,13 +8,16 @@ Cost: O(n log n) of the segments from the first difference on; content is decode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from lore.model.prompt import Segment
 from lore.prefix.align import equal_pairs, gaps
 from lore.prefix.blocks import by_model, known_by
-from lore.prefix.overlap import canonical_of
+from lore.prefix.overlap import canonical_of, outline
+
+
+_LONG = 256  # bytes: two blocks that are longer have one outline only where they have one content, or by rare chance
 
 
 class Group(NamedTuple):
@@ -91,8 +94,14 @@ def _bytes(group: Group) -> tuple[bytes, ...]:
     return tuple([one.data for one in group.segments])
 
 
-def _content(group: Group) -> tuple[bytes, ...]:
-    return tuple([canonical_of(one) for one in group.segments])
+def _content(group: Group) -> Hashable:
+    """Return what a message is compared by, however it is spelled: long blocks by their outline, which is enough."""
+    return tuple([_spelled(one) for one in group.segments])
+
+
+def _spelled(segment: Segment) -> Hashable:
+    found = outline(segment) if len(segment.data) > _LONG else None
+    return canonical_of(segment) if found is None else found
 
 
 def _end(left: Sequence[Group]) -> int:
@@ -103,15 +112,20 @@ def _guessed(
     mine: Sequence[Group], theirs: Sequence[Group], here: int, *, grows: bool
 ) -> list[tuple[Group | None, Group | None]]:
     """Pair messages of which none is equal: by their calls, else by their place and role."""
-    if len(mine) == len(theirs) or (grows and len(mine) == 1 and theirs and _alike(mine[0], theirs[0])):
+    if len(mine) == len(theirs) or (grows and len(mine) == 1 and theirs and _alike(mine[0], theirs[0], _Words())):
         return list(zip(mine, theirs, strict=False))
     found: list[tuple[Group | None, Group | None]] = []
-    ids = {_ids(one): n for n, one in reversed(list(enumerate(theirs))) if _ids(one)}
+    known, others = [_ids(one) for one in mine], [_ids(one) for one in theirs]
+    if grows and len(mine) <= len(theirs) and any(known) and known == others[: len(known)]:
+        return list(zip(mine, theirs, strict=False))  # the calls say which message is which
+    words = _Words()
+    ids = {one: n for n, one in reversed(list(enumerate(others))) if one}
     to = 0
-    for one in mine:
-        other = ids.get(_ids(one), -1) if _ids(one) else -1
+    for one, own in zip(mine, known, strict=True):
+        other = ids.get(own, -1) if own else -1
         if other < to:
-            other = next((n for n in range(to, min(to + 8, len(theirs))) if _may_be(one, theirs[n])), -1)
+            near_by = range(to, min(to + 8, len(theirs)))
+            other = next((n for n in near_by if bool(own) == bool(others[n]) and _may_be(one, theirs[n], words)), -1)
         if other < 0:
             found.append((one, None))
             continue
@@ -128,27 +142,45 @@ def _ids(group: Group) -> tuple[bytes, ...]:
     return tuple([one for one in (known_by(part, group.envelope) for part in group.segments) if one is not None])
 
 
-def _may_be(one: Group, other: Group) -> bool:
+def _may_be(one: Group, other: Group, words: _Words) -> bool:
     """Tell whether a message may have become another: of one role, some of its content or most of its text the same."""
-    if by_model(one.envelope) != by_model(other.envelope) or bool(_ids(one)) != bool(_ids(other)):
-        return False
-    return _alike(one, other)
+    return by_model(one.envelope) == by_model(other.envelope) and _alike(one, other, words)
 
 
-def _alike(one: Group, other: Group) -> bool:
+def _alike(one: Group, other: Group, words: _Words) -> bool:
     mine = [part.data for part in one.segments if part.kind != "envelope"]
     theirs = [part.data for part in other.segments if part.kind != "envelope"]
     if not mine or not theirs or by_model(one.envelope) != by_model(other.envelope):
         return one.envelope == other.envelope
-    if not set(mine).isdisjoint(theirs):
+    if any(part in theirs for part in mine):
         return True
-    return near(mine[0], theirs[0]) or near(mine[-1], theirs[-1])
+    return words.near(mine[0], theirs[0]) or words.near(mine[-1], theirs[-1])
+
+
+class _Words:
+    """The words of texts that are compared with several others: each text is cut once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[bytes, frozenset[bytes]]] = {}
+
+    def near(self, one: bytes, other: bytes) -> bool:
+        """Tell whether two texts share much of their words."""
+        mine, theirs = self._of(one), self._of(other)
+        return 2 * len(mine & theirs) >= max(1, min(len(mine), len(theirs)))
+
+    def _of(self, text: bytes) -> frozenset[bytes]:
+        held = self._known.get(id(text))
+        if held is None or held[0] is not text:
+            held = self._known[id(text)] = text, frozenset(text[:_NEAR].split())
+        return held[1]
+
+
+_NEAR = 2048  # bytes of a text whose words are compared
 
 
 def near(one: bytes, other: bytes) -> bool:
     """Tell whether two texts share much of their words."""
-    mine, theirs = set(one[:4096].split()), set(other[:4096].split())
-    return 2 * len(mine & theirs) >= max(1, min(len(mine), len(theirs)))
+    return _Words().near(one, other)
 
 
 def _inside(mine: Group, theirs: Group, *, last: bool) -> list[Difference]:

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.canonical import canonical
+from lore.model.canonical import canonical, letters
 from lore.model.prompt import Prompt, Segment
 
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
@@ -88,7 +88,29 @@ def same_content(mine: Segment, theirs: Segment) -> bool:
     """Tell whether two segments are equal in canonical form."""
     if mine.section != theirs.section or mine.kind != theirs.kind:
         return False
-    return mine.data == theirs.data or canonical_of(mine) == canonical_of(theirs)
+    if mine.data == theirs.data:
+        return True
+    one, other = outline(mine), outline(theirs)
+    return (one is None or other is None or one == other) and canonical_of(mine) == canonical_of(theirs)
+
+
+def outline(segment: Segment) -> tuple[int, ...] | None:
+    """Return numbers that are the same for all segments of one canonical form; None where they are not known cheaply.
+
+    Two long segments with the same numbers have nearly always the same content.
+    """
+    data = segment.data
+    found = letters(data)
+    if found is None:
+        return None
+    if data[:1] == b'"' and segment.kind in ("block", "text"):
+        return found[0] + _WRAPPED, *found[1:]
+    return found[0] - (b'put_text"' in data) * _PUT, *found[1:]
+
+
+# How many letters there are in what a string lacks and its block has (none of those counted apart), and in what the
+# Responses API writes before `text`: as many in "output_".
+_WRAPPED, _PUT = 4, 2
 
 
 def canonical_of(segment: Segment) -> bytes:
@@ -127,11 +149,29 @@ def _shares_message(left: Prompt, right: Prompt) -> bool:
         return left.head == right.head
     if left.messages[0] == right.messages[0] and left.messages.common(right.messages) > 1:
         return True
-    contents = {segment.data for segment in left.messages if segment.kind != "envelope"}
-    if any(segment.kind != "envelope" and segment.data in contents for segment in right.messages):
+    mine, theirs = ([one for one in side.messages if one.kind != "envelope"] for side in (left, right))
+    contents = {segment.data for segment in mine}
+    if any(segment.data in contents for segment in theirs):
         return True
-    spelled = {canonical_of(segment) for segment in left.messages if segment.kind != "envelope"}
-    return any(segment.kind != "envelope" and canonical_of(segment) in spelled for segment in right.messages)
+    return _same_content_among(mine, theirs)
+
+
+def _same_content_among(mine: list[Segment], theirs: list[Segment]) -> bool:
+    """Tell whether any two segments have one content; each is put into canonical form once at most."""
+    alike: dict[tuple[int, ...] | None, list[Segment]] = {}
+    for segment in mine:
+        alike.setdefault(outline(segment), []).append(segment)
+    spelled: dict[tuple[int, ...] | None, set[bytes]] = {}
+    for segment in theirs:
+        own = outline(segment)
+        made = b""
+        for key in alike if own is None else {own, None} & alike.keys():
+            made = made or canonical_of(segment)
+            if key not in spelled:
+                spelled[key] = {canonical_of(one) for one in alike[key]}
+            if made in spelled[key]:
+                return True
+    return False
 
 
 def common_bytes(left: bytes, right: bytes) -> int:

@@ -11,7 +11,7 @@ import math
 import unicodedata
 from typing import Any, NamedTuple, cast
 
-from lore.model.canonical import canonical, decode, encode
+from lore.model.canonical import canonical, decode, encode, letters
 from lore.model.codes import CauseKind
 from lore.model.prompt import Segment
 
@@ -47,17 +47,31 @@ def of_texts(mine: str, theirs: str) -> Spelled | None:
     """Name how two decoded texts differ that are equal once normalised; None where they are not."""
     if abs(len(mine) - len(theirs)) > len(mine) + len(theirs) >> 1:
         return None
-    for name, normal in _FORMS:
-        if normal(mine) == normal(theirs):
-            return Spelled("LORE106", f"{name}: the decoded text is another, so the prefix ends there", "waste")
+    at = _first_difference(mine, theirs)
+    there = mine[at : at + 1] + theirs[at : at + 1]  # what a form could make equal shows at the first place already
+    if not there or there.isspace() or not there.isascii() or any(map(str.isspace, there)):
+        for name, normal in _FORMS:
+            if normal(mine) == normal(theirs):
+                return Spelled("LORE106", f"{name}: the decoded text is another, so the prefix ends there", "waste")
     inside = [_inner(text) for text in (mine, theirs)]
-    if inside[0] is None or inside[1] is None:
+    if inside[0] is None or inside[1] is None or letters(inside[0]) != letters(inside[1]):
         return None
     if canonical(inside[0]) == canonical(inside[1]):
         if _in_order(inside[0]) != _in_order(inside[1]):
             return Spelled("LORE105", "the JSON inside a text has its members in another order")
         return Spelled("LORE106", "the JSON inside a text is spelled otherwise: a server sees another text", "waste")
     return None
+
+
+def _first_difference(mine: str, theirs: str) -> int:
+    low, high = 0, min(len(mine), len(theirs))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if mine[low:middle] == theirs[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _lines(text: str) -> str:

@@ -14,10 +14,12 @@ from lore.model.codes import CauseKind
 from lore.prefix.align import Gap, gaps
 from lore.prefix.spelling import of_texts
 from lore.prefix.topics import topic
-from lore.prefix.volatile import NAMES, numbered, varied
+from lore.prefix.volatile import NAMES, equal_back, equal_front, numbered, varied
 
 OTHER = ""  # the code of what nothing explains
 MOST = 64  # differing lines that are looked at one by one; what differs in more is another text
+BEFORE = 24_000  # characters before the first difference in which the heading is sought that it stands under
+WINDOW = 131_072  # characters behind the first difference that are compared line by line: causes repeat
 ROOM = 24_576  # characters that are looked through for words and headings, in all differences of a pair
 
 _SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
@@ -59,18 +61,46 @@ def reasons(mine: str, theirs: str, room: Room) -> list[Reason]:
     if spelled is not None:
         return [Reason(spelled.code, spelled.words, spelled.here, mine, theirs)]
     found: list[Reason] = []
-    lines, others = _cut(mine), _cut(theirs)
+    lines, others, more = _cut(mine, theirs)
     parts = gaps(lines, others)
+    if more and len(parts) > 1:  # where the windows end, the lines of both need not be the same
+        parts.pop()
     for number, gap in enumerate(parts):
         if number == MOST:
-            found.append(Reason(OTHER, f"and {len(parts) - MOST} more places"))
+            found.append(Reason(OTHER, "and in more places"))
             break
         found += _of_lines(lines, others, gap, room)
     return list({one.code + one.words: one for one in reversed(found)}.values())[::-1]
 
 
-def _cut(text: str) -> list[str]:
-    return text.split("\n")
+class _Lines(NamedTuple):
+    """The lines of both texts around where they differ; `more` says that they go on differing behind."""
+
+    mine: list[str]
+    theirs: list[str]
+    more: bool
+
+
+def _cut(mine: str, theirs: str) -> _Lines:
+    """Cut both texts into lines, from some before the first difference to some behind the last, or to enough."""
+    front = equal_front(mine, theirs)
+    room = min(len(mine), len(theirs)) - front
+    back = equal_back(mine, theirs, room)
+    begin = _line_start(mine, max(0, front - BEFORE))
+    ends = [_line_end(one, max(front, len(one) - back)) for one in (mine, theirs)]
+    cut = [min(end, _line_end(one, front + WINDOW)) for one, end in zip((mine, theirs), ends, strict=True)]
+    if all(end <= front + 2 * WINDOW for end in ends):
+        cut = ends
+    return _Lines(mine[begin : cut[0]].split("\n"), theirs[begin : cut[1]].split("\n"), cut != ends)
+
+
+def _line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
 
 
 def _of_lines(lines: list[str], others: list[str], gap: Gap, room: Room) -> list[Reason]:

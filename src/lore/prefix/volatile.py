@@ -140,18 +140,30 @@ def skeleton(text: str) -> Skeleton:
 def _window(left: str, right: str) -> tuple[str, str]:
     """Cut what is equal off both texts, but for what a word at the difference may reach into."""
     room = min(len(left), len(right))
-    front = _equal(left, right, room)
-    back = _equal(left[::-1], right[::-1], room - front)
+    front = equal_front(left, right)
+    back = equal_back(left, right, room - front)
     begin, end = max(0, front - _AROUND), max(0, back - _AROUND)
     return left[begin : len(left) - end], right[begin : len(right) - end]
 
 
-def _equal(left: str, right: str, room: int) -> int:
-    """Count the leading characters that are equal, at most `room`, at the speed of slices."""
-    low, high = 0, room
+def equal_front(left: str, right: str) -> int:
+    """Count the leading characters that are equal, at the speed of slices."""
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
         if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def equal_back(left: str, right: str, room: int) -> int:
+    """Count the characters at the end that are equal, at most `room`, at the speed of slices."""
+    low, high, mine, theirs = 0, room, len(left), len(right)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[mine - middle : mine - low] == right[theirs - middle : theirs - low]:
             low = middle
         else:
             high = middle - 1

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from lore.model.canonical import encode, printable, text_of
 from lore.model.exchange import Fidelity
-from lore.model.jsonslice import array, element_ranges, members, spans, table, without_member
+from lore.model.jsonslice import array, element_ranges, spans, table, without_member
 from lore.model.prompt import Kind, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Memo, Place, Rendered
@@ -47,11 +47,11 @@ def unmark(raw: bytes, keys: tuple[str, ...] = (MARK,)) -> Unmarked:
 
 
 def _unmark(raw: bytes, key: str) -> Unmarked:
-    marks = [raw[m.value : m.end] for m in members(raw) if m.key == key]
+    marks = [raw[m.value : m.end] for m in spans(raw) if m.key == key]
     data = without_member(raw, key) if marks else raw
     mark = next((one for one in reversed(marks) if one != b"null"), None)
     if key.encode() in data:
-        for member in members(data):
+        for member in spans(data):
             value = data[member.value : member.end]
             if member.key in ("content", "output") and value[:1] == b"[" and key.encode() in value:
                 inside = _unmark_all(value, key)
