@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from lore.run.recording import Template
 
 Format: TypeAlias = Annotated[
-    str | None, typer.Option("--format", help="Read the input as this format: lore, claude-code, assembled, bodies.")
+    str | None,
+    typer.Option("--format", help="Read the input as this format, whatever it looks like; an unknown word lists all."),
 ]
 Dialect: TypeAlias = Annotated[
     str | None,
@@ -177,4 +178,5 @@ def tell(text: str) -> None:
     """Say one line on standard error."""
     from lore.report.plain import visible
 
-    print(visible(text), file=sys.stderr, flush=True)
+    text = visible(text)
+    print(f"./{text}" if text.startswith("::") else text, file=sys.stderr, flush=True)  # no workflow command

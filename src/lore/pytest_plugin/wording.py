@@ -5,7 +5,7 @@ from __future__ import annotations
 from lore.model.results import DivergenceResult, Finding
 from lore.prefix.overlap import common_bytes
 from lore.pytest_plugin.judging import Judged, Moved
-from lore.report.plain import visible
+from lore.report.plain import uncommanded, visible
 
 SHOWN = 3  # pairs, and causes of a pair: the first is nearly always why the others are there
 EVIDENCE = 240  # characters
@@ -71,7 +71,7 @@ def _divergence(where: DivergenceResult) -> list[str]:
     lines = [f"  differs at {where.path}, byte {where.offset:,} of it, in {where.section}"]
     for sign, text in (("-", where.left), ("+", where.right)):
         shown = f"…{visible(text[:shared])}{visible(text[shared:])}…" if text else "(ends here)"
-        lines.append(f"    {sign} {shown}")
+        lines.append(f"    {sign} {uncommanded(shown)}")
     return lines
 
 
