@@ -176,6 +176,28 @@ def test_what_fails_the_step_can_be_chosen_but_never_a_wrong_input(runner, fail_
     assert (done.returncode, runner.outputs["exit-code"]) == (code, answered)
 
 
+# A wrong input and a recording that could not be judged ended the step with a number and no annotation.
+@needs_bash
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("no/such/file", "::error title=lore check::an input or a setting is wrong"),
+     ("fixtures/recordings/stable.jsonl", "")],
+)  # fmt: skip
+def test_what_ended_the_step_is_annotated(runner, path, said) -> None:
+    done = runner.check(paths=path)
+    assert said in done.stdout
+    assert said or "::" not in done.stdout
+
+
+# A file name of two lines wrote an output of its own: `exit-code` could be said to be 0.
+@needs_bash
+@pytest.mark.parametrize("name", ["sarif", "baseline"])
+def test_no_input_writes_an_output(runner, name) -> None:
+    done = runner.check(paths="fixtures/recordings", **{name: f"{runner.folder}/x\nexit-code=0"})
+    assert (done.returncode, runner.output.read_text()) == (2, "")
+    assert "on one line" in done.stdout
+
+
 @needs_bash
 def test_an_unknown_word_for_what_fails_is_an_error(runner) -> None:
     done = runner.check(fail_on="never")

@@ -27,6 +27,14 @@ def test_the_hint_of_an_error_is_shown(suite) -> None:
     result.stdout.fnmatch_lines(["E*no cause is called 'date-in-prefx'", "E*did you mean date-in-prefix?"])
 
 
+# pytest prints what the functions of a traceback were given: of an error that was the whole prompt.
+def test_an_error_shows_no_body(suite) -> None:
+    result = suite("def test_agent():\n    assert_prefix_stable(MOVED, allow='date-in-prefx')\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*requests = *")
+    result.stdout.no_fnmatch_line("*allowances.py*")
+
+
 SENDS = """
 def send(day):
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={}))

@@ -1,6 +1,7 @@
 """`recording` and `lore_recorder`: what clients send is seen, nothing is changed, all is put back."""
 
 import asyncio
+import gzip
 import inspect
 import json
 import threading
@@ -188,6 +189,64 @@ def test_recordings_may_stand_in_one_another() -> None:
         one.post(URL, content=sent(1))
     assert len(outer) == len(inner) == 1
     assert originals() == before
+
+
+# The one that began first put back what it had found, the other one the first one's wrapper, which then stayed.
+def test_recorders_may_end_in_any_order() -> None:
+    before = originals()
+    first, second = recording(), recording()
+    one, other = first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    with client() as sending:
+        sending.post(URL, content=sent(1))
+    second.__exit__(None, None, None)
+    assert (len(one), len(other)) == (0, 1)
+    assert originals() == before
+
+
+# What another tool had put over the recorder was taken away with it.
+def test_what_another_tool_put_over_it_stays(monkeypatch) -> None:
+    calls = []
+    with recording() as recorded:
+        below = httpx.Client.send
+
+        def over(self, request, **more):
+            calls.append(request)
+            return below(self, request, **more)
+
+        monkeypatch.setattr(httpx.Client, "send", over)
+    with client() as sending:
+        sending.post(URL, content=sent(1))
+    assert (len(calls), len(recorded)) == (1, 0)
+    with recording() as again, client() as sending:
+        sending.post(URL, content=sent(1))
+    assert (len(calls), len(again)) == (2, 1)
+
+
+def test_a_body_that_the_client_packed_is_judged() -> None:
+    with recording() as recorded, client() as sending:
+        for one in (body(1), body(2, day=21)):
+            packed = gzip.compress(json.dumps(one).encode())
+            sending.post(URL, content=packed, headers={"content-encoding": "gzip"})
+    with pytest.raises(AssertionError, match="LORE101"):
+        assert_prefix_stable(recorded)
+    assert gzip.decompress(recorded.requests[0].body) == json.dumps(body(1)).encode()
+
+
+def test_a_packed_body_that_is_broken_is_no_prompt() -> None:
+    with recording() as recorded, client() as sending:
+        sending.post(URL, content=gzip.compress(sent(1))[:-9], headers={"content-encoding": "gzip"})
+        sending.post(URL, content=b"words", headers={"content-encoding": "gzip"})
+    with pytest.raises(AssertionError, match="none of 2 requests is a prompt"):
+        assert_prefix_stable(recorded)
+
+
+def test_bodies_that_were_streamed_are_said_to_be_why_nothing_was_compared() -> None:
+    with recording() as recorded, client() as sending:
+        for turns in (1, 2):
+            sending.post(URL, content=iter([sent(turns)]))
+    with pytest.raises(AssertionError, match="the body of 2 was a stream"):
+        assert_prefix_stable(recorded)
 
 
 def test_what_wraps_send_looks_like_send() -> None:

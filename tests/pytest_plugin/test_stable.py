@@ -36,6 +36,9 @@ FORMS = {
     "str": lambda turns, **more: sent(turns, **more).decode(),
     "httpx": posted,
     "requests": prepared,
+    "requests, not prepared": lambda turns, **more: requests_library.Request(
+        "POST", "https://api.example/v1/messages", json=body(turns, **more)
+    ),
     "record": lambda turns, **more: {"request": body(turns, **more), "usage": None, "timestamp": turns},
     "record of bytes": lambda turns, **more: {
         "request": sent(turns, **more), "timestamp": datetime.datetime(2026, 11, 20, turns, tzinfo=datetime.UTC),
@@ -117,6 +120,24 @@ def test_an_unknown_allowance_is_an_error_that_suggests_one() -> None:
 def test_what_is_no_cause_cannot_be_allowed(word) -> None:
     with pytest.raises(LoreError):
         assert_prefix_stable([body(1), body(2)], allow=[word])
+
+
+# Each ended in a TypeError of Python's, or was told the nearest of other codes.
+@pytest.mark.parametrize(
+    ("allow", "said", "hint"),
+    [
+        (None, "allow is None", "give a list"),
+        (True, "allow is True", "give a list"),
+        ({"LORE101": True}, "names no causes", "give a list"),
+        ("date-in-prefix, tools-reordered", "no cause is called", "give a list"),
+        ("LORE1", "no cause is called 'LORE1'", "write one whole"),
+    ],
+)
+def test_an_allowance_that_is_none_says_what_to_write(allow, said, hint) -> None:
+    with pytest.raises(LoreError) as caught:
+        assert_prefix_stable([body(1), body(2)], allow=allow)
+    assert said in caught.value.message
+    assert hint in caught.value.hint
 
 
 def test_an_allowance_that_nothing_needed_is_a_warning() -> None:

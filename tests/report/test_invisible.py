@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import msgspec
 import pytest
 
+from lore.check.base import Place, finding
+from lore.model.results import Checked, Summary
+from lore.report.console import console, line
 from lore.report.json_report import render
 from lore.report.plain import visible
+from lore.report.registry import REPORTS
 
 
 @pytest.mark.parametrize(
@@ -18,6 +23,24 @@ def test_a_character_that_shows_nothing_is_named(char):
     shown = visible(f"a{char}b")
     assert char not in shown
     assert shown.isprintable()
+
+
+# GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could stop what lore annotates.
+@pytest.mark.parametrize("kind", REPORTS)
+def test_no_report_holds_a_runners_command(kind):
+    said = "a ##[stop-commands]x and ##[add-mask]y"
+    out = io.StringIO()
+    one = finding("LORE101", Place(said), said, chain=said, json_path=said, section=said, evidence=said)
+    result = Checked(summary=Summary(), findings=[one], problems=[])
+    REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
+    assert "stop-commands" in out.getvalue()
+    assert "##[" not in out.getvalue()
+
+
+def test_a_command_in_two_parts_of_a_line_is_none_either():
+    out = io.StringIO()
+    console(out, colour=False, terminal=False).print(line("a ##", ("[error]", "red")))
+    assert out.getvalue() == "a ##<U+005B>error]\n"
 
 
 @pytest.mark.parametrize("text", ["plain", "é ü 日本 🙂", "a b"])

@@ -83,7 +83,12 @@ def run(
     """Judge recordings, for CI.
 
     Exit code 1 where a session wastes its cache, 2 where a name cannot be read, 3 where not all could be
-    judged.
+    judged. `lore explain CODE` says what a finding means.
+
+    Settings stand in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste
+    (lists of codes, their beginnings or names), min_reuse, max_busts, max_lost_tokens. [[check.per_path]]: path,
+    and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
+    relative to the file of the settings; `*` is one name, `**` any folders.
     """
     from lore.check.budgets import Budgets
     from lore.cli.checking import Wanted, chosen, held_against, needed, write

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 Format: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        help="Read the input as this format instead of telling it by content: lore, claude-code, assembled, bodies, "
-        "har, vcr, proxy and others; an unknown one lists all.",
-    ),
+    typer.Option("--format", help="Read the input as this format, whatever it looks like; an unknown word lists all."),
 ]
 Dialect: TypeAlias = Annotated[
     str | None,
@@ -182,4 +178,5 @@ def tell(text: str) -> None:
     """Say one line on standard error."""
     from lore.report.plain import visible
 
-    print(visible(text), file=sys.stderr, flush=True)
+    text = visible(text)
+    print(f"./{text}" if text.startswith("::") else text, file=sys.stderr, flush=True)  # no workflow command

@@ -70,6 +70,9 @@ def _body(value: object, number: int) -> object:
 
 def _sent(value: object, number: int) -> str | bytes:
     """Return the body of a request object: `content` as httpx has it, `body` as requests has it."""
+    kind = type(value)
+    if (kind.__module__, kind.__name__) == ("requests.models", "Request"):
+        value = cast("Any", value).prepare()
     for name in ("content", "body"):
         try:
             body = getattr(value, name, None)

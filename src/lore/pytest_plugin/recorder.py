@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
@@ -26,6 +28,9 @@ HEADERS = (
     "x-claude-code-session-id", "x-claude-code-agent-id", "session_id", "session-id", "x-session-id",
     "x-session-affinity", "thread-id", "x-openai-subagent",
 )  # fmt: skip
+
+
+UNPACKED = 64 * 1024 * 1024  # bytes of a body that was packed: no request is longer
 
 
 @dataclass(slots=True)
@@ -59,11 +64,23 @@ class Recorded:
         self.status = getattr(response, "status_code", None)
         self._response = response
 
+    def _unpacked(self) -> bytes:
+        """Return the body as it was before the client packed it; one that is packed otherwise, or broken, as it is."""
+        body = self.body or b""
+        if self.headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
+            return body
+        unpacking = zlib.decompressobj(31)  # with the header of gzip
+        try:
+            unpacked = unpacking.decompress(body, UNPACKED)
+        except zlib.error:
+            return body
+        return unpacked if unpacking.eof else body
+
     def record(self) -> dict[str, Any]:
         """Return it as a record that lore reads: `{request, response, timestamp, …}`."""
         return {
             "timestamp": self.at, "method": self.method, "url": self.url, "headers": self.headers,
-            "request": None if self.body is None else self.body.decode("utf-8", "backslashreplace"),
+            "request": None if self.body is None else self._unpacked().decode("utf-8", "backslashreplace"),
             "status": self.status, "answered": self.answered, "response": _json(self.response),
         }  # fmt: skip
 
@@ -97,12 +114,49 @@ def recording() -> Generator[Recorder]:
     """Record what this process sends until the block ends; then everything is as it was before."""
     found = [(seam, owner) for seam in SEAMS if (owner := _owner(seam)) is not None]
     recorder = Recorder(tuple(dict.fromkeys(seam.library for seam, _ in found)))
-    with ExitStack() as stack:
-        for seam, owner in found:
-            original = owner.__dict__["send"]
-            stack.callback(setattr, owner, "send", original)
-            owner.send = seam.wrap(original, _listener(recorder, seam))
+    _LISTENING.begin(recorder, found)
+    try:
         yield recorder
+    finally:
+        _LISTENING.end(recorder)
+
+
+class _Listening:
+    """Recorders that listen now. The first puts wrappers in, the last takes them out, in whatever order they end.
+
+    Recorders that each put back what they had found left the first one's wrapper in for ever where it ended first.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wrapped: list[tuple[Any, Any, Any]] = []  # owner, its own `send`, what stands there instead
+        self.recorders: list[Recorder] = []
+
+    def begin(self, recorder: Recorder, found: Iterable[tuple[Seam, Any]]) -> None:
+        """Let a recorder listen."""
+        with self._lock:
+            if not self.recorders:
+                for seam, owner in found:
+                    original = owner.__dict__["send"]
+                    wrapper = original if hasattr(original, _OURS) else seam.wrap(original, _listener(seam))
+                    setattr(wrapper, _OURS, True)
+                    owner.send = wrapper
+                    self._wrapped.append((owner, original, wrapper))
+            self.recorders = [*self.recorders, recorder]
+
+    def end(self, recorder: Recorder) -> None:
+        """Let it listen no more; what another tool has put over a wrapper meanwhile stays, and passes through it."""
+        with self._lock:
+            self.recorders = [one for one in self.recorders if one is not recorder]
+            if not self.recorders:
+                for owner, original, wrapper in self._wrapped:
+                    if owner.__dict__["send"] is wrapper:
+                        owner.send = original
+                self._wrapped.clear()
+
+
+_OURS = "__lore__"
+_LISTENING = _Listening()
 
 
 class Seam(NamedTuple):
@@ -110,7 +164,7 @@ class Seam(NamedTuple):
 
     library: str
     owner: str
-    wrap: Callable[[Any, Callable[[Any], Recorded]], Any]
+    wrap: Callable[[Any, Callable[[Any], Recorded | None]], Any]
     body: Callable[[Any], bytes | None]
 
 
@@ -121,28 +175,49 @@ def _owner(seam: Seam) -> type | None:
         return None
 
 
-def _listener(recorder: Recorder, seam: Seam) -> Callable[[Any], Recorded]:
-    def listen(request: Any) -> Recorded:
+def _listener(seam: Seam) -> Callable[[Any], Recorded | None]:
+    def listen(request: Any) -> Recorded | None:
+        recorders = _LISTENING.recorders
+        if not recorders:
+            return None
         headers = {name: str(request.headers[name]) for name in HEADERS if name in request.headers}
         one = Recorded(request.method, _public(str(request.url)), headers, seam.body(request), time.time())
-        recorder.requests.append(one)
+        for recorder in recorders:
+            recorder.requests.append(one)
         return one
 
     return listen
 
 
-def _sending(original: Any, listen: Callable[[Any], Recorded]) -> Any:
+_SENDING: ContextVar[object] = ContextVar("lore_sending", default=None)
+
+
+@contextmanager
+def _once(request: object, listen: Callable[[Any], Recorded | None]) -> Generator[Recorded | None]:
+    """Record a request on its way down; where another tool stands between two wrappers, by the first alone."""
+    if _SENDING.get() is request:
+        yield None
+        return
+    before = _SENDING.set(request)
+    try:
+        yield listen(request)
+    finally:
+        _SENDING.reset(before)
+
+
+def _sending(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
     @wraps(original)
     def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        one = listen(request)
-        response = original(self, request, *args, **kwargs)
-        one.take(response)
-        return response
+        with _once(request, listen) as one:
+            response = original(self, request, *args, **kwargs)
+            if one is not None:
+                one.take(response)
+            return response
 
     return send
 
 
-def _redirecting(original: Any, listen: Callable[[Any], Recorded]) -> Any:
+def _redirecting(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
     """Wrap a `send` that calls itself for redirects: these are the same request, those of another client are not."""
     inside = threading.local()
     once = _sending(original, listen)
@@ -161,13 +236,14 @@ def _redirecting(original: Any, listen: Callable[[Any], Recorded]) -> Any:
     return send
 
 
-def _awaiting(original: Any, listen: Callable[[Any], Recorded]) -> Any:
+def _awaiting(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
     @wraps(original)
     async def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        one = listen(request)
-        response = await original(self, request, *args, **kwargs)
-        one.take(response)
-        return response
+        with _once(request, listen) as one:
+            response = await original(self, request, *args, **kwargs)
+            if one is not None:
+                one.take(response)
+            return response
 
     return send
 

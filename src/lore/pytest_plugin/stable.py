@@ -28,7 +28,7 @@ def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] 
         said = _judged(requests, allow)
     except LoreError as error:
         error.add_note(f"hint: {error.hint}")
-        raise
+        raise error.with_traceback(None) from None  # pytest would print what lore's own functions were given: bodies
     if said:
         raise AssertionError(said)
 
@@ -45,7 +45,7 @@ def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
     given = entries(requests)
     judged = judge(given)
     if not judged.pairs:
-        return wording.nothing_compared(len(given), judged, _watched(requests))
+        return wording.nothing_compared(len(given), judged, _watched(requests), _streams(requests))
     kept = [one._replace(findings=tuple(f for f in one.findings if f.code not in allowed)) for one in judged.moved]
     moved = [one for one in kept if one.findings]
     unused = [word for code, word in allowed.items() if code not in judged.codes]
@@ -57,6 +57,11 @@ def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
         test.moved += [wording.brief(one) for one in moved]
         return ""
     return wording.failure(judged, moved) if moved else ""
+
+
+def _streams(requests: object) -> int:
+    """Count the requests of a recorder whose body it could not keep."""
+    return sum(one.body is None and one.method == "POST" for one in requests) if isinstance(requests, Recorder) else 0
 
 
 def _watched(requests: object) -> str:

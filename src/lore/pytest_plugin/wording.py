@@ -5,7 +5,7 @@ from __future__ import annotations
 from lore.model.results import DivergenceResult, Finding
 from lore.prefix.overlap import common_bytes
 from lore.pytest_plugin.judging import Judged, Moved
-from lore.report.plain import visible
+from lore.report.plain import uncommanded, visible
 
 SHOWN = 3  # pairs, and causes of a pair: the first is nearly always why the others are there
 EVIDENCE = 240  # characters
@@ -23,8 +23,8 @@ def failure(judged: Judged, moved: list[Moved]) -> str:
     return "\n".join(lines)
 
 
-def nothing_compared(given: int, judged: Judged, watched: str) -> str:
-    """Say why there was nothing to judge."""
+def nothing_compared(given: int, judged: Judged, watched: str, streams: int = 0) -> str:
+    """Say why there was nothing to judge; `streams` of the requests had a body that could not be recorded."""
     if judged.requests > 1:
         why = f"no two of {judged.requests} requests belong to one conversation"
     elif judged.requests:
@@ -32,6 +32,8 @@ def nothing_compared(given: int, judged: Judged, watched: str) -> str:
         why = f"there is only one prompt{others}"
     else:
         why = f"none of {given} requests is a prompt that lore knows" if given else f"there are no requests{watched}"
+    if streams:
+        why += f"; the body of {streams} was a stream, which only its reader gets: send bytes, text or json="
     return f"nothing was compared: {why}"
 
 
@@ -69,7 +71,7 @@ def _divergence(where: DivergenceResult) -> list[str]:
     lines = [f"  differs at {where.path}, byte {where.offset:,} of it, in {where.section}"]
     for sign, text in (("-", where.left), ("+", where.right)):
         shown = f"…{visible(text[:shared])}{visible(text[shared:])}…" if text else "(ends here)"
-        lines.append(f"    {sign} {shown}")
+        lines.append(f"    {sign} {uncommanded(shown)}")
     return lines
 
 

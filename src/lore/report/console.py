@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from lore.report.plain import visible
+from lore.report.plain import uncommanded, visible
 
 WIDTH = 100  # where there is no terminal to ask: the same text on every machine
 
@@ -30,7 +30,7 @@ class _Console(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; a line without colour is written as it is, which costs a twentieth of laying it out."""
         if self.no_color and not options and len(objects) == 1 and isinstance(objects[0], Text):
-            self.file.write(objects[0].plain + "\n")
+            self.file.write(uncommanded(objects[0].plain) + "\n")  # its parts were safe, each alone
         else:
             super().print(*objects, **options)
 

@@ -28,7 +28,7 @@ def render(result: msgspec.Struct) -> str:
 
 def safe(text: str) -> str:
     """Return JSON text without credentials, and without what a terminal would obey."""
-    text = mask(text)
+    text = mask(text).replace("##[", "##\\u005b")  # what GitHub's runner would obey; it stands in texts alone
     if text.isascii() and "\x7f" not in text:
         return text
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)

@@ -1,4 +1,4 @@
-"""Text from recordings as plain text: nothing in it is obeyed by a terminal, no credential is shown."""
+"""Text from recordings as plain text: nothing in it is obeyed by a terminal or a CI runner, no credential is shown."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uf
 
 def visible(text: str) -> str:
     """Make invisible characters visible and mask credentials."""
-    text = mask(text)
+    text = uncommanded(mask(text))
     if text.isprintable() and _BLANK.search(text) is None:
         return text
     return "".join(map(_shown, text))
+
+
+def uncommanded(text: str) -> str:
+    """Take the sign of a workflow command out of a line: GitHub's runner obeys one wherever in a log it stands."""
+    return text.replace("##[", "##<U+005B>") if "##[" in text else text
 
 
 def _shown(char: str) -> str:
