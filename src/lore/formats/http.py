@@ -125,8 +125,8 @@ def _header(value: Any) -> str:
 
 
 def status_of(raw: bytes) -> int | None:
-    """Read a status: a number, its text, or VCR's `{"code": …}`."""
+    """Read a status: a number, its text (`200 OK`), or VCR's `{"code": …}`."""
     if raw[:1] == b"{":
         raw = (table(raw) or {}).get("code", b"")
-    text = text_of(raw) if raw[:1] == b'"' else raw.decode("ascii", "replace")
+    text = text_of(raw)[:64].partition(" ")[0] if raw[:1] == b'"' else raw[:64].decode("ascii", "replace")
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 4 else None

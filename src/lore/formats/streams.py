@@ -16,7 +16,7 @@ from lore.formats.answers import NOTHING, Answer, answer_in, id_in, verdict_of
 from lore.formats.usage import billed_from
 from lore.model.canonical import decode
 from lore.model.events import Billed
-from lore.model.jsonslice import table
+from lore.model.jsonslice import first_element, table
 
 _BEGINS = re.compile(rb"\s*(?:event|data|id|retry)?:")
 _DATA = b"data:"
@@ -69,9 +69,16 @@ class _Made:
             self._verdict = verdict_of(one.get("diagnostics", b"")) or self._verdict
             for key in ("usage", "usageMetadata", "usage_metadata"):
                 self._count(one.get(key, b""))
+        self._elsewhere(members)
         if inner and "response" in members:
             self._answer = answer_in(inner)
             self._id = self._answer.response_id or self._id
+
+    def _elsewhere(self, members: dict[str, bytes]) -> None:
+        """Count what some put into a choice (Moonshot), or into an object of their own (Groq)."""
+        choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
+        for raw in (choice, members.get("x_groq", b"")):
+            self._count((table(raw) or {}).get("usage", b""))
 
     def _count(self, raw: bytes) -> None:
         """Add counters; the later ones hold."""

@@ -13,6 +13,8 @@ from functools import partial
 from itertools import chain as chained
 from typing import NamedTuple
 
+import msgspec
+
 from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
@@ -20,6 +22,7 @@ from lore.formats.base import Clock, Read, Reader
 from lore.formats.lines import Lines, is_crowded, too_many
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import BUILT_IN, READERS, recognise
+from lore.model.endpoints import model_in
 from lore.model.events import (
     Append,
     CompactApplied,
@@ -339,6 +342,8 @@ class Recording:
                 self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
                 continue
             parsed = dialect.parse(exchange.body, exchange.fidelity, memo)
+            if parsed.model is None and (named := model_in(exchange.call.endpoint)) is not None:
+                parsed = msgspec.structs.replace(parsed, model=named)
             whole, missing = continuations.whole(parsed, exchange, dialect)
             if missing:
                 said = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
