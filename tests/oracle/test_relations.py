@@ -48,6 +48,8 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
         raise
     rows: list[tuple[str, str, str]] = []
     for one in found:
+        if (one.chain, one.turn - 1) not in bodies:  # a first turn, beside another one of its fan-out
+            continue
         left, right = bodies[one.chain, one.turn - 1], bodies[one.chain, one.turn]
         if left[2] or right[2] or one.prompt is None:  # a body that only continues is not the whole prompt
             continue
