@@ -49,6 +49,7 @@ from lore.run import plugins
 from lore.run.companions import Family
 from lore.run.completing import Completion, Unsaid, completed, rated
 from lore.run.continuing import Continuations
+from lore.run.ordering import BY_TIME, in_time
 from lore.run.problems import Problems
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -97,12 +98,14 @@ class Recording:
     ) -> None:  # fmt: skip
         self.path = path
         self.shown = self.reading = corpus.show(path)
+        growing = opened is not None  # what is being written is judged as it comes
         opened = opened or corpus.open_head(path)
         kind = kind_of(opened.head, format)
         if kind is None:
             what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
             raise UnrecognisedError(f"{self.shown} {what}", hint=HINT_FORMATS)
         self.reader: Reader = kind()
+        self._sorted = not growing and self.reader.name in BY_TIME
         self._forced = format is not None
         self._data = opened.data
         self._dialect = _dialect_named(dialect) if dialect else None
@@ -327,7 +330,7 @@ class Recording:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
         chains, memo, continuations = self._chains, Memo(), Continuations()
         requests = 0
-        for read in self.reads():
+        for read in in_time(self.reads()) if self._sorted else self.reads():
             exchange = read.value
             if not isinstance(exchange, Exchange):
                 continue
