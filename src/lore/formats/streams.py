@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from lore.formats.answers import NOTHING, Answer, answer_in, id_in, verdict_of
 from lore.formats.usage import billed_from
 from lore.model.canonical import decode
@@ -35,7 +37,8 @@ def is_stream(text: bytes) -> bool:
 
 def answer_of_stream(text: bytes) -> Answer:
     """Read a stream."""
-    return answer_of_events(_telling(text))
+    found = answer_of_events(_telling(text))
+    return found if text.count(_ITEM) <= _MOST_ITEMS else replace(found, output=b"")
 
 
 def answer_of_events(events: Iterable[bytes]) -> Answer:
@@ -106,7 +109,7 @@ def _telling(text: bytes) -> Iterator[bytes]:
     places.update(place for word in _USAGE for place in _latest(text, word))
     whole = {_line(text, text.rfind(b'"%s"' % word)) for word in _WHOLE}
     places |= whole
-    if 0 < text.count(_ITEM) <= _MOST_ITEMS:  # more says no model: what it said is not known then
+    if 0 < text.count(_ITEM) <= _MOST_ITEMS:  # more says no model
         places.update(_all(text, b'"%s"' % _ITEM))
     for start, end in sorted(places):
         if text.startswith(_DATA, start):
