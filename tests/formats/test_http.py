@@ -178,3 +178,11 @@ def test_usage_without_a_response_body_is_unknown():
     assert exchange(response=NO_CONTENT).usage is None
     assert exchange(response=text({"usage": USAGE})).usage == BILLED
     assert URL.endswith("/messages")
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"), [(b"200", 200), (b'"429"', 429), (b'"200 OK"', 200), (b'{"code":529}', 529), (b'"OK"', None)]
+)
+def test_a_status_is_read_as_recorders_write_it(raw, status):
+    """go-vcr writes `200 OK`: a refused request looked like one that was answered."""
+    assert status_of(raw) == status

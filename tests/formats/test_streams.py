@@ -9,6 +9,7 @@ import pytest
 from lore.formats.answers import NOTHING
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.model.events import Billed, Verdict
+from model.making import dumps
 
 START = {
     "type": "message_start",
@@ -138,3 +139,22 @@ def test_a_stream_is_known_by_its_first_line(text, is_one):
 def test_a_million_words_that_look_telling_cost_no_more_than_their_bytes():
     quoted = stream(*[DELTA] * 20_000)
     assert answer_of_stream(stream(START) + quoted + stream(END)).usage == BILLED
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"choices": [{"delta": {}, "usage": {"prompt_tokens": 100, "completion_tokens": 5, "cached_tokens": 64}}]},
+        {"x_groq": {"usage": {"prompt_tokens": 100, "completion_tokens": 5, "cached_tokens": 64}}},
+    ],
+)
+def test_some_count_inside_a_choice_or_in_an_object_of_their_own(chunk):
+    """Moonshot and Groq do; such streams had no bill."""
+    text = b'data: {"id":"c","choices":[{"delta":{"content":"a"}}]}\n\ndata: ' + dumps(chunk) + b"\n\ndata: [DONE]\n\n"
+    assert answer_of_stream(text).usage == Billed(36, 64, None, 5)
+
+
+def test_more_items_than_any_model_says_are_not_kept():
+    text = b'data: {"type":"response.output_item.done","item":{"type":"message"}}\n\n'
+    assert answer_of_stream(text * 3).output.count(b"message") == 3
+    assert answer_of_stream(text * 5000).output == b""

@@ -77,6 +77,8 @@ SHAPES = {
         {"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
         Billed(36, 64, None, 5),
     ),
+    "openrouter's own count": ({"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1}, Billed(36, 64)),
+    "an engine's own count": ({"prompt_tokens": 100, "num_cached_tokens": 64}, Billed(36, 64)),
     "parts larger than the sum": (
         {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 64}},
         Billed(10, 64, None, None),

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.model.jsonslice import array, element_ranges, elements, leaf_at, members, spans, table, without_member
+from lore.model.jsonslice import (
+    array,
+    check_text,
+    element_ranges,
+    elements,
+    leaf_at,
+    members,
+    spans,
+    table,
+    without_member,
+)
 
 OBJECTS = [
     b"{}",
@@ -134,3 +144,17 @@ def _leaf_by_descent(raw, offset):
 def test_a_leaf_found_in_one_pass_is_the_one_found_by_descent(value, indent):
     raw = json.dumps(value, indent=indent).encode()
     assert [tuple(leaf_at(raw, at)) for at in range(len(raw))] == [_leaf_by_descent(raw, at) for at in range(len(raw))]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("data", ["a\u00e9\u20ac\U0001f600z".encode() * 5, b"abc\xff", b"\xed\xa0\xbd", b"\x80"])
+def test_text_that_is_looked_at_in_pieces_is_judged_like_the_whole(data, size, monkeypatch):
+    monkeypatch.setattr("lore.model.jsonslice._PIECE", size)
+    for end in range(len(data) + 1):
+        try:
+            data[:end].decode()
+        except UnicodeDecodeError:
+            with pytest.raises(UnicodeDecodeError):
+                check_text(data[:end])
+        else:
+            check_text(data[:end])

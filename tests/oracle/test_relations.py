@@ -26,13 +26,17 @@ CAPTURES = ("capture/*", "vcr/*.yaml")
 def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, str]]:
     """Return each pair's name, what lore calls its relation, and what the naive reading does."""
     bodies: dict[tuple[str, int], tuple[dict[str, Any], str, bool]] = {}
+    latest: dict[str, tuple[dict[str, Any], str, bool]] = {}
     link = Chains.link
 
     def told(self, prompt, exchange=None):
         found = link(self, prompt, exchange)
+        if self.given_up:  # a chain that restarts another one is compared with it
+            bodies[found.chain, 0] = latest[self.given_up]
         bodies[found.chain, found.turn] = (
             json.loads(exchange.body), exchange.call.endpoint, bool(exchange.call.previous or prompt.partial)
         )  # fmt: skip
+        latest[found.chain] = bodies[found.chain, found.turn]
         return found
 
     monkeypatch.setattr(Chains, "link", told)

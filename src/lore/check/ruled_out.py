@@ -12,6 +12,7 @@ from typing import NamedTuple
 from lore.cache.lookback import Gap, gap
 from lore.check.bills import cached
 from lore.check.expected import SOON, Facts, duration, since, started_in_parallel
+from lore.model.endpoints import place_in
 from lore.model.exchange import Call
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause
@@ -99,7 +100,9 @@ def _marks(facts: Facts) -> _Reason:
 def _endpoint(mine: Call, theirs: Call) -> _Reason:
     if not mine.endpoint or not theirs.endpoint:
         return _Reason("endpoint", "", None)
-    return _Reason("endpoint", theirs.endpoint.partition("/")[0], out=mine.endpoint == theirs.endpoint)
+    return _Reason(
+        "endpoint", theirs.endpoint.partition("/")[0], out=place_in(mine.endpoint) == place_in(theirs.endpoint)
+    )
 
 
 def _parameters(left: Turn, right: Turn) -> _Reason:
@@ -115,7 +118,7 @@ def moved_elsewhere(left: Turn, right: Turn) -> Cause | None:
     parts: list[str] = []
     if all(hosts) and hosts[0] != hosts[1]:
         parts.append(f"host {hosts[0]} became {hosts[1]}")
-    elif mine.endpoint and theirs.endpoint and mine.endpoint != theirs.endpoint:
+    elif mine.endpoint and theirs.endpoint and place_in(mine.endpoint) != place_in(theirs.endpoint):
         parts.append(f"endpoint {mine.endpoint} became {theirs.endpoint}")
     if mine.account and theirs.account and mine.account != theirs.account:
         parts.append("another key was used")

@@ -159,7 +159,7 @@ def _exchange(data: bytes) -> Exchange | None:
         return None
     if is_body(record):
         return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
-    body, fidelity = _body(record.get("request", b""))
+    body, fidelity = _body(record.get("request", record.get("request_body", b"")))
     members = parts(body)
     if not is_body(members):
         return None
@@ -167,7 +167,7 @@ def _exchange(data: bytes) -> Exchange | None:
     headers = headers_of(record.get("headers", b""))
     url = text_of(record["url"]) if record.get("url", b"")[:1] == b'"' else ""
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
-    at = seconds(record.get("timestamp", record.get("ts", b"null")))
+    at = next((found for key in _TIMES if (found := seconds(record.get(key, b"null"))) is not None), None)
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     return Exchange(
         Sliced.of(body, members),
@@ -187,7 +187,7 @@ def _body(raw: bytes) -> tuple[bytes, Fidelity]:
 
 def _answer(record: dict[str, bytes]) -> Answer:
     """Read what a record says of its response: the response, whole or streamed, and the usage beside it."""
-    response = record.get("response", b"null")
+    response = record.get("response", record.get("response_body", b"null"))
     if response in _NONE:
         response = record.get("response_sse", b"null")
     if response[:1] == b'"':
@@ -204,5 +204,6 @@ def _answer(record: dict[str, bytes]) -> Answer:
 
 
 _NONE = (b"null", b'""')
+_TIMES = ("timestamp", "ts", "time", "at", "created_at", "started_at")
 _STATUS = ("status", "status_code")
 _USAGE = ("usage", "usageMetadata", "usage_metadata")

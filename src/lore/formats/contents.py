@@ -72,14 +72,18 @@ def content_of(raw: bytes) -> Content:
     return Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
 
 
-def opened(content: Content, encoding: str = "") -> bytes:
-    """Return the bytes; `encoding` is what headers say of them. Raises ContentError."""
+def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:
+    """Return the bytes; `encoding` is what headers say of them. Raises ContentError.
+
+    What is no text is refused, but for bytes of which `binary` says that they can be read.
+    """
     if len(content.raw) > LARGEST:
         raise ContentError(f"it is {too_much(LARGEST)}", large=True)
     if content.form == "elsewhere":
         raise ContentError("it is kept in another file")
     if content.form == "base64":
-        return _checked(unpacked(_decoded(content.raw), encoding))
+        data = unpacked(_decoded(content.raw), encoding)
+        return data if binary is not None and binary(data) else _checked(data)
     if content.form == "text":
         text = unescaped(content.raw).strip()
         found = unpacked(text, encoding)

@@ -15,6 +15,7 @@ from lore.formats.contents import unescaped
 from lore.formats.lines import Line
 from lore.formats.otel import Told, told
 from lore.formats.records import RecordReader, first_records
+from lore.formats.span_messages import messages_in, tools_in
 from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
 from lore.model.events import Billed
@@ -65,14 +66,16 @@ def _is_call(one: Told) -> bool:
 def _exchange(one: Told) -> Exchange | Problem:
     own = one.attributes
     given = next((_list(own[key]) for key in _INPUT if key in own), b"")
-    if not given:
-        return Problem("LORE228", f"{one.name or 'a span'} says nothing of the messages that were sent")
+    asked = [piece for raw in array(given) for piece in _messages(raw)] if given else messages_in(own)
+    if not asked:
+        wanted = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
+        return Problem("LORE228", f"{one.name or 'a span'} says nothing of the messages that were sent: {wanted}")
     instructions = _list(own.get("gen_ai.system_instructions", b""))
     system = [message_of("system", map(_part, array(instructions)))] if instructions else []
-    messages = [*system, *(piece for raw in array(given) for piece in _messages(raw))]
+    messages = [*system, *asked]
     params = {name: own[key] for key, name in _PARAMS.items() if key in own}
     model = own.get("gen_ai.request.model", own.get("gen_ai.response.model", b"null"))
-    tools = _list(own.get("gen_ai.tool.definitions", own.get("gen_ai.request.tools", b"")))
+    tools = _list(own.get("gen_ai.tool.definitions", own.get("gen_ai.request.tools", b""))) or tools_in(own)
     call = Call(
         endpoint=one.text("server.address"),
         session=one.text("gen_ai.conversation.id", "session.id"),
@@ -129,8 +132,9 @@ def _part(raw: bytes) -> bytes:
 _COUNTS: dict[str, tuple[str, ...]] = {
     "prompt_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
-                      "gen_ai.usage.input_tokens.cached"),
-    "cache_write_tokens": ("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
+                      "gen_ai.usage.input_tokens.cached", "gen_ai.usage.details.cache_read_tokens"),
+    "cache_write_tokens": ("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
+                           "gen_ai.usage.details.cache_write_tokens"),
     "completion_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from lore.formats.answers import NOTHING, Answer, answer_of
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, opened
+from lore.formats.frames import framed_events, is_framed
 from lore.formats.identity import Headers, call_of, endpoint_of
 from lore.formats.lines import is_crowded, too_many
 from lore.formats.requests import is_body
@@ -94,7 +95,9 @@ def _answer(http: Http) -> Answer:
     if content.form == "events":
         events, text = events_in(content.raw)
         return answer_of_events(events) if events else answer_of_stream(text)
-    body = opened(content, http.response_headers.get("content-encoding", ""))
+    body = opened(content, http.response_headers.get("content-encoding", ""), binary=is_framed)
+    if is_framed(body):
+        return answer_of_events(framed_events(body))
     return answer_of_stream(body) if content.form != "json" and is_stream(body) else answer_of(body)
 
 
@@ -125,8 +128,8 @@ def _header(value: Any) -> str:
 
 
 def status_of(raw: bytes) -> int | None:
-    """Read a status: a number, its text, or VCR's `{"code": …}`."""
+    """Read a status: a number, its text (`200 OK`), or VCR's `{"code": …}`."""
     if raw[:1] == b"{":
         raw = (table(raw) or {}).get("code", b"")
-    text = text_of(raw) if raw[:1] == b'"' else raw.decode("ascii", "replace")
+    text = text_of(raw)[:64].partition(" ")[0] if raw[:1] == b'"' else raw[:64].decode("ascii", "replace")
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 4 else None

@@ -18,7 +18,7 @@ from lore.model.jsonslice import check_text, parts, table
 _URL = ("url", "uri", "path")
 _BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
 _ANSWER = ("body", "parsed_body", "body_raw", "rawBody", "events", "content")
-_STATUS = ("status", "status_code", "http_status")
+_STATUS = ("status", "status_code", "statusCode", "http_status", "code")
 _BEFORE_END = 0.05  # a response that was stamped when it was written down began some time before, unknown
 
 
@@ -35,6 +35,7 @@ class _Pair(Struct, frozen=True, gc=False):
     status: Raw = Raw(b"")
     status_code: Raw = Raw(b"")
     http_status: Raw = Raw(b"")
+    statusCode: Raw = Raw(b"")  # noqa: N815
     timestamp: Raw = Raw(b"")
     recordedAt: Raw = Raw(b"")  # noqa: N815 - as recorders spell it
     recorded_at: Raw = Raw(b"")

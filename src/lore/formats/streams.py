@@ -12,11 +12,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from lore.formats.answers import NOTHING, Answer, answer_in, id_in, verdict_of
 from lore.formats.usage import billed_from
 from lore.model.canonical import decode
 from lore.model.events import Billed
-from lore.model.jsonslice import table
+from lore.model.jsonslice import first_element, table
 
 _BEGINS = re.compile(rb"\s*(?:event|data|id|retry)?:")
 _DATA = b"data:"
@@ -35,7 +37,8 @@ def is_stream(text: bytes) -> bool:
 
 def answer_of_stream(text: bytes) -> Answer:
     """Read a stream."""
-    return answer_of_events(_telling(text))
+    found = answer_of_events(_telling(text))
+    return found if text.count(_ITEM) <= _MOST_ITEMS else replace(found, output=b"")
 
 
 def answer_of_events(events: Iterable[bytes]) -> Answer:
@@ -69,9 +72,16 @@ class _Made:
             self._verdict = verdict_of(one.get("diagnostics", b"")) or self._verdict
             for key in ("usage", "usageMetadata", "usage_metadata"):
                 self._count(one.get(key, b""))
+        self._elsewhere(members)
         if inner and "response" in members:
             self._answer = answer_in(inner)
             self._id = self._answer.response_id or self._id
+
+    def _elsewhere(self, members: dict[str, bytes]) -> None:
+        """Count what some put into a choice (Moonshot), or into an object of their own (Groq)."""
+        choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
+        for raw in (choice, members.get("x_groq", b"")):
+            self._count((table(raw) or {}).get("usage", b""))
 
     def _count(self, raw: bytes) -> None:
         """Add counters; the later ones hold."""
@@ -99,7 +109,7 @@ def _telling(text: bytes) -> Iterator[bytes]:
     places.update(place for word in _USAGE for place in _latest(text, word))
     whole = {_line(text, text.rfind(b'"%s"' % word)) for word in _WHOLE}
     places |= whole
-    if 0 < text.count(_ITEM) <= _MOST_ITEMS:  # more says no model: what it said is not known then
+    if 0 < text.count(_ITEM) <= _MOST_ITEMS:  # more says no model
         places.update(_all(text, b'"%s"' % _ITEM))
     for start, end in sorted(places):
         if text.startswith(_DATA, start):

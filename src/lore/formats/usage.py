@@ -81,11 +81,13 @@ def _written(usage: dict[str, Any], ttl: str) -> int | None:
 
 def _openai(usage: dict[str, Any]) -> Billed:
     details = _table(usage, "prompt_tokens_details")
-    read = _first(usage, details, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+    read = _first(usage, details, "cached_tokens", "cache_read_input_tokens", *_READ)
     write = _first(usage, details, "cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
     return _split(_count(usage, "prompt_tokens"), read, write, _count(usage, "completion_tokens"))
 
 
+# DeepSeek's, OpenRouter's and vLLM's names of what was read.
+_READ = ("prompt_cache_hit_tokens", "native_tokens_cached", "num_cached_tokens")
 # The family whose counters a usage object holds, by a name that only it has; Anthropic's where none is there.
 _FAMILIES: dict[str, Callable[[dict[str, Any]], Billed]] = {
     "prompt_tokens": _openai,

@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from lore.model.canonical import text_of
+from lore.model.endpoints import place_in
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt
@@ -21,7 +22,7 @@ _PREVIOUS = re.compile(rb"cc_prev_req=([\w-]{1,128})")
 
 
 class Identity(NamedTuple):
-    """Empty where the recording does not say."""
+    """Empty where the recording does not say; `endpoint` is without model and way of delivery."""
 
     session: str = ""
     agent: str = ""
@@ -44,7 +45,7 @@ def identity_of(prompt: Prompt, exchange: Exchange | None) -> Identity:
     call = None if exchange is None else exchange.call
     session = (call.session if call else "") or _session(prompt)
     previous = (call.previous if call else "") or _previous(prompt)
-    return Identity(session, call.agent if call else "", call.endpoint if call else "", previous)
+    return Identity(session, call.agent if call else "", place_in(call.endpoint) if call else "", previous)
 
 
 def _session(prompt: Prompt) -> str:

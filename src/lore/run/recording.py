@@ -13,6 +13,8 @@ from functools import partial
 from itertools import chain as chained
 from typing import NamedTuple
 
+import msgspec
+
 from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
@@ -20,6 +22,7 @@ from lore.formats.base import Clock, Read, Reader
 from lore.formats.lines import Lines, is_crowded, too_many
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import BUILT_IN, READERS, recognise
+from lore.model.endpoints import model_in
 from lore.model.events import (
     Append,
     CompactApplied,
@@ -46,6 +49,7 @@ from lore.run import plugins
 from lore.run.companions import Family
 from lore.run.completing import Completion, Unsaid, completed, rated
 from lore.run.continuing import Continuations
+from lore.run.ordering import BY_TIME, in_time
 from lore.run.problems import Problems
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -95,12 +99,14 @@ class Recording:
     ) -> None:  # fmt: skip
         self.path = path
         self.shown = self.reading = corpus.show(path)
+        growing = opened is not None  # what is being written is judged as it comes
         opened = opened or corpus.open_head(path)
         kind = kind_of(opened.head, format)
         if kind is None:
             what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
             raise UnrecognisedError(f"{self.shown} {what}", hint=HINT_FORMATS)
         self.reader: Reader = kind()
+        self._sorted = not growing and self.reader.name in BY_TIME
         self._forced = format is not None
         self._data = opened.data
         self._dialect = _dialect_named(dialect) if dialect else None
@@ -326,7 +332,7 @@ class Recording:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
         chains, continuations = self._chains, Continuations()
         requests = 0
-        for read in self.reads():
+        for read in in_time(self.reads()) if self._sorted else self.reads():
             exchange = read.value
             if not isinstance(exchange, Exchange):
                 continue
@@ -342,6 +348,8 @@ class Recording:
                 continue
             memo = self._memos.setdefault(dialect.name, Memo())
             parsed = dialect.parse(exchange.body, exchange.fidelity, memo)
+            if parsed.model is None and (named := model_in(exchange.call.endpoint)) is not None:
+                parsed = msgspec.structs.replace(parsed, model=named)
             whole, missing = continuations.whole(parsed, exchange, dialect)
             if missing:
                 said = f"a request continues {missing}, which is not recorded whole: its prompt is partial"

@@ -1,0 +1,67 @@
+"""Binary streams of Bedrock."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+
+import pytest
+
+from formats.calls import exchange, judged
+from lore.formats.contents import Content
+from lore.formats.frames import framed_events, is_framed
+from lore.model.events import Billed
+from lore.model.problems import Problem
+from model.making import dumps
+
+URL = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x/converse-stream"
+USAGE = {"inputTokens": 3, "outputTokens": 5, "cacheReadInputTokens": 20, "cacheWriteInputTokens": 7}
+
+
+def frame(event, kind="chunk"):
+    """One message, as the encoding says."""
+    name, value = b":event-type", kind.encode()
+    headers = bytes([len(name)]) + name + b"\x07" + len(value).to_bytes(2, "big") + value
+    payload = json.dumps(event).encode()
+    prelude = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
+    whole = prelude + zlib.crc32(prelude).to_bytes(4, "big") + headers + payload
+    return whole + zlib.crc32(whole).to_bytes(4, "big")
+
+
+def kept(data):
+    return Content(dumps(base64.b64encode(data).decode()), "base64")
+
+
+CONVERSED = frame({"role": "assistant"}, "messageStart") + frame({"usage": USAGE}, "metadata")
+
+
+def test_a_stream_of_converse_says_what_was_billed():
+    found = exchange(url=URL, response=kept(CONVERSED))
+    assert found.usage == Billed(fresh_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
+
+
+def test_a_stream_of_invoke_holds_the_models_own_events():
+    """The events of Anthropic stand there in base64, and were passed over as no text."""
+    start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3, "output_tokens": 1}}}
+    end = {"type": "message_delta", "usage": {"output_tokens": 9}}
+    wrapped = [{"bytes": base64.b64encode(json.dumps(one).encode()).decode(), "p": "ab"} for one in (start, end)]
+    found = exchange(url=URL, response=kept(b"".join(map(frame, wrapped))))
+    assert (found.response_id, found.usage) == ("msg_1", Billed(fresh_tokens=3, output_tokens=9))
+
+
+@pytest.mark.parametrize("end", range(0, len(CONVERSED), 7))
+def test_a_stream_that_was_cut_gives_what_is_whole(end):
+    assert len(list(framed_events(CONVERSED[:end]))) <= 1
+
+
+def test_a_length_that_lies_ends_the_stream():
+    prelude = (8).to_bytes(4, "big") + (900).to_bytes(4, "big")
+    data = prelude + zlib.crc32(prelude).to_bytes(4, "big") + b"x" * 50
+    assert is_framed(data)
+    assert list(framed_events(data)) == []
+
+
+def test_other_bytes_are_still_no_text():
+    found = judged(url=URL, response=kept(b"\x00\xff\xfe" * 20))
+    assert [one.code for one in found if isinstance(one, Problem)] == ["LORE224"]

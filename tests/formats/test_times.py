@@ -1,0 +1,29 @@
+"""Times as recorders write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.formats.times import http_seconds, seconds
+
+SPELLED = [
+    "1767000000", "1767000000000", "1767000000000000", "1767000000000000000", '"1767000000"', '"1767000000000"',
+    "1767000000.0", "1767000000000.0", '"2025-12-29T09:20:00Z"', '"2025-12-29T10:20:00+01:00"', '"2025-12-29 09:20:00"',
+    '"Mon, 29 Dec 2025 09:20:00 GMT"', "[1767000000,0]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", SPELLED)
+def test_every_spelling_is_the_same_time(raw):
+    """Ruby's cassettes have the time of a header, and numbers as text were no times in some formats."""
+    assert seconds(raw.encode()) == 1767000000.0
+
+
+@pytest.mark.parametrize("raw", ["", "null", "true", "-5", "0", "1e300", '"soon"', "[]", "[1,-1]", '"' + "9" * 99])
+def test_what_is_no_time_is_unknown(raw):
+    assert seconds(raw.encode()) is None
+
+
+@pytest.mark.parametrize("text", ["Mon, 31 Feb 2025 09:20:00 GMT", "29 Dec 2025", "Mon, 29 Foo 2025 09:20:00 GMT"])
+def test_a_header_of_another_form_is_unknown(text):
+    assert http_seconds(text) is None
