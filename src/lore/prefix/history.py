@@ -16,7 +16,6 @@ from lore.prefix.align import equal_pairs, gaps
 from lore.prefix.blocks import by_model, known_by
 from lore.prefix.overlap import canonical_of, outline
 
-
 _LONG = 256  # bytes: two blocks that are longer have one outline only where they have one content, or by rare chance
 
 
