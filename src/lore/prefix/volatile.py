@@ -43,17 +43,17 @@ _JOUR = (
 )
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
 _ZONE = r"(?:Z|[+-]\d{2}:?\d{2})?"
-_NUMBER = r"\d[\d,_.]{0,24}+[kKmM]?"
+NUMBER = r"\d[\d,_.]{0,24}+[kKmM]?"
 _DAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
 
 # The order counts: a longer form stands before those that are parts of it.
 _FORMS: tuple[tuple[str, str], ...] = (
-    ("count", (rf"<total_tokens>[^<]{{0,200}}</total_tokens>|[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}"
-              rf"(?:; ?{_NUMBER} remaining)?|\b{_NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?"
+    ("count", (rf"<total_tokens>[^<]{{0,200}}</total_tokens>|[Tt]oken usage: ?{NUMBER} ?/ ?{NUMBER}"
+              rf"(?:; ?{NUMBER} remaining)?|\b{NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?"
               rf"(?:window )?(?:left|remaining|remain|available)\b"
               rf"|\b(?i:(?:remaining|available|used|context|budget)[ _-](?:tokens|window|left)"
               rf"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)|context[ _-]usage)\b"
-              rf"[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{_NUMBER}%?(?: ?/ ?{_NUMBER})?"
+              rf"[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{NUMBER}%?(?: ?/ ?{NUMBER})?"
               rf"|\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining")),
     ("id", (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
     ("temporary", (r"(?:/private)?(?:/tmp|/var/tmp|/var/folders|/dev/shm|/run/user/\d{1,9})/[\w./+@-]+"
@@ -202,41 +202,3 @@ def numbered(left: str, right: str) -> str | None:
     if max(len(left), len(right)) > _LONG_LINE or _DIGITS.sub("0", left) != _DIGITS.sub("0", right):
         return None
     return next((kind for kind, label in _LABELS if label.search(left)), None)
-
-
-# What is surely made anew for each request, even where it did not change yet. A date or a session's id alone may
-# have been frozen when the session began, as it should be.
-_NOW = re.compile(
-    r"(?i)\b(?:(?:current|present|local|server|request|system) (?:date and |date/|date & )?time|time now|time of day"
-    r"|time is|right now|now is|timestamp|generated at|as of now|clock)\b[^\n]{0,40}?(?<!\d)"
-    r"(?:\d{1,2}:\d{2}(?::\d{2})?|1[5-9]\d{8}(?:\d{3})?\b)"
-)
-_ASKED = re.compile(
-    r"(?i)\b(?:(?:request|trace|correlation|prompt|message|invocation|turn|span)[ _-]?(?:id|uuid|token)|nonce)"
-    r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}(?=[A-Za-z_-]{0,32}\d)[\w-]{6,}"
-)
-_LEFT = re.compile(
-    rf"<total_tokens>[^<\d]{{0,40}}\d[^<]{{0,100}}</total_tokens>|[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}"
-    rf"|\b{_NUMBER} tokens (?:left|remaining)\b|\b(?i:remaining tokens|tokens remaining|tokens left)[ \t]*[:=][ \t]*\d"
-)
-SURE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("a clock", _NOW),
-    ("the id of one request", _ASKED),
-    ("a count of tokens left", _LEFT),
-)
-
-
-class Found(NamedTuple):
-    """What varies, and the words themselves."""
-
-    what: str
-    text: str
-
-
-def surely_varies(text: str) -> Found | None:
-    """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
-    for what, pattern in SURE:
-        match = pattern.search(text, 0, LONGEST)
-        if match is not None:
-            return Found(what, match.group())
-    return None
