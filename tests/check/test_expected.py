@@ -145,3 +145,10 @@ def test_a_request_that_failed_is_no_side_of_a_pair():
     found = pairs.advance(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
     assert found is not None
     assert (found.left.number, found.causes) == (1, ())
+
+
+@pytest.mark.parametrize(("read", "found"), [(0, ["LORE128"]), (9000, [])])
+def test_what_was_missed_within_the_grace_of_its_life_died_of_age(read, found):
+    """Four seconds past five minutes expiry was said to be ruled out, and the fall to be nobody's."""
+    before = asked(1, LONG, at=0.0, answered=1.0, read=0, write=9000)
+    assert codes(before, asked(2, LONG, assistant("b"), "c", at=305.0, read=read, write=50)) == found
