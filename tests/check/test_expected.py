@@ -185,3 +185,10 @@ def test_a_compaction_whose_first_turn_adds_much_is_one_all_the_same():
     before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
     after = asked(2, "a", SUMMARY + "b.", {"role": "assistant", "content": results}, "f", "g", "h")
     assert codes(before, after) == ["LORE125"]
+
+
+@pytest.mark.parametrize(("read", "found"), [(0, ["LORE128"]), (9000, [])])
+def test_what_was_missed_within_the_grace_of_its_life_died_of_age(read, found):
+    """Four seconds past five minutes expiry was said to be ruled out, and the fall to be nobody's."""
+    before = asked(1, LONG, at=0.0, answered=1.0, read=0, write=9000)
+    assert codes(before, asked(2, LONG, assistant("b"), "c", at=305.0, read=read, write=50)) == found

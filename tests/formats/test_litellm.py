@@ -98,3 +98,13 @@ def test_wrong_types_anywhere_are_no_error():
         for key in ("messages", "model_parameters", "proxy_server_request", "response", "metadata", "startTime",
                     "model", "raw_request_body", "prompt_tokens", "api_base", "call_type"):  # fmt: skip
             exchanges(LiteLLM, payload(**{key: wrong}))
+
+
+REFUSED = {"status": "failure", "error_information": {"error_code": "429"}}
+
+
+@pytest.mark.parametrize(("more", "status"), [({}, None), ({"status": "failure"}, None), (REFUSED, 429)])
+def test_a_call_that_was_refused_says_so(more, status):
+    """A refused call looked like a turn that wrote a cache."""
+    given = {"call_type": "completion", "startTime": 1, "model_parameters": {}, "messages": [{"role": "user"}]}
+    assert exchanges(LiteLLM, dumps({**given, **more}))[0].call.status == status

@@ -38,10 +38,13 @@ def _is_claudes(turn: Turn) -> bool:
     return turn.dialect == "anthropic" or "claude" in (turn.prompt.model or "")
 
 
-def expiry(left: Turn, right: Turn, lives: float | None) -> Expiry | None:
-    """Tell whether what `left` wrote had expired when `right` was asked; None if not, or not known."""
+def expiry(left: Turn, right: Turn, lives: float | None, *, missed: bool = False) -> Expiry | None:
+    """Tell whether what `left` wrote had expired when `right` was asked; None if not, or not known.
+
+    `missed` says that the bill shows it was not read: then there is no grace, for what dies in it dies of age.
+    """
     start = left.answered_at if left.answered_at is not None else left.at
     if start is None or right.at is None or lives is None:
         return None
     pause = right.at - start
-    return Expiry(pause, lives) if pause > lives * GRACE else None
+    return Expiry(pause, lives) if pause > lives * (1.0 if missed else GRACE) else None

@@ -99,7 +99,7 @@ def by_time(facts: Facts, *, goes_on: bool) -> Cause | None:
 
 
 def _expired(facts: Facts) -> Cause | None:
-    gone = expiry(facts.left, facts.right, facts.lives)
+    gone = expiry(facts.left, facts.right, facts.lives, missed=bool(facts.fell))
     if gone is None:
         return None
     paused = f"{duration(gone.pause)} since the last turn; the cache lives {duration(gone.lifetime)}"

@@ -15,6 +15,7 @@ import msgspec
 
 from lore.formats.chat import Kept, body_of, kept
 from lore.formats.contents import unescaped
+from lore.formats.http import status_of
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
 from lore.formats.times import seconds
@@ -133,7 +134,15 @@ def _call(record: dict[str, bytes], metadata: dict[str, bytes]) -> Call:
     session = next((text_of(one[key]) for one in (record, metadata) for key in _SESSION if _is_text(one, key)), "")
     endpoint = text_of(record.get("api_base", b'""')) if _is_text(record, "api_base") else ""
     endpoint = endpoint.rpartition("://")[2].partition("?")[0].rstrip("/")
-    return Call(endpoint=endpoint, session=session)
+    return Call(endpoint=endpoint, session=session, status=_refused(record, metadata))
+
+
+def _refused(record: dict[str, bytes], metadata: dict[str, bytes]) -> int | None:
+    """Return the status of a call that failed, where LiteLLM says it."""
+    if record.get("status") != b'"failure"':
+        return None
+    told = (table(one.get("error_information", b"null")) or {} for one in (record, metadata))
+    return next((found for one in told if (found := status_of(one.get("error_code", b""))) is not None), None)
 
 
 _SESSION = ("session_id", "litellm_session_id", "conversation_id")
