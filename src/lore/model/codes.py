@@ -139,7 +139,7 @@ CODES: dict[str, Code] = {
         "chain-restarted", "expected", "Nothing to do: a request without tools began a conversation of its own."
     ),
     "LORE155": Code(
-        "older-entry-served", "expected", "Nothing to do: an entry that was just written can not be read at once."
+        "older-entry-served", "expected", "Nothing to do: an entry that was just written cannot be read at once."
     ),
     "LORE201": Code("unreadable-line", "waste", "Record the session again, or repair the line."),
     "LORE202": Code("torn-last-line", "unattributable", "Nothing to do if the session is still being written."),
