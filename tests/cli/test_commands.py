@@ -495,3 +495,11 @@ def test_claude_code_sessions_can_be_folded_assembled_and_judged():
     assert made.json["messages"] == [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
     assert "the system prompt and the tools are not in this recording: give --system and --tools" in made.err
     assert lore("check", "c.jsonl").code == 0
+
+
+def test_a_compaction_that_only_requests_show_is_counted():
+    """A capture with three of them, each a note, closed with "0 compactions"."""
+    path = str(Path(__file__).parents[2] / "fixtures" / "causes" / "LORE125" / "positive.jsonl")
+    found = lore("check", path, "--json").json
+    assert [one["code"] for one in found["findings"]] == ["LORE125"]
+    assert found["summary"]["compactions"] == 1

@@ -120,6 +120,7 @@ class _Judge:
         self._prints: set[str] = set()  # of findings kept, where there is a baseline
         # Where only lore's own rules look, and none at every pair, a pair without a cause need not be made.
         self._followed = ChainRules()
+        self._events = False
         self._quickly = self._ruling.min_reuse is None and RULES.keys() <= BUILT_IN
 
     def take(self, file: Input, told: Callable[[int], None] | None) -> None:
@@ -151,7 +152,7 @@ class _Judge:
     def _judge(self, recording: Recording, problems: Problems, told: Callable[[int], None] | None) -> None:
         result = self.result
         chained = Chained()
-        events = recording.events  # only these name their requests
+        events = self._events = recording.events  # only these name their requests, and their compactions
         for turn in recording.turns():
             if events:
                 result.turns[turn.chain] += 1
@@ -185,6 +186,8 @@ class _Judge:
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             self._followed.turn(turn, pair)
         summary.pairs += paired
+        if pair is not None and not self._events:
+            summary.compactions += any(cause.code == "LORE125" for cause in pair.causes)
         place = self._place.of(turn)
         found = () if pair is None else self._keep(judge_pair(pair, place, self._ruling))
         name = turn.response_id or ""
