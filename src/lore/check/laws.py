@@ -239,6 +239,7 @@ def _message_start(prompt: Prompt, place: int) -> int:
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
+_ENDS = 512  # bytes of a long block at whose beginning or end its own type or member stands
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
           b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
 _MEMBERS = (
@@ -250,7 +251,8 @@ _MEMBERS = (
 def _call_of(segment: Segment, envelope: bytes) -> _Call | None:
     """Return the call or the result that a segment is; None for all else."""
     data = segment.data
-    if not any(sign in data for sign in _SIGNS):
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+    if not any(sign in ends for sign in _SIGNS):
         return None
     if segment.kind == "envelope":
         return _of_envelope(segment)

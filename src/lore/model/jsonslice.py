@@ -22,6 +22,7 @@ from lore.model.canonical import decode, printable
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TRAIL = b" \t\r\n"
+_MAY_OPEN = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # how an object's text begins
 
 
 class Member(NamedTuple):
@@ -155,6 +156,8 @@ def table(raw: bytes) -> dict[str, bytes] | None:
     """Slice the values of a JSON object, validated; None where it is none. Of duplicates the last holds."""
     if isinstance(raw, Sliced):
         return dict(raw.members)
+    if raw[:1] not in _MAY_OPEN:
+        return None
     try:
         fast = _TABLE.decode(raw)
         check_text(raw)  # msgspec does not look inside strings that it skips
