@@ -140,6 +140,8 @@ class Laws:
         for at, one in enumerate(prompt.head):
             if one.section != "system" or one.kind == "envelope":
                 continue
+            if len(one.data) > _LARGE:
+                continue
             found = surely_varies(block_of(one, b"").text or "")
             if found is None:
                 continue
@@ -167,6 +169,8 @@ class Laws:
         self._orphans(turn)
 
     def _reads_as_a_turn(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
+        if len(segment.data) > _LARGE:
+            return
         block = block_of(segment, envelope)
         if block.kind != "text" or block.text is None:
             return
@@ -238,6 +242,7 @@ def _message_start(prompt: Prompt, place: int) -> int:
     return max(0, place)
 
 
+_LARGE = 4 * 1024 * 1024  # bytes of a text that is not decoded: an emoji makes each character cost four
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
 _ENDS = 512  # bytes of a long block at whose beginning or end its own type or member stands
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
