@@ -122,7 +122,7 @@ def test_a_line_of_the_greatest_length_is_kept():
 
 
 def test_the_fault_of_a_line_without_bytes_is_its_length():
-    assert fault(b"") == "longer than 16 MiB"
+    assert fault(b"") == "longer than 12 MiB"
 
 
 def test_a_record_is_crowded_by_values_and_not_by_the_commas_of_its_texts(monkeypatch):

@@ -53,7 +53,7 @@ def test_a_line_of_200_mb_is_passed_over_and_counted(desk, format, command):
     assert ended.code == (1 if command[0] == "check" else 0)
     if command[0] != "assemble":
         problems = [one for line in ended.out.splitlines() for one in json.loads(line)["problems"]]
-        places_of = [(one["line"], one["byte"]) for one in problems if "longer than 16 MiB" in one["message"]]
+        places_of = [(one["line"], one["byte"]) for one in problems if "longer than 12 MiB" in one["message"]]
         assert places_of == [(4, len(before))]
 
 

@@ -2,7 +2,7 @@
 
 Rules: only LF ends a line (never U+2028, U+0085 or CR); a BOM at the very start and a CR at a line's
 end are white space; offsets are those of the file. Cost is O(bytes): what is pending is joined once.
-A line longer than 16 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
+A line longer than 12 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
 passed over as it arrives, so memory stays bounded whatever a file holds.
 """
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lore.model.canonical import decode
 
-LONGEST = 16 * 1024 * 1024  # bytes of a line: 8 times the longest one that was seen in a real recording
+LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
 MOST_VALUES = 300_000  # of one record: each becomes an object of some hundred bytes, and no model reads as many
 _SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
 BOM = b"\xef\xbb\xbf"

@@ -145,8 +145,10 @@ class Sliced(bytes):
     members: dict[str, bytes]
 
     @classmethod
-    def of(cls, raw: bytes, members: dict[str, bytes]) -> Sliced:
-        """Keep the members that were sliced from this text."""
+    def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:
+        """Keep the members that were sliced from this text; of a huge one nothing is kept twice."""
+        if len(raw) > 4 * 1024 * 1024:
+            return raw
         made = cls(raw)
         made.members = members
         return made
