@@ -7,22 +7,18 @@ whole when its chain's next turn starts (its bill may come any time before) or t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
 from typing import NamedTuple
 
-import msgspec
-
 from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import Clock, Read, Reader
-from lore.formats.lines import Lines, is_crowded, too_many
+from lore.formats.lines import Lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import BUILT_IN, READERS, recognise
-from lore.model.endpoints import model_in
 from lore.model.events import (
     Append,
     CompactApplied,
@@ -37,18 +33,16 @@ from lore.model.items import is_absent
 from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Made, Turn
-from lore.prefix.chains import Chains
-from lore.prefix.dropped import without_dropped
 from lore.prompt.ahead import KINDS, Ahead
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect, Memo
-from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names, dialect_of
+from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
 from lore.run import plugins
 from lore.run.companions import Family
 from lore.run.completing import Completion, Unsaid, completed, rated
-from lore.run.continuing import Continuations
+from lore.run.exchanges import Exchanges
 from lore.run.ordering import BY_TIME, in_time
 from lore.run.problems import Problems
 
@@ -117,8 +111,7 @@ class Recording:
         self.problems = problems or Problems()
         self._folding = Folding(Session(format=self.reader.name))
         self.boundaries: list[tuple[str, str | None]] = []
-        self._chains = Chains()
-        self._memos: dict[str, Memo] = {} if memos is None else memos  # by dialect: each slices messages its own way
+        self._exchanges = Exchanges(self.shown, self.problems, {} if memos is None else memos)
         self.companions = tuple(companions) if self.events else ()
         self.completion = completion
         self.completes = completion.chain(kind, opened.head) if completion is not None and self.events else None
@@ -212,7 +205,7 @@ class Recording:
 
     def forgotten(self) -> list[str]:
         """Name the chains that no turn will continue any more, each once."""
-        return self._chains.forgotten()
+        return self._exchanges.forgotten()
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
@@ -330,38 +323,13 @@ class Recording:
 
     def _exchanged(self) -> Iterator[Turn]:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
-        chains, continuations = self._chains, Continuations()
         requests = 0
         for read in in_time(self.reads()) if self._sorted else self.reads():
-            exchange = read.value
-            if not isinstance(exchange, Exchange):
-                continue
-            requests += 1
-            if is_crowded(exchange.body):
-                self.problems.add(
-                    Problem("LORE220", f"a request is passed over: {too_many()}"), self.shown, read.line, read.byte
-                )
-                continue
-            dialect = self._dialect or dialect_of(exchange.body)
-            if dialect is None:
-                self.problems.add(Problem("LORE210", "a body of no known dialect"), self.shown, read.line, read.byte)
-                continue
-            memo = self._memos.setdefault(dialect.name, Memo())
-            parsed = dialect.parse(exchange.body, exchange.fidelity, memo)
-            if parsed.model is None and (named := model_in(exchange.call.endpoint)) is not None:
-                parsed = msgspec.structs.replace(parsed, model=named)
-            whole, missing = continuations.whole(parsed, exchange, dialect)
-            if missing:
-                said = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
-                self.problems.add(Problem("LORE132", said), self.shown, read.line, read.byte)
-            prompt = without_dropped(whole, exchange.call.endpoint)
-            link = chains.link(prompt, exchange)
-            yield Turn(
-                link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
-                usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
-                file=os.path.join(self.shown, read.file) if read.file else "",
-                given_up=chains.given_up,
-            )  # fmt: skip
+            if isinstance(read.value, Exchange):
+                requests += 1
+                turn = self._exchanges.turn(read, read.value, self._dialect)
+                if turn is not None:
+                    yield turn
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
