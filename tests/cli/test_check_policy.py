@@ -257,6 +257,14 @@ def test_the_costliest_causes_are_in_json_too():
     assert one["lost_tokens"] == lore("check", "r.jsonl", "--json").json["summary"]["lost_tokens"]
 
 
+def test_waste_that_lost_no_tokens_stands_among_the_costliest_causes():
+    """A prompt under a provider's minimum lost nothing: its waste had no line, and so no fix, at the end."""
+    busted = str(Path(__file__).parents[2] / "fixtures/captures/continuations/busted.jsonl")
+    ran = lore("check", busted, "--json").json
+    assert ran["summary"]["lost_tokens"] == 0
+    assert [(one["code"], one["busts"], one["lost_tokens"]) for one in ran["top"]] == [("LORE101", 2, 0)]
+
+
 # following
 
 

@@ -83,12 +83,14 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
 
 
 def costliest(costs: Costs) -> list[CostlyCause]:
-    """Return the causes that cost most; what is expected comes behind what is not."""
-    ranked = sorted(costs.items(), key=lambda one: (one[0][1] == "expected", -one[1].lost_tokens, one[0]))
+    """Return the causes that cost most; what is expected comes behind what is not, and only waste may cost nothing."""
+    ranked = sorted(
+        costs.items(), key=lambda one: (one[0][1] == "expected", -one[1].lost_tokens, -one[1].busts, one[0])
+    )
     return [
         CostlyCause(code, CODES[code].name, kind, cost.busts, cost.lost_tokens, CODES[code].fix)
         for (code, kind), cost in ranked
-        if cost.lost_tokens
+        if cost.lost_tokens or kind == "waste"
     ][:TOP]
 
 
