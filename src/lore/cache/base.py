@@ -1,0 +1,97 @@
+"""What every cache model is: asked before a turn is billed, told afterwards.
+
+In: requests in the order in which they were asked. Out: a `Prediction` each. Rules: `predict` never sees the
+turn's own usage; `learn` is called once after it, with the usage or None; tokens are whole numbers, and
+read + write + fresh = total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+
+from lore.model.events import Billed
+from lore.model.prompt import Section
+
+Confidence: TypeAlias = Literal["exact", "rule", "ceiling"]
+CONFIDENCES: tuple[Confidence, ...] = ("exact", "rule", "ceiling")
+
+
+class Prediction(NamedTuple):
+    """What a cache would do with one request, in tokens; all None where nothing can be said.
+
+    `write_1h` is the part of `write` that lives an hour. `reason` says in a few words what decided.
+    """
+
+    read: int | None
+    write: int | None
+    fresh: int | None
+    confidence: Confidence
+    reason: str = ""
+    write_1h: int | None = None
+
+    @property
+    def total(self) -> int | None:
+        """The whole prompt."""
+        if self.read is None or self.write is None or self.fresh is None:
+            return None
+        return self.read + self.write + self.fresh
+
+
+UNKNOWN = Prediction(None, None, None, "ceiling", "unknown")
+
+
+class Mark(NamedTuple):
+    """A cache breakpoint behind the piece at `place`; `lifetime` in seconds, None where the provider decides."""
+
+    place: int
+    lifetime: float | None = None
+
+
+class Piece(NamedTuple):
+    """One piece of a request, in the provider's render order.
+
+    `data` and `section` tell it from others; `kind` is "call", "result", "thinking", "image" or "" (text);
+    `tokens` is its exact count, None where it has to be estimated from its bytes.
+    """
+
+    data: bytes
+    section: Section
+    kind: str = ""
+    tokens: int | None = None
+
+
+class Request(NamedTuple):
+    """One request as a cache sees it.
+
+    The first `same` pieces are those of the chain's request before it. `at` and `answered` (when the response
+    began) are seconds since the epoch. `space` separates what is never shared (account, cache key, salt);
+    `salts` holds, by section, what enters the prefix at that section's beginning besides its text (parameters
+    that invalidate it). `marks` ascend; `implicit` says that the request leaves marking to the provider.
+    """
+
+    chain: str
+    pieces: Sequence[Piece]
+    same: int = 0
+    marks: tuple[Mark, ...] = ()
+    implicit: bool = False
+    model: str | None = None
+    at: float | None = None
+    answered: float | None = None
+    space: bytes = b""
+    salts: tuple[tuple[Section, bytes], ...] = ()
+    output: Sequence[Piece] = ()
+
+
+class CacheModel(Protocol):
+    """A model of one provider's or engine's prompt cache."""
+
+    name: ClassVar[str]
+
+    def predict(self, request: Request) -> Prediction:
+        """Say what the cache would do, and remember what it would keep. Cost O(pieces behind `same`)."""
+        ...
+
+    def learn(self, usage: Billed | None) -> None:
+        """Take what was billed for the request that was predicted last."""
+        ...
