@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lore.model.canonical import canonical, text_of
+from lore.model.common import common_bytes
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of
@@ -19,7 +20,7 @@ from lore.prefix.dropped import is_header
 from lore.prefix.fresh import surely_varies
 from lore.prefix.history import Difference, near
 from lore.prefix.notes import Note, Words
-from lore.prefix.overlap import common_bytes, same_content
+from lore.prefix.overlap import same_content
 from lore.prefix.spelling import of_segments, same_numbers
 from lore.prefix.texts import OTHER, Reason, Room, reasons
 from lore.prefix.topics import is_reminder, topic

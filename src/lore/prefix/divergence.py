@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from lore.model.common import common_bytes
 from lore.model.jsonslice import leaf_in
 from lore.model.mask import mask
 from lore.model.prompt import Prompt, Section, Segment
-from lore.prefix.overlap import Overlap, common_bytes
+from lore.prefix.overlap import Overlap
 
 BEFORE, AFTER = 20, 80
 WIDE = 4096  # a credential is shorter, private keys aside, which are looked for from their beginning

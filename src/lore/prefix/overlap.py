@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.canonical import canonical, letters
+from lore.model.common import common_bytes
 from lore.model.prompt import Prompt, Segment
 
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
@@ -172,17 +173,3 @@ def _same_content_among(mine: list[Segment], theirs: list[Segment]) -> bool:
             if made in spelled[key]:
                 return True
     return False
-
-
-def common_bytes(left: bytes, right: bytes) -> int:
-    """Count the leading equal bytes: bisection over slice comparisons, close to memcmp's speed."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lore.model.blame import whose
+from lore.model.common import common_bytes
 from lore.model.results import CauseResult, Diff, DivergenceResult, PromptLengths, Side
-from lore.prefix.overlap import common_bytes
 from lore.report.console import line
 from lore.report.plain import file_line, no_prompt_line, visible
 
