@@ -60,20 +60,20 @@ class Tree:
         trail = self._kept(request)
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
         node = nodes[-1] if nodes else self._step(0, b"space " + request.space)
-        section = sections[-1] if sections else ""
-        new, alike = -1, 0
+        section: str = sections[-1] if sections else ""
+        new, alike, salts = -1, 0, {str(name): salt for name, salt in request.salts}
         for place in range(len(nodes), len(request.pieces)):
             piece = request.pieces[place]
             if piece.section != section:
                 section = piece.section
-                node = self._step(node, b"salt " + section.encode() + b" " + dict(request.salts).get(section, b""))
+                node = self._step(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
             begins.append(node)
             found = self._nodes.get((node, key_of(piece)))
             if found is None and new < 0:
                 new, alike = place, self._alike(node, piece)
             node = self._made(node, piece) if found is None else found
             nodes.append(node)
-            sections.append(section)
+            sections.append(piece.section)
         if new < 0:
             new = len(nodes)
         assert new == len(nodes) or nodes[new] > before
