@@ -1,0 +1,259 @@
+"""Caches that keep an entry at each breakpoint: Anthropic's, Bedrock's, Qwen's, OpenAI's since GPT-5.6.
+
+In: requests, what was billed for them, and a look-up of dated rules. Out: predictions. Rules: a request writes one
+entry at each mark behind what it read; it reads the entry furthest back in its text that still lives, no further
+before a mark than positions are looked back; a read renews what it passed. Entries belong to prefixes, so every
+chain that comes to the same prefix finds them. An entry can be read once the response that wrote it began; within
+three seconds of it an older one may be served, which lowers the confidence and changes no figure.
+
+Source: facts in the documentation of the providers, refined by billed recordings (see the rows of `data/`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from lore.cache.base import UNKNOWN, Confidence, Mark, Piece, Prediction, Request
+from lore.cache.lifetime import GRACE
+from lore.cache.ruler import Ruler
+from lore.cache.tree import Path, Tree
+from lore.model.events import Billed
+
+Look: TypeAlias = Callable[[str, str | None, float | None], float | None]  # rule, model, time -> number
+HOUR = 3600.0
+_SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
+_RUNS = ("call", "result")
+NO_POSITION = ("envelope", "thinking")
+
+
+class Entry(NamedTuple):
+    """What was written: readable from `ready`, until `expires`, both in seconds since the epoch; None: not known."""
+
+    ready: float | None
+    expires: float | None
+    lifetime: float
+
+
+class _Asked(NamedTuple):
+    """A request that waits for its bill."""
+
+    request: Request
+    path: Path
+    marks: tuple[Mark, ...]
+    hit: int
+    model: str | None
+
+
+class Breakpoints:
+    """A cache with entries at breakpoints; the rules that `look` finds tell the providers apart."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._tree = Tree()
+        self._ruler = Ruler()
+        self._entries: dict[int, Entry] = {}
+        self._latest: deque[int] = deque()  # nodes with entries, the latest last
+        self._suffix: dict[str | None, int] = {}
+        self._asked: _Asked | None = None
+        self._began: float | None = None  # when the latest response did, of any chain
+
+    def predict(self, request: Request) -> Prediction:
+        """Say what would be read and written, and keep what is written."""
+        path = self._tree.path(request)
+        self._ruler.lay(request.chain, path, request.pieces, request.model)
+        marks = self._usable(request)
+        if not request.pieces:
+            self._asked = None
+            return UNKNOWN
+        hit, reason = self._hit(request, path, marks)
+        self._asked = _Asked(request, path, marks, hit, request.model)
+        prediction = self._predicted(request, marks, hit, reason)
+        self._keep(request, path, marks, hit)
+        self._began = request.answered or request.at or self._began
+        return prediction
+
+    def _usable(self, request: Request) -> tuple[Mark, ...]:
+        """Return the marks behind enough tokens; a shorter prefix is not cached, and nothing is said."""
+        least = self._look("minimum_tokens", request.model, request.at) or 0
+        return tuple(mark for mark in request.marks if self._ruler.position(mark.place) >= least)
+
+    # reading
+
+    def _hit(self, request: Request, path: Path, marks: Sequence[Mark]) -> tuple[int, str]:
+        """Return the place of the piece behind which the longest readable entry stands, -1 for none, and why."""
+        if not marks:
+            return -1, "no mark behind enough tokens" if request.marks else "no mark"
+        old = ""
+        for place in self._places(request, path, marks):
+            entry = self._entries.get(path.nodes[place])
+            why = "" if entry is None else _unreadable(entry, request.at)
+            if entry is not None and not why:
+                return place, "entry at a mark" if any(place == mark.place for mark in marks) else "entry before a mark"
+            old = old or why
+        if old:
+            return -1, old
+        stored = any(node in self._entries for node in path.nodes)
+        return -1, "the entry stands further back than is looked" if stored else "nothing stored"
+
+    def _places(self, request: Request, path: Path, marks: Sequence[Mark]) -> Iterator[int]:
+        """Yield the places where an entry is looked for, in that order."""
+        compared = self._look("compared_breakpoints", request.model, request.at)
+        if compared is not None:
+            yield from _among(path.nodes, self._latest, int(compared), marks[-1].place)
+            return
+        back = int(self._look("lookback_positions", request.model, request.at) or 0)
+        runs = bool(self._look("lookback_runs", request.model, request.at))
+        for mark in reversed(marks):
+            yield from _back(request.pieces, mark.place, back, runs=runs)
+
+    # figures
+
+    def _predicted(self, request: Request, marks: Sequence[Mark], hit: int, reason: str) -> Prediction:
+        position = self._ruler.position
+        read = position(hit)
+        written = max((position(mark.place) for mark in marks if mark.place > hit), default=read)
+        hours = [mark.place for mark in marks if mark.place > hit and (mark.lifetime or 0) >= HOUR]
+        total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
+        hour = position(hours[-1]) - read if hours else 0
+        return Prediction(
+            read, written - read, total - written, self._confidence(request, hit), reason, write_1h=hour
+        )  # fmt: skip
+
+    def _confidence(self, request: Request, hit: int) -> Confidence:
+        if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
+            return "ceiling"
+        soon = self._look("readable_after_seconds", request.model, request.at) or 0.0
+        return "ceiling" if hit >= 0 and self._began is not None and request.at - self._began < soon else "rule"
+
+    # writing
+
+    def _keep(self, request: Request, path: Path, marks: Sequence[Mark], hit: int) -> None:
+        """Renew what was passed, and write an entry at each mark behind it."""
+        usual = self._look("lifetime_seconds", request.model, request.at) or 300.0
+        for mark in marks:
+            node, lifetime = path.nodes[mark.place], mark.lifetime or usual
+            before = self._entries.get(node)
+            if mark.place <= hit and before is not None:
+                self._renew(node, before, request)
+            elif mark.place > hit:
+                expires = None if request.at is None else _began(request) + lifetime * GRACE
+                self._put(node, Entry(request.answered or request.at, expires, lifetime))
+        if hit >= 0:
+            node = path.nodes[hit]
+            self._renew(node, self._entries[node], request)
+
+    def _renew(self, node: int, entry: Entry, request: Request) -> None:
+        if request.at is not None and entry.expires is not None:
+            expires = max(entry.expires, _began(request) + entry.lifetime * GRACE)
+            self._put(node, entry._replace(expires=expires))
+
+    def _put(self, node: int, entry: Entry) -> None:
+        self._entries[node] = entry
+        self._latest.append(node)
+        if len(self._latest) > 4096:
+            self._latest.popleft()
+
+    # bills
+
+    def learn(self, usage: Billed | None) -> str:
+        """Take a bill; return how it contradicts the request, empty where it does not."""
+        asked, self._asked = self._asked, None
+        if asked is None or usage is None:
+            return ""
+        read, write = usage.read_tokens, usage.write_tokens
+        if read is None or write is None or min(read, write) < 0:
+            return ""
+        if read + write == 0:
+            return self._uncached(asked, usage)
+        if not asked.request.marks:
+            return f"{read + write:,} tokens were cached although the body has no mark"
+        last = asked.request.marks[-1].place
+        why = self._ruler.learn(last, read + write) if write or asked.hit in (-1, last) else ""
+        if why:
+            return why
+        self._learn_marks(asked, usage, read)
+        self._learn_suffix(asked, usage, last)
+        return ""
+
+    def _uncached(self, asked: _Asked, usage: Billed) -> str:
+        if usage.fresh_tokens:
+            return self._ruler.learn(len(asked.request.pieces) - 1, usage.fresh_tokens)
+        return ""
+
+    def _learn_marks(self, asked: _Asked, usage: Billed, read: int) -> None:
+        """Learn where the read ended and where the last mark of an hour stands; what was read is stored."""
+        hours = [mark.place for mark in asked.request.marks if (mark.lifetime or 0) >= HOUR]
+        if usage.write_1h_tokens and usage.write_5m_tokens and hours:
+            self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
+        if not read:
+            return
+        known = self._ruler.known
+        if asked.hit >= 0 and known(asked.hit) is None and self._fits(asked.hit, read):
+            self._ruler.learn(asked.hit, read)
+        elif asked.hit < 0:
+            self._warmed(asked, read)
+
+    def _warmed(self, asked: _Asked, read: int) -> None:
+        """Place a read that nothing recorded explains at the only mark of no known position that it fits."""
+        open_ = [mark for mark in asked.request.marks[:-1] if self._ruler.known(mark.place) is None]
+        fitting = [mark for mark in open_ if self._fits(mark.place, read)]
+        if len(fitting) == 1 or len(open_) == 1:
+            self._ruler.learn((fitting or open_)[0].place, read)
+
+    def _fits(self, place: int, tokens: int) -> bool:
+        estimate = self._ruler.position(place)
+        return abs(estimate - tokens) <= max(500, 0.35 * estimate)
+
+    def _learn_suffix(self, asked: _Asked, usage: Billed, last: int) -> None:
+        fresh, end = usage.fresh_tokens, len(asked.request.pieces) - 1
+        if fresh is None:
+            return
+        if last == end:
+            self._suffix[asked.model] = min(fresh, _SUFFIX)
+        else:
+            cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
+            self._ruler.learn(end, cached + fresh - self._suffix.get(asked.model, 0))
+
+
+def _began(request: Request) -> float:
+    """Return where the clock of an entry starts: with the response, as recordings show, else with the request."""
+    return max(request.at or 0.0, request.answered or 0.0)
+
+
+def _unreadable(entry: Entry, at: float | None) -> str:
+    """Say why an entry cannot be read at a time; empty where it can, or no time is known."""
+    if at is None:
+        return ""
+    if entry.ready is not None and at < entry.ready:
+        return "not readable yet: the response that writes it had not begun"
+    return "expired" if entry.expires is not None and at > entry.expires else ""
+
+
+def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> list[int]:
+    """Return the places, up to `end`, at which one of the latest entries stands; the last place first.
+
+    Along a path nodes ascend: what leads to a node was made before it.
+    """
+    kept = list(dict.fromkeys(reversed(list(latest))))[:most]
+    places = {bisect_left(nodes, node): node for node in kept}
+    return sorted((at for at, node in places.items() if at <= end and nodes[at] == node), reverse=True)
+
+
+def _back(pieces: Sequence[Piece], place: int, most: int, *, runs: bool) -> Iterator[int]:
+    """Yield the places looked at from a mark back: its own, then up to `most` positions before it.
+
+    Envelopes and blocks of thinking are no positions; with `runs` neighbours that are all calls, or all results,
+    are one.
+    """
+    counted, before = 0, ""
+    for at in range(place, -1, -1):
+        kind = pieces[at].kind
+        if kind not in NO_POSITION:
+            counted += not (runs and kind in _RUNS and kind == before)
+            before = kind
+        if counted > most + 1:
+            return
+        yield at
