@@ -51,8 +51,9 @@ class Mark(NamedTuple):
 class Piece(NamedTuple):
     """One piece of a request, in the provider's render order.
 
-    `data` and `section` tell it from others; `kind` is "call", "result", "thinking", "image",
-    "envelope" (what a message is before its content) or "" (text); `tokens` is its exact count, None where it has to be estimated from its bytes.
+    `data` and `section` tell it from others; `kind` is "call", "result", "thinking", "image", "envelope" (what a
+    message is before its content) or "" (text); `tokens` is its exact count, None where it has to be estimated
+    from its bytes.
     """
 
     data: bytes
