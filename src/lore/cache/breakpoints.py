@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Confidence, Mark, Piece, Prediction, Request
+from lore.cache.kinds import NO_POSITION, RUNS
 from lore.cache.lifetime import GRACE
 from lore.cache.ruler import Ruler
 from lore.cache.tree import Path, Tree
@@ -25,8 +26,6 @@ from lore.model.events import Billed
 Look: TypeAlias = Callable[[str, str | None, float | None], float | None]  # rule, model, time -> number
 HOUR = 3600.0
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
-_RUNS = ("call", "result")
-NO_POSITION = ("envelope", "thinking")
 
 
 class Entry(NamedTuple):
@@ -252,7 +251,7 @@ def _back(pieces: Sequence[Piece], place: int, most: int, *, runs: bool) -> Iter
     for at in range(place, -1, -1):
         kind = pieces[at].kind
         if kind not in NO_POSITION:
-            counted += not (runs and kind in _RUNS and kind == before)
+            counted += not (runs and kind in RUNS and kind == before)
             before = kind
         if counted > most + 1:
             return
