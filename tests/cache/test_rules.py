@@ -65,11 +65,27 @@ def test_a_clock_that_says_anything_is_no_crash(at):
     packaged().newer(at)
 
 
+def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
+    made = rules(("price_fresh", 1, ""), ("price_fresh", 2, "valid_from=2026-01-01"))
+    for at in (float("nan"), float("-inf")):
+        assert made.price("p", "m", at=at) is None
+    assert [made.price("p", "m", at=day(at)).fresh for at in ("2025-12-31", "2026-01-01", "2025-12-31")] == [1, 2, 1]
+
+
+def test_without_a_time_what_is_announced_does_not_hold_yet():
+    rows = parse("[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t").rows
+    assert Rules(rows, date(2026, 10, 24)).whole("lifetime", "p", "m") == 1
+    assert Rules((), date(2026, 10, 24)).overridden_by(rows).whole("lifetime", "p", "m") == 2
+    assert packaged().price("gemini", "gemini-3.8-flash").fresh == Decimal("0.75")
+    assert packaged().price("gemini", "gemini-3.8-flash", at=day("2027-01-01")) is None
+
+
 def test_many_names_of_models_do_not_fill_the_memory():
     made = rules(("minimum_tokens", 1, ""))
     for number in range(10_000):
         assert made.whole("minimum_tokens", "p", f"m{number}") == 1
-    assert len(made._matching) <= 4096
+        assert made.price("p", f"m{number}") is None
+    assert max(len(made._matching), len(made._prices)) <= 4096
 
 
 @pytest.mark.parametrize(("at", "read"), [("2026-10-06T23:59:59", "0.2"), ("2026-10-07T00:00:00", "0.1")])
@@ -98,7 +114,7 @@ def test_a_minimum_depends_on_model_and_platform_and_an_unknown_model_is_unknown
 
 @pytest.mark.parametrize(
     ("provider", "model"),
-    [("anthropic", "claude-opus-9"), ("anthropic", None), ("openai", "gpt-9"), ("xai", "grok-4.6"), ("", "x")],
+    [("anthropic", "claude-opus-9"), ("anthropic", None), ("openai", "gpt-9"), ("xai", "grok-9"), ("", "x")],
 )
 def test_an_unknown_model_has_no_price(provider, model):
     assert packaged().price(provider, model, prompt_tokens=1) is None
@@ -110,10 +126,12 @@ def test_an_unknown_model_has_no_price(provider, model):
         ("claude-haiku-5-5", 100_000, "0.1", "0.01", "0.5"),
         ("claude-haiku-5-5", 100_001, "0.5", "0.05", "2.5"),
         ("claude-haiku-5-5", None, "0.1", "0.01", "0.5"),
+        ("gemini-3.1-pro-preview", 200_000, "2", "0.2", "12"),
+        ("gemini-3.1-pro-preview", 200_001, "4", "0.4", "18"),
     ],
 )
 def test_a_long_prompt_has_prices_of_its_own(model, prompt, fresh, read, output):
-    price = packaged().price("anthropic", model, prompt_tokens=prompt)
+    price = packaged().price(model.split("-")[0].replace("claude", "anthropic"), model, prompt_tokens=prompt)
     assert (price.fresh, price.read, price.output) == tuple(map(Decimal, (fresh, read, output)))
 
 
@@ -127,8 +145,9 @@ def test_prompts_above_272k_cost_twice_the_input_and_half_more_output():
 
 
 def test_where_the_price_of_long_prompts_is_not_known_there_is_none():
-    assert packaged().price("gemini", "gemini-3.1-pro-preview", prompt_tokens=200_000).fresh == 2
-    assert packaged().price("gemini", "gemini-3.1-pro-preview", prompt_tokens=200_001) is None
+    made = rules(("price_fresh", 2, ""), ("price_fresh", "'unknown'", "above_tokens=200000"))
+    assert made.price("p", "m", prompt_tokens=200_000).fresh == 2
+    assert made.price("p", "m", prompt_tokens=200_001) is None
 
 
 @given(st.lists(st.sampled_from(["fast", "batch", "us"]), unique=True))

@@ -8,7 +8,9 @@ matches, or it says "unknown", the answer is None.
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
@@ -106,7 +108,11 @@ class Rules:
         self._by_rule: dict[str, list[Rule]] = {}
         for row in sorted(self.rows, key=_rank, reverse=True):
             self._by_rule.setdefault(row.rule, []).append(row)
+        self._now = math.inf if as_of is None else seconds(as_of)
+        self._days = sorted({row.since for row in self.rows})
+        self._lengths = sorted({row.above_tokens for row in self.rows if row.above_tokens is not None})
         self._matching: dict[tuple[str, str, str | None, str], tuple[Rule, ...]] = {}
+        self._prices: dict[tuple[object, ...], Price | None] = {}
 
     def overridden_by(self, rows: Iterable[Rule], as_of: date | None = None) -> Rules:
         """Return these rules under a user's rows: one of them that matches holds, whatever the others say."""
@@ -118,12 +124,12 @@ class Rules:
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,
         *, prompt_tokens: int | None = None,
     ) -> Rule | None:  # fmt: skip
-        """Return the row that holds; `at` is seconds since the epoch, None: now, as far as the table knows.
+        """Return the row that holds; `at` is seconds since the epoch, None: the day on which the tables were checked.
 
-        A prompt of unknown size falls under the rows for any size.
+        Without a time every row of the user's holds. A prompt of unknown size falls under the rows for any size.
         """
         for row in self._rows(rule, provider, model, platform):
-            if at is not None and not row.since <= at:
+            if not row.since <= (at if at is not None else math.inf if row.own else self._now):
                 continue
             if row.above_tokens is None or (prompt_tokens is not None and prompt_tokens > row.above_tokens):
                 return row
@@ -167,10 +173,19 @@ class Rules:
         `extras` name what the request asked for besides ("fast", "flex", "batch", "us", "regional"): each
         multiplies all prices; one without a row makes them unknown. Peak hours count where `at` is known.
         """
+        if at is not None and not math.isfinite(at):
+            return None
         asked = _Asked(self, provider, model, platform, at, prompt_tokens)
-        rates = Price(*map(asked.rate, KINDS))
-        factors = asked.factors(extras)
-        return None if rates.fresh is None or factors is None else rates.times(factors)
+        # A price changes with nothing but these: a session asks for the same one turn by turn.
+        key = (
+            provider, model, platform, tuple(extras), None if at is None else bisect_right(self._days, at),
+            0 if prompt_tokens is None else bisect_left(self._lengths, prompt_tokens), asked.peak(),
+        )  # fmt: skip
+        if key not in self._prices:
+            if len(self._prices) >= _MANY:
+                self._prices.clear()
+            self._prices[key] = asked.price(key[3])
+        return self._prices[key]
 
     def peak(self, provider: str, model: str | None, platform: str, at: float | None) -> bool:
         """Tell whether a time lies in the hours at which a provider charges more."""
@@ -210,6 +225,16 @@ class _Asked(NamedTuple):
     at: float | None
     prompt_tokens: int | None
 
+    def price(self, extras: Iterable[str]) -> Price | None:
+        """Return all rates, each with its factors."""
+        rates = Price(*map(self.rate, KINDS))
+        factors = self.factors(extras)
+        return None if rates.fresh is None or factors is None else rates.times(factors)
+
+    def peak(self) -> bool:
+        """Tell whether the provider charges more at this hour."""
+        return self.rules.peak(self.provider, self.model, self.platform, self.at)
+
     def rate(self, kind: str) -> Decimal | None:
         """Return a price as its row says, else as a multiple of the fresh price where that is how it is known."""
         row = self._row(f"price_{kind}")
@@ -238,8 +263,7 @@ class _Asked(NamedTuple):
     def factors(self, extras: Iterable[str]) -> dict[str, Decimal] | None:
         """Return by what each kind is multiplied: the prompt's length, the hour, what was asked for besides."""
         all_kinds = Decimal(1)
-        peak = self.rules.peak(self.provider, self.model, self.platform, self.at)
-        for name in (*extras, *(("peak",) if peak else ())):
+        for name in (*extras, *(("peak",) if self.peak() else ())):
             row = self._row(f"multiple_{name}")
             if row is None or not isinstance(row.value, Decimal):
                 return None
