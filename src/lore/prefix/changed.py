@@ -20,7 +20,7 @@ from lore.prefix.fresh import surely_varies
 from lore.prefix.history import Difference, near
 from lore.prefix.notes import Note, Words
 from lore.prefix.overlap import common_bytes, same_content
-from lore.prefix.spelling import of_segments, same_numbers
+from lore.prefix.spelling import of_segments, of_values, same_numbers
 from lore.prefix.texts import OTHER, Reason, Room, reasons
 from lore.prefix.topics import is_reminder, topic
 
@@ -237,6 +237,8 @@ class Explained:
             words = f"{one.mine.path}: a number is written otherwise (1.0 or 1)"
             return self._note(one, "LORE106", words)._replace(spelled=True)
         path = one.mine.path
+        if _fits(one) and (said := of_values(one.mine.data, one.theirs.data)) is not None:
+            return self._note(one, said.code, f"{path}: {said.words}")._replace(here=said.here)
         return self._note(one, "LORE100", lambda: f"{path} differs: {_difference(one)}")._replace(differs=True)
 
 

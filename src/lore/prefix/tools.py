@@ -15,7 +15,7 @@ from lore.model.jsonslice import table
 from lore.model.prompt import Segment
 from lore.prefix.notes import Note
 from lore.prefix.overlap import same_content
-from lore.prefix.spelling import of_segments, same_numbers
+from lore.prefix.spelling import of_segments, of_values, same_numbers
 
 SHOWN = 5
 
@@ -104,6 +104,9 @@ def _definitions(
         elif same_numbers(mine.data, theirs.data):
             words = f"{mine.path}: a number is written otherwise (1.0 or 1)"
             spelled.setdefault("LORE106", Note("LORE106", "tools", at, words, path=mine.path, spelled=True))
+        elif (other_text := of_values(mine.data, theirs.data)) is not None:
+            words = f"{mine.path}: {other_text.words}"
+            spelled.setdefault(other_text.code, Note(other_text.code, "tools", at, words, other_text.here, mine.path))
         else:
             changed.append(at)
     notes = list(spelled.values())
