@@ -32,8 +32,9 @@ from lore.prefix.params import param_notes
 from lore.prefix.spelling import of_segments
 from lore.prefix.tools import tool_notes
 
+_SPELLINGS = frozenset(("LORE105", "LORE106", "LORE112"))
 _PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
-_HARMLESS = frozenset(("LORE105", "LORE106", "LORE107", "LORE112", *_PARAMS))
+_HARMLESS = frozenset((*_SPELLINGS, "LORE107", *_PARAMS))
 _RENDERED = frozenset(("LORE100", "LORE111", "LORE126", "LORE127"))
 _RENDERED_TOOLS = frozenset(("LORE102", "LORE103", "LORE104", "LORE124"))
 _SAID_LAST = frozenset((*_RENDERED, "LORE101", "LORE108", "LORE109", "LORE110"))  # a tail's own
@@ -77,11 +78,13 @@ def limit_of(left: Prompt) -> int:
 def causes(
     left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change], *,
     left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
+    reread: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
     """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
 
     `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
-    was cached was read, whatever changed in the request's fields.
+    was cached was read, whatever changed in the request's fields. `reread` says that the bill read all that the left
+    sent: what is only spelled otherwise lost nothing.
     """
     if left.dialect != right.dialect:  # two request shapes: nothing one says explains the other
         return ()
@@ -105,10 +108,22 @@ def causes(
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left, right, left_call, right_call, pause)
     content = _explained(left, right, found, changes, resumed)
+    if reread:
+        content = tuple([_costless(cause) for cause in content])
     tail = _tail(left, right, found, right_call)
     if tail:
         content, tail = _of_tail(content, tail[0])
     return tuple(sorted((*content, *tail, *fields), key=_order))
+
+
+def _costless(cause: Cause) -> Cause:
+    """Say of another spelling that the bill read all the same: the provider makes tokens of what it decoded."""
+    if cause.code not in _SPELLINGS or cause.kind == "expected":
+        return cause
+    words = (
+        f"{cause.evidence}; but the bill read all that was sent before: nothing was lost, the provider sees one text"
+    )
+    return msgspec.structs.replace(cause, evidence=words, here="expected")
 
 
 def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...], tuple[Cause]]:

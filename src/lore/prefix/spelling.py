@@ -49,9 +49,9 @@ def _in_order(raw: bytes) -> bytes:
 def of_texts(mine: str, theirs: str) -> Spelled | None:
     """Name how two decoded texts differ that are equal once normalised; None where they are not."""
     at = _first_difference(mine, theirs)
-    if any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (mine, theirs)):
-        if _characters(mine) == _characters(theirs):
-            return Spelled("LORE106", f"{_ENTITIES}: the decoded text is another, so the prefix ends there", "waste")
+    escaped = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (mine, theirs))
+    if escaped and _characters(mine) == _characters(theirs):
+        return Spelled("LORE106", f"{_ENTITIES}: the decoded text is another, so the prefix ends there", "waste")
     if abs(len(mine) - len(theirs)) > len(mine) + len(theirs) >> 1:
         return None
     there = mine[at : at + 1] + theirs[at : at + 1]  # what a form could make equal shows at the first place already
