@@ -187,11 +187,12 @@ def test_the_lifetime_is_remembered_from_the_write_before_the_last():
 # another spelling that lost nothing
 
 TEXT = "one <b>two</b> & three " * 400
+GO_ON = (assistant("x"), "y")
 SPELLED = {
-    "JSON's own": (dumps(body(TEXT, assistant("x"), "y")), dumps(body(TEXT, assistant("x"), "y")).replace(b"<", b"\\u003c")),
-    "entities": (body(TEXT, assistant("x"), "y"), body(html.escape(TEXT), assistant("x"), "y")),
-    "newlines": (body(TEXT + "\n", assistant("x"), "y"), body(TEXT + "\r\n", assistant("x"), "y")),
-    "shape": (body(TEXT, assistant("x"), "y"), body({"role": "user", "content": [{"type": "text", "text": TEXT}]}, assistant("x"), "y")),
+    "JSON's own": (dumps(body(TEXT, *GO_ON)), dumps(body(TEXT, *GO_ON)).replace(b"<", b"\\u003c")),
+    "entities": (body(TEXT, *GO_ON), body(html.escape(TEXT), *GO_ON)),
+    "newlines": (body(TEXT + "\n", *GO_ON), body(TEXT + "\r\n", *GO_ON)),
+    "shape": (body(TEXT, *GO_ON), body({"role": "user", "content": [{"type": "text", "text": TEXT}]}, *GO_ON)),
 }  # fmt: skip
 
 

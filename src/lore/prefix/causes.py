@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 
 import msgspec
@@ -25,6 +26,7 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.prefix.changed import Explained
+from lore.prefix.empties import by_template
 from lore.prefix.history import differences, grouped
 from lore.prefix.notes import Note
 from lore.prefix.overlap import Overlap, since
@@ -107,7 +109,8 @@ def causes(
         behind = Cause("LORE146", section, "the change is behind the last cache mark", found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left, right, left_call, right_call, pause)
-    content = _explained(left, right, found, changes, resumed)
+    templated = by_template(right, right_call.endpoint)
+    content = _explained(left, right, found, changes, resumed, templated=templated)
     if reread:
         content = tuple([_costless(cause) for cause in content])
     tail = _tail(left, right, found, right_call)
@@ -179,13 +182,13 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
 
 
 def _explained(
-    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: str
+    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: str, *, templated: bool
 ) -> tuple[Cause, ...]:
     """Explain what is only spelled otherwise, then each section from where its content parts."""
     limit = limit_of(left)
     notes = _spelled(left, right, found)
     if not found.covered_canonical and found.canonical < limit:
-        notes += _content(left, right, found, changes)
+        notes += _content(left, right, found, changes, templated=templated)
         if not any(note.position < limit for note in notes):
             section = _section(left, right, found.canonical) or "messages"
             gone = left.stable - found.canonical
@@ -213,22 +216,25 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Note]:
     return notes
 
 
-def _content(left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...]) -> list[Note]:
+def _content(
+    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], *, templated: bool
+) -> list[Note]:
     cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
-    start, notes, new = found.canonical, list[Note](), _new(left, right)
+    start, notes = found.canonical, list[Note]()
+    explain = partial(_of_section, new=_new(left, right), cleared=cleared, templated=templated)
     mine, theirs = _tools_of(left), _tools_of(right)
     if start < mine or mine != theirs:
         notes += tool_notes(left.head[:mine], right.head[:theirs], _discovered(right))
     if start < len(left.head) or len(left.head) - mine != len(right.head) - theirs:
-        notes += _of_section("system", left.head[mine:], right.head[theirs:], mine, new, cleared)
+        notes += explain("system", left.head[mine:], right.head[theirs:], mine)
     same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
     same = max(same, left.messages.common(right.messages))
-    same = _message_start(left, same)
+    same = min(_message_start(left, same), _message_start(right, same))  # what one side's message gained at its end
     mine_rest = list(left.messages.since(same))
     their_rest = [*right.messages.since(same), *right.tail]
     wanted = max(0, limit_of(left) - len(left.head) - same)
     begin = len(left.head) + same
-    return [*notes, *_of_section("messages", mine_rest[:wanted], their_rest, begin, new, cleared)]
+    return [*notes, *explain("messages", mine_rest[:wanted], their_rest, begin)]
 
 
 def _tools_of(prompt: Prompt) -> int:
@@ -249,11 +255,13 @@ def _of_section(
     left: Iterable[Segment],
     right: Iterable[Segment],
     begin: int,
+    *,
     new: Counter[bytes],
     cleared: str | None,
+    templated: bool,
 ) -> list[Note]:
     found = differences(grouped(left, begin), grouped(right, begin), grows=section == "messages")
-    return Explained(section, found, new, cleared).notes() if found else []
+    return Explained(section, found, new, cleared, templated=templated).notes() if found else []
 
 
 def _new(left: Prompt, right: Prompt) -> Counter[bytes]:

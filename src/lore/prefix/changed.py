@@ -16,6 +16,7 @@ from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
+from lore.prefix.empties import is_message, say_the_same, says_nothing
 from lore.prefix.fresh import surely_varies
 from lore.prefix.history import Difference, near
 from lore.prefix.notes import Note, Words
@@ -35,10 +36,22 @@ _SIGNED = frozenset(("thoughtSignature", "thought_signature", "signature"))
 
 
 class Explained:
-    """Explain the differences of one section; `new` counts the blocks that the right prompt alone has."""
+    """Explain the differences of one section; `new` counts the blocks that the right prompt alone has.
 
-    def __init__(self, section: str, found: Sequence[Difference], new: Counter[bytes], cleared: str | None) -> None:
+    `templated` says that a chat template may see which members are there, though they hold nothing.
+    """
+
+    def __init__(
+        self,
+        section: str,
+        found: Sequence[Difference],
+        new: Counter[bytes],
+        cleared: str | None,
+        *,
+        templated: bool = False,
+    ) -> None:
         self._section = section
+        self._templated = templated
         self._found = found
         self._cleared = cleared
         self._new = new
@@ -97,6 +110,8 @@ class Explained:
         if ours.text == others.text and same_content(mine, theirs):
             said = of_segments(mine, theirs)
             return [self._note(one, said.code, said.words)._replace(here=said.here, spelled=True)]
+        if mine.kind == theirs.kind and say_the_same(mine, theirs):
+            return [self._empty(one, f"{mine.path}: members that hold nothing come or go")]
         if is_header(mine) and is_header(theirs):
             return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
         if mine.kind == "envelope" or theirs.kind == "envelope":
@@ -117,10 +132,19 @@ class Explained:
         segment = one.mine or one.theirs
         return Note(code, self._section, one.position, words, path="" if segment is None else segment.path)
 
+    def _empty(self, one: Difference, words: str) -> Note:
+        """Say that nothing of a prompt differs; where a template sees it, only a bill can tell."""
+        if self._templated:
+            words += "; an API reads them as absent, the chat template of an open model may print them"
+            return self._note(one, "LORE106", words)._replace(here="unattributable", spelled=True)
+        return self._note(one, "LORE106", f"{words}: no prompt shows that")._replace(here="expected", spelled=True)
+
     def _single(self, one: Difference) -> Note:
         """Explain a segment that the other side has not, or has elsewhere."""
         segment = one.mine or one.theirs
         assert segment is not None
+        if (one.alone or not is_message(segment)) and says_nothing(segment):
+            return self._empty(one, f"{segment.path}: what holds nothing comes or goes")
         block = block_of(segment, one.envelope)
         where = segment.path
         moved = self._new[segment.data] > 0 if one.theirs is None else segment.data in self._gone
