@@ -25,7 +25,7 @@ from lore.model.exchange import Call
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
-from lore.prefix.changed import Explained
+from lore.prefix.changed import About, Explained
 from lore.prefix.empties import by_template
 from lore.prefix.history import differences, grouped
 from lore.prefix.notes import Note
@@ -221,7 +221,8 @@ def _content(
 ) -> list[Note]:
     cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
     start, notes = found.canonical, list[Note]()
-    explain = partial(_of_section, new=_new(left, right), cleared=cleared, templated=templated)
+    about = About(_new(left, right), cleared, _relocated(left, right), templated)
+    explain = partial(_of_section, about)
     mine, theirs = _tools_of(left), _tools_of(right)
     if start < mine or mine != theirs:
         notes += tool_notes(left.head[:mine], right.head[:theirs], _discovered(right))
@@ -251,17 +252,22 @@ def _message_start(prompt: Prompt, place: int) -> int:
 
 
 def _of_section(
-    section: str,
-    left: Iterable[Segment],
-    right: Iterable[Segment],
-    begin: int,
-    *,
-    new: Counter[bytes],
-    cleared: str | None,
-    templated: bool,
+    about: About, section: str, left: Iterable[Segment], right: Iterable[Segment], begin: int
 ) -> list[Note]:
     found = differences(grouped(left, begin), grouped(right, begin), grows=section == "messages")
-    return Explained(section, found, new, cleared, templated=templated).notes() if found else []
+    return Explained(section, found, about).notes() if found else []
+
+
+def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
+    """Return the blocks that one side has in its system prompt, and the other in its messages."""
+    mine, theirs = ({one.data for one in side.head if one.kind != "envelope"} for side in (left, right))
+    went, came = mine - theirs, theirs - mine
+    if not went and not came:
+        return frozenset()
+    return frozenset((
+        *(one.data for one in right.messages if one.data in went),
+        *(one.data for one in left.messages if one.data in came),
+    ))  # fmt: skip
 
 
 def _new(left: Prompt, right: Prompt) -> Counter[bytes]:

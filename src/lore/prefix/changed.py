@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from lore.model.canonical import canonical, text_of
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
-from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of
+from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of, parts
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
 from lore.prefix.empties import is_message, say_the_same, says_nothing
@@ -35,26 +36,27 @@ _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "en
 _SIGNED = frozenset(("thoughtSignature", "thought_signature", "signature"))
 
 
-class Explained:
-    """Explain the differences of one section; `new` counts the blocks that the right prompt alone has.
+class About(NamedTuple):
+    """What is known of both prompts beside one section's differences.
 
-    `templated` says that a chat template may see which members are there, though they hold nothing.
+    `new` counts the blocks that the right prompt alone has; `cleared` says in words which results a session cleared;
+    `relocated` are blocks that went from the messages into the system prompt, or back; `templated`: a chat template
+    may see which members are there, though they hold nothing.
     """
 
-    def __init__(
-        self,
-        section: str,
-        found: Sequence[Difference],
-        new: Counter[bytes],
-        cleared: str | None,
-        *,
-        templated: bool = False,
-    ) -> None:
+    new: Counter[bytes]
+    cleared: str | None
+    relocated: frozenset[bytes]
+    templated: bool
+
+
+class Explained:
+    """Explain the differences of one section."""
+
+    def __init__(self, section: str, found: Sequence[Difference], about: About) -> None:
         self._section = section
-        self._templated = templated
         self._found = found
-        self._cleared = cleared
-        self._new = new
+        self._new, self._cleared, self._relocated, self._templated = about
         self._gone = {one.mine.data for one in found if one.theirs is None and one.mine is not None}
         self._room = Room()
         self._seen: Counter[tuple[str, bool, bool]] = Counter()
@@ -148,6 +150,7 @@ class Explained:
         block = block_of(segment, one.envelope)
         where = segment.path
         moved = self._new[segment.data] > 0 if one.theirs is None else segment.data in self._gone
+        moved = moved or segment.data in self._relocated
         if is_header(segment):
             return self._note(one, "LORE107", f"{where}: the billing header comes or goes")
         if block.kind == "thinking" or (segment.kind == "envelope" and block.own.get("type") == b'"reasoning"'):
@@ -210,6 +213,11 @@ class Explained:
         def rewritten() -> str:
             return self._cleared or f"{path} was sent before with other content: {_difference(one)}"
 
+        told = _told(ours)
+        if told is not None and ours.text == others.text and told == _told(others):
+            words = f"{path} holds a text on one side and a block of it on the other"
+            return [self._note(one, "LORE112", words)]
+
         codes: dict[str, Note] = {}
         for reason in reasons(ours.text or "", others.text or "", self._room)[:16] if _fits(one) else ():
             if reason.code in ("LORE105", "LORE106", "LORE109"):
@@ -264,6 +272,21 @@ class Explained:
         if _fits(one) and (said := of_values(one.mine.data, one.theirs.data)) is not None:
             return self._note(one, said.code, f"{path}: {said.words}")._replace(here=said.here)
         return self._note(one, "LORE100", lambda: f"{path} differs: {_difference(one)}")._replace(differs=True)
+
+
+def _told(block: Block) -> tuple[bytes, ...] | None:
+    """Return what a result is apart from its content, where that is one text, plain or in a block; None elsewhere."""
+    content = block.own.get("content") or block.own.get("output") or b""
+    if content[:1] == b"[":
+        only = parts(content)
+        if len(only) != 1 or not _PLAIN.issuperset(only[0]):
+            return None
+    elif content[:1] != b'"':
+        return None
+    return tuple(sorted(key.encode() + canonical(raw) for key, raw in block.own.items() if raw is not content))
+
+
+_PLAIN = frozenset(("type", "text"))
 
 
 def _runs(found: Sequence[Difference]) -> list[list[Difference]]:
