@@ -210,3 +210,16 @@ def test_another_spelling_is_no_waste_where_the_bill_reads_all_that_was_sent(how
 def test_another_spelling_counts_where_no_bill_excuses_it(how, usages):
     found = pair(*turns(*SPELLED[how], usages=usages))
     assert (found.worst != "expected", found.bust) == (True, True)
+
+
+def test_a_fall_while_the_provider_may_edit_the_context_says_so():
+    edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
+    one, two = {**ONE, **edits}, {**TWO, **edits}
+    found = pair(*turns(one, two, usages=(bill(0, 9000), bill(2000, 7500))))
+    assert (codes(found), found.worst) == (["LORE301"], "unattributable")
+    assert (
+        "not ruled out: the provider's own editing of the context (asked for: clear_tool_uses"
+        in found.causes[0].evidence
+    )
+    without = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(2000, 7500))))
+    assert "editing of the context" not in without.causes[0].evidence
