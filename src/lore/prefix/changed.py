@@ -28,6 +28,9 @@ from lore.prefix.topics import is_reminder, topic
 
 _TOPICS = {"git": ("LORE110", "the state of a repository or directory"), "memory": ("LORE126", "memory or context")}
 _HARNESS = frozenset(code for code, _ in _TOPICS.values())  # what a program puts in
+# What names an item of the Responses API and is no part of what it says; how a call is named in any API.
+_ITEMS_OWN = frozenset(("id", "status"))
+_CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 MOST = 48  # differences of one kind of block that are explained one by one
 _APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
 _LARGEST = 4_194_304  # bytes of a text that is explained piece by piece
@@ -116,6 +119,9 @@ class Explained:
             return [self._empty(one, f"{mine.path}: members that hold nothing come or go")]
         if is_header(mine) and is_header(theirs):
             return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
+        named = self._named(one, ours, others)
+        if named is not None:
+            return [named]
         if mine.kind == "envelope" or theirs.kind == "envelope":
             return [self._envelope(one, ours, others)]
         kinds = {ours.kind, others.kind}
@@ -185,6 +191,18 @@ class Explained:
         """Tell whether what is gone was the end of what was sent: then nothing stands equal behind it."""
         return not one.alone and one is self._found[-1] and surely_varies(_shown(one.mine or one.theirs)) is None
 
+    def _named(self, one: Difference, ours: Block, others: Block) -> Note | None:
+        """Explain blocks and items that differ in nothing but how they are named."""
+        changed = {key for key in (*ours.own, *others.own) if ours.own.get(key) != others.own.get(key)}
+        assert one.mine is not None
+        path = one.mine.path
+        if changed and changed <= _ITEMS_OWN and path.startswith("input[") and one.mine.kind == "envelope":
+            words = f"{path}: {', '.join(sorted(changed))} of the item is another, its content is the same"
+            return self._note(one, "LORE106", words)._replace(here="unattributable", spelled=True)
+        if len(changed) == 1 and changed <= _CALL_IDS and changed <= ours.own.keys() & others.own.keys():
+            return self._note(one, "LORE108", f"{path}: the id of a call is another, all else is the same")
+        return None
+
     def _envelope(self, one: Difference, ours: Block, others: Block) -> Note:
         changed = [key for key in dict.fromkeys((*ours.own, *others.own))
                    if canonical(ours.own.get(key, b"")) != canonical(others.own.get(key, b""))]  # fmt: skip
@@ -207,7 +225,7 @@ class Explained:
         found: list[Note] = []
         if (holds_image(ours) or holds_image(others)) and images_in(ours) != images_in(others):
             found.append(self._note(one, "LORE118", f"{path}: an image in a tool's result is another, or became text"))
-        if ours.text == others.text and found:
+        if found and (ours.text == others.text or _gave_way(ours, others)):
             return found
 
         def rewritten() -> str:
@@ -287,6 +305,16 @@ def _told(block: Block) -> tuple[bytes, ...] | None:
 
 
 _PLAIN = frozenset(("type", "text"))
+
+
+def _gave_way(ours: Block, others: Block) -> bool:
+    """Tell whether a text stands in a result where an image stood, and all other texts are the same."""
+    if len(images_in(others)) >= len(images_in(ours)):
+        return False
+    mine, theirs = (
+        [one["text"] for one in parts(side.own.get("content", b"")) if "text" in one] for side in (ours, others)
+    )
+    return set(mine) <= set(theirs)
 
 
 def _runs(found: Sequence[Difference]) -> list[list[Difference]]:

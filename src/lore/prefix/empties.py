@@ -1,4 +1,4 @@
-"""Members that hold nothing: null, an empty text, an empty list, and what is made of such alone.
+"""Members that hold nothing: null, an empty text, an empty list, what is made of such alone, a call's good end.
 
 In: segments and other JSON. Out: whether they say anything, and whether two of them say the same. Rules: a member
 that holds nothing is as good as one that is left out, since nothing of it reaches a prompt; what a program or the
@@ -24,7 +24,7 @@ _AS_WRITTEN = frozenset((
     "response", "output", "format", "json",
 ))  # fmt: skip
 _TEXTS = frozenset(("text", "input_text", "output_text"))
-_SIGN = re.compile(rb'null|""|\[\s*\]|\{\s*\}')
+_SIGN = re.compile(rb'null|""|\[\s*\]|\{\s*\}|false|"success"')
 _MOST = 4096  # bytes that members which hold nothing may take
 _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))
 _ROOTS = ("messages[", "input[", "contents[")
@@ -86,7 +86,7 @@ def _kept(value: Any, *, blocks: bool = False) -> Any:
             said = {
                 key: one if key in _AS_WRITTEN and one else _member(one, blocks=blocks) for key, one in table.items()
             }
-            said = {key: one for key, one in said.items() if one is not None}
+            said = {key: one for key, one in said.items() if one is not None and not _is_default(key, one, said)}
             if blocks and any(one != {} for one in said.values()):
                 said = {key: one for key, one in said.items() if one != {}}
             return None if said.keys() <= {"role"} or _is_bare(said) else said
@@ -97,6 +97,11 @@ def _kept(value: Any, *, blocks: bool = False) -> Any:
             return None
         case _:
             return value
+
+
+def _is_default(key: str, value: Any, said: dict[str, Any]) -> bool:
+    """Tell whether a result says no more than that its call went well, which it does without a word, too."""
+    return (key == "is_error" and value is False) or (key == "status" and value == "success" and "toolUseId" in said)
 
 
 def _is_bare(said: dict[str, Any]) -> bool:
