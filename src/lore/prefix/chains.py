@@ -29,9 +29,9 @@ from lore.model.events import MAIN
 from lore.model.exchange import Call, Exchange
 from lore.model.prompt import Prompt
 from lore.prefix.identity import Identity, identity_of
-from lore.prefix.likeness import is_another_run, is_models, resembles, same_system
+from lore.prefix.likeness import is_another_run, is_models, keeps_system, resembles, same_system
 from lore.prefix.purpose import begins_user_turn, has_tools, is_beside
-from lore.prefix.summaries import begins_with_summary, is_headed, is_summary, opening, retells
+from lore.prefix.summaries import before_answer, begins_with_summary, is_headed, is_summary, opening, retells
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
@@ -226,7 +226,8 @@ class Chains:
     @staticmethod
     def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
         """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
-        summed = any(is_summary(one) for one in islice(prompt.messages.since(shared), OPENING))
+        near_by = any(is_summary(one) for one in islice(prompt.messages.since(shared), OPENING))
+        summed = near_by or any(is_summary(one) for one in before_answer(prompt.messages.since(shared)))
         return summed or not is_another_run(before, prompt, shared)
 
     def _elsewhere(self, asked: _Asked, alike: list[str]) -> str | None:
@@ -252,13 +253,15 @@ class Chains:
         headed = None if sure else next((one for one in opening(asked.prompt) if is_headed(one)), None)
         if not sure and headed is None:
             return None
+        found: list[str] = []
         for name in self._recent(asked):
             before = self._last[name]
-            if len(before.messages) < len(asked.prompt.messages) or not same_system(before, asked.prompt):
+            if len(before.messages) < len(asked.prompt.messages) or not keeps_system(before, asked.prompt):
                 continue
             if sure or (headed is not None and retells(headed, before.messages)):
-                return name
-        return None
+                found.append(name)
+        kept = {one.data for one in before_answer(asked.prompt.messages) if one.kind != "envelope"}
+        return max(found, key=lambda name: len(kept & {one.data for one in self._last[name].messages}), default=None)
 
     def _shortened(self, asked: _Asked) -> str | None:
         """Return the conversation whose latest answer stands in a request that lacks something before it."""
