@@ -22,6 +22,7 @@ from lore.formats.base import Clock, Read, Reader
 from lore.formats.lines import Lines, is_crowded, too_many
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import BUILT_IN, READERS, recognise
+from lore.formats.said import said
 from lore.model.endpoints import model_in
 from lore.model.events import (
     Append,
@@ -117,7 +118,7 @@ class Recording:
         self.problems = problems or Problems()
         self._folding = Folding(Session(format=self.reader.name))
         self.boundaries: list[tuple[str, str | None]] = []
-        self._chains = Chains()
+        self._chains = Chains(said=said)
         self._memos: dict[str, Memo] = {} if memos is None else memos  # by dialect: each slices messages its own way
         self.companions = tuple(companions) if self.events else ()
         self.completion = completion
