@@ -103,7 +103,7 @@ class Breakpoints:
         if compared is not None:
             yield from _among(path.nodes, self._latest, int(compared), marks[-1].place)
             return
-        back = int(self._look("lookback_positions", request.model, request.at) or 0)
+        back = int(self._look("lookback", request.model, request.at) or 0)
         runs = bool(self._look("lookback_runs", request.model, request.at))
         for mark in reversed(marks):
             yield from _back(request.pieces, mark.place, back, runs=runs)
@@ -124,14 +124,14 @@ class Breakpoints:
     def _confidence(self, request: Request, hit: int) -> Confidence:
         if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
             return "ceiling"
-        soon = self._look("readable_after_seconds", request.model, request.at) or 0.0
+        soon = self._look("ready_after", request.model, request.at) or 0.0
         return "ceiling" if hit >= 0 and self._began is not None and request.at - self._began < soon else "rule"
 
     # writing
 
     def _keep(self, request: Request, path: Path, marks: Sequence[Mark], hit: int) -> None:
         """Renew what was passed, and write an entry at each mark behind it."""
-        usual = self._look("lifetime_seconds", request.model, request.at) or 300.0
+        usual = self._look("lifetime", request.model, request.at) or 300.0
         for mark in marks:
             node, lifetime = path.nodes[mark.place], mark.lifetime or usual
             before = self._entries.get(node)
