@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from lore.model.common import common_bytes
 from lore.model.prompt import Prompt, Segment
-from lore.prefix.overlap import common_bytes, same_content
+from lore.prefix.overlap import same_content
 
 SIMILAR = 0.8
 _LOOKED_AT = 8  # blocks that are compared by content: where all of these are the same, the rest is
