@@ -156,6 +156,14 @@ def _last(pieces: Sequence[Piece]) -> int:
     return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in NO_POSITION), -1)
 
 
+def automatic(request: Request) -> tuple[Mark, ...]:
+    """Return marks where a careful client sets them: at the end of each section."""
+    pieces = request.pieces
+    ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
+    last = _last(pieces)
+    return tuple([Mark(at) for at in sorted({*ends, last}) if at >= 0])
+
+
 def lifetime_of(mark: bytes) -> float | None:
     """Return the seconds that a mark asks for; None where it leaves them to the provider."""
     found = _TTL.search(mark)

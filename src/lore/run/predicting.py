@@ -7,16 +7,18 @@ by levels. Models are shared by all recordings of a run: what one wrote another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from msgspec import structs
+
 from lore.cache.base import UNKNOWN, CacheModel, Prediction
+from lore.cache.breakpoints import HOUR
 from lore.cache.levels import Levels
 from lore.cache.registry import Option, make
 from lore.cache.rules import Rules
 from lore.cache.served import Served, served
 from lore.cache.situation import Situation
-from lore.cache.views import ANTHROPIC, MARKED, OPENAI, OPENAI_BREAKPOINT, PLAIN, SYSTEM_FIRST, View, Views
+from lore.cache.views import ANTHROPIC, MARKED, OPENAI, OPENAI_BREAKPOINT, PLAIN, SYSTEM_FIRST, View, Views, automatic
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 
@@ -42,6 +44,22 @@ class Predicted(NamedTuple):
     situation: Situation | None = None
 
 
+class Change(NamedTuple):
+    """What is asked to be otherwise than recorded: `--what-if`.
+
+    `lifetime` in seconds of every mark; `marks`: where the provider would mark by itself; `model`: whose rules and
+    prices hold; `options` of a cache's model.
+    """
+
+    lifetime: float | None = None
+    marks: bool = False
+    model: str | None = None
+    options: tuple[tuple[str, Option], ...] = ()
+
+
+NO_CHANGE = Change()
+
+
 class _Bound:
     """Rules of one provider on one platform, as models look them up."""
 
@@ -64,26 +82,44 @@ class _Asking(Protocol):
 class _Requests:
     """Turns of one recording for a model that looks at requests."""
 
-    def __init__(self, model: CacheModel, view: View, recording: int) -> None:
+    def __init__(self, model: CacheModel, view: View, recording: int, change: Change) -> None:
         self._model = model
         self._views = Views(view)
         self._recording = recording
+        self._change = change
 
     def predict(self, turn: Turn) -> Prediction:
         request = self._views.of(turn)
-        return self._model.predict(request._replace(chain=f"{self._recording}:{turn.chain}"))
+        change = self._change
+        marks = automatic(request) if change.marks else request.marks
+        if change.lifetime is not None:
+            marks = tuple([mark._replace(lifetime=change.lifetime) for mark in marks])
+        chain = f"{self._recording}:{turn.chain}"
+        return self._model.predict(request._replace(chain=chain, marks=marks, model=change.model or request.model))
 
     def learn(self, turn: Turn) -> str:
         return self._model.learn(turn.usage)
 
 
+class _Levels(Levels):
+    """Levels of which every entry lives as long as is asked for, if that is asked."""
+
+    def __init__(self, lives: float | None) -> None:
+        super().__init__()
+        self._lives = lives
+
+    def learn(self, turn: Turn) -> str:
+        return super().learn(turn if self._lives is None else living(turn, self._lives))
+
+
 class Predictor:
     """Predict the turns of recordings, one after the other; `cache` overrides who serves them."""
 
-    def __init__(self, rules: Rules, cache: str | None = None, options: Mapping[str, Option] | None = None) -> None:
+    def __init__(self, rules: Rules, cache: str | None = None, change: Change = NO_CHANGE) -> None:
         self.rules = rules
+        self.model = change.model
+        self._change = change
         self._cache = cache
-        self._options = options or {}
         self._models: dict[tuple[str, str, str], CacheModel] = {}
         self._asking: dict[tuple[str, str, str], _Asking] = {}
         self._recording = 0
@@ -102,7 +138,7 @@ class Predictor:
         by_level = name in ("anthropic", "bedrock") and is_transcript(turn)
         asking = self._for(LEVELS if by_level else name, where)
         prediction = asking.predict(turn)
-        situation = asking.situation if isinstance(asking, Levels) else None
+        situation = asking.situation if isinstance(asking, _Levels) else None
         return Predicted(name, prediction, asking.learn(turn), situation)
 
     def _for(self, name: str, where: Served) -> _Asking:
@@ -115,8 +151,18 @@ class Predictor:
 
     def _model(self, key: tuple[str, str, str]) -> CacheModel:
         if key not in self._models:
-            self._models[key] = make(key[0], _Bound(self.rules, *key[1:]), self._options)
+            self._models[key] = make(key[0], _Bound(self.rules, *key[1:]), dict(self._change.options))
         return self._models[key]
+
+
+def living(turn: Turn, seconds: float) -> Turn:
+    """Return a turn as if all that it wrote had been written to live so long: five minutes, or an hour."""
+    usage = turn.usage
+    if usage is None or usage.write_tokens is None:
+        return turn
+    hour = usage.write_tokens if seconds >= HOUR else 0
+    changed = structs.replace(usage, write_1h_tokens=hour, write_5m_tokens=usage.write_tokens - hour)
+    return structs.replace(turn, usage=changed)
 
 
 def served_by(turn: Turn) -> Served:

@@ -8,11 +8,12 @@ Cost O(what is new in each turn) for transcripts, O(bytes) for requests.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import NamedTuple
 
 from lore.cache.base import Prediction
 from lore.cache.drops import drop
-from lore.cache.prices import Price
+from lore.cache.prices import MILLION, Price
 from lore.check.agreement import Row
 from lore.check.bills import cached
 from lore.check.chained import Chained
@@ -30,10 +31,11 @@ _RANK = ("expected", "unattributable", "waste")
 
 
 class Seen(NamedTuple):
-    """One turn of the answer, and the row by which it is compared with its bill."""
+    """One turn of the answer, the row by which it is compared with its bill, what was paid at each price."""
 
     result: SimulatedTurn
     row: Row | None
+    parts: dict[str, Decimal]
 
 
 class _Lost(NamedTuple):
@@ -64,8 +66,9 @@ class Simulation:
                 stood.update({} if there is None else {turn.chain: there})
             if self._is_copy(turn):
                 continue
-            result = self._result(turn, predicted, _lost(turn, predicted, pair, left), shown)
-            yield Seen(result, _row(turn, predicted, left))
+            price = self._price(turn, predicted.prediction)
+            result = _result(turn, predicted, _lost(turn, predicted, pair, left), price, shown)
+            yield Seen(result, _row(turn, predicted, left), _parts(price, turn.usage))
 
     def _is_copy(self, turn: Turn) -> bool:
         name = turn.response_id
@@ -76,37 +79,53 @@ class Simulation:
         self.copied += copied
         return copied
 
-    def _result(self, turn: Turn, predicted: Predicted, lost: _Lost, shown: str) -> SimulatedTurn:
-        usage, said = turn.usage, predicted.prediction
-        waste = 0 if lost.why is not None and lost.why.kind == "expected" else lost.tokens
-        return SimulatedTurn(
-            turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
-            predicted=PredictedResult(
-                read_tokens=said.read, write_tokens=said.write, fresh_tokens=said.fresh, confidence=said.confidence,
-                reason=said.reason,
-            ),
-            billed=None if usage is None else billed_result(usage),
-            verdict=turn.verdict and VerdictResult(turn.verdict.reason, turn.verdict.missed_tokens, turn.verdict.source),
-            cause=lost.why, cost=self._cost(turn, said, waste), lost_tokens=lost.tokens, waste_tokens=waste,
-            line=turn.line, path=turn.file or shown,
-        )  # fmt: skip
+    def _price(self, turn: Turn, said: Prediction) -> Price | None:
+        """Return the prices of a turn; None where nobody knows them."""
+        where, usage = served_by(turn), turn.usage
+        size = said.total if usage is None else _size(usage)
+        return self._predictor.rules.price(
+            where.provider, self._predictor.model or turn.model, where.platform, turn.at, prompt_tokens=size
+        )
 
-    def _cost(self, turn: Turn, said: Prediction, waste: int | None) -> CostResult | None:
-        """Return what a turn cost; None where it has no price."""
-        usage, where = turn.usage, served_by(turn)
-        size = _size(usage) if usage is not None else said.total
-        price = self._predictor.rules.price(where.provider, turn.model, where.platform, turn.at, prompt_tokens=size)
-        if price is None:
-            return None
-        output = None if usage is None else usage.output_tokens
-        predicted = price.cost(
-            fresh=said.fresh, read=said.read, write=said.write, write_1h=said.write_1h, output=output
-        )  # fmt: skip
-        billed = None if usage is None else price.of(usage)
-        return CostResult(
-            currency=CURRENCY, billed=None if billed is None else float(billed),
-            predicted=None if predicted is None else float(predicted), waste=_paid_again(price, usage, waste),
-        )  # fmt: skip
+
+def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, shown: str) -> SimulatedTurn:
+    usage, said, verdict = turn.usage, predicted.prediction, turn.verdict
+    waste = 0 if lost.why is not None and lost.why.kind == "expected" else lost.tokens
+    return SimulatedTurn(
+        turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
+        predicted=PredictedResult(
+            read_tokens=said.read, write_tokens=said.write, fresh_tokens=said.fresh, confidence=said.confidence,
+            reason=said.reason,
+        ),
+        billed=None if usage is None else billed_result(usage),
+        verdict=None if verdict is None else VerdictResult(verdict.reason, verdict.missed_tokens, verdict.source),
+        cause=lost.why, cost=None if price is None else _cost(price, usage, said, waste), lost_tokens=lost.tokens,
+        waste_tokens=waste, line=turn.line, path=turn.file or shown,
+    )  # fmt: skip
+
+
+def _cost(price: Price, usage: Billed | None, said: Prediction, waste: int | None) -> CostResult:
+    output = 0 if usage is None else usage.output_tokens
+    predicted = price.cost(fresh=said.fresh, read=said.read, write=said.write, write_1h=said.write_1h, output=output)
+    billed = None if usage is None else price.of(usage)
+    return CostResult(
+        currency=CURRENCY, billed=None if billed is None else float(billed),
+        predicted=None if predicted is None else float(predicted), waste=_paid_again(price, usage, waste),
+    )  # fmt: skip
+
+
+def _parts(price: Price | None, usage: Billed | None) -> dict[str, Decimal]:
+    """Return what a bill cost, by kind of price; nothing where a count or a price is not known."""
+    if price is None or usage is None or price.of(usage) is None:
+        return {}
+    hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+    rest = max(0, (usage.write_tokens or 0) - hour - short)
+    counts = {"fresh": usage.fresh_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
+              "write": rest, "output": usage.output_tokens}  # fmt: skip
+    prices = price._replace(write=price.write if price.write is not None else price.write_5m)._asdict()
+    return {
+        kind: count * prices[kind] / MILLION for kind, count in counts.items() if count and prices[kind] is not None
+    }
 
 
 def billed_result(usage: Billed) -> BilledResult:
