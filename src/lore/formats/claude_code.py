@@ -13,12 +13,13 @@ and stand in the timeline as opaque items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
 
+from lore.formats import claude_signs as signs
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import billed, block_of, output_of, spoken, summary_of, verdict_of
 from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
@@ -36,8 +37,9 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
+    said_in,
     type_of,
-)
+)  # fmt: skip
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model.items import Item, OpaqueItem, UserMessage
@@ -154,6 +156,8 @@ class ClaudeCode:
         name = self._side_of(record) if record.is_sidechain else e.MAIN
         handle = _HANDLERS.get(record.type)
         if handle is None:
+            if record.type == "progress" and name in state.chains and signs.RESUMED in self._line.data:
+                self._observe((("resume", ""),), record, name)
             if record.type not in METADATA:
                 self._opaque("LORE203", f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
@@ -169,10 +173,17 @@ class ClaudeCode:
         if state.taken and record.parent_uuid in state.taken and record.message is not None:
             said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
             self._problem("LORE206", said)
+        self._observe(signs.before(record, chain), record, name)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
             self._opaque("LORE207", f"{record.type} record: {odd or _short(error)}; kept as opaque")
+            return
+        self._observe(signs.after(record), record, name)
+
+    def _observe(self, seen: Iterable[signs.Sign], record: Record, name: str) -> None:
+        for sign, detail in seen:
+            self._emit(e.Observed(name=sign, detail=detail, chain=name, at=record.timestamp))
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
@@ -190,7 +201,7 @@ class ClaudeCode:
     # lines, by type
 
     def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
-        parts = _parts(record.message)
+        parts = said_in(record.message)
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
@@ -265,7 +276,7 @@ class ClaudeCode:
 
     def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
         message, line = record.message, self._line
-        parts = _parts(message)
+        parts = said_in(message)
         assert message is not None
         uuid = record.uuid or _uuid(record, line)
         if chain.boundary is not None:
@@ -378,12 +389,6 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
     "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def _parts(message: Message | None) -> Sequence[Part]:
-    if message is None:
-        raise ValueError("content is neither text nor blocks")
-    return message.content
 
 
 def _uuid(record: Record, line: Line) -> str:
