@@ -23,11 +23,17 @@ class Made(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """What a prompt will be made of: its timeline, and `rest`, all else that its segments depend on."""
+    """What a prompt will be made of: its timeline, and `rest`, all else that it depends on, the model first."""
 
     entries: Vector[Entry]
     dialect: str
     rest: tuple[object, ...]
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model; None where it is not known."""
+        first = self.rest[0] if self.rest else None
+        return first if isinstance(first, str) else None
 
 
 Source: TypeAlias = Prompt | Callable[[], Made]
@@ -77,6 +83,11 @@ class Turn(Struct):
             return source
         self.source, self.omitted = source()
         return self.source
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model that was asked; the prompt need not be made for it."""
+        return self.prompt.model if self.basis is None else self.basis.model
 
     @property
     def dialect(self) -> str:
