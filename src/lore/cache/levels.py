@@ -20,12 +20,10 @@ from lore.cache.growth import growth, runs_collapse, shared, timeline
 from lore.cache.habits import CHANCES, LIKELY, Habits
 from lore.cache.lanes import Anchor, Lane
 from lore.cache.lifetime import ONE_HOUR, lifetime
-from lore.cache.situation import DROP, Level, Situation
+from lore.cache.situation import DROP, POSITIONS, SOON, Level, Situation
 from lore.model.events import Billed
 from lore.model.turn import Turn
 
-SOON = 3.0  # seconds after an answer began within which an older entry may be served
-POSITIONS = 20  # looked back from a mark
 _FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 _HOOK = "hook-context"
 
@@ -128,6 +126,7 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         reach=_reach(lane, same, turn),
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=waiting,
+        put_back=_left(lane, waiting, turn.at) if waiting is not None and grown.prompted else None,
         level=Level(None, "first"),
     )
     if new and not chain.begun:
@@ -147,6 +146,14 @@ def _reach(lane: Lane, same: int, turn: Turn) -> int:
     """Count the positions between the last known position that still holds and the end."""
     top = lane.before(same)
     return 0 if top is None else _positions(lane, top, turn.at)
+
+
+def _left(lane: Lane, size: int, at: float | None) -> int:
+    """Return the position that is left where all behind `size` entries changed: the head where it is out of reach."""
+    left = lane.before(size)
+    if left is None or _positions(lane, left, at) > POSITIONS:
+        return lane.head
+    return max(left.tokens, lane.head)
 
 
 def _positions(lane: Lane, anchor: Anchor, at: float | None) -> int:
@@ -190,21 +197,16 @@ def _cut_back(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float
     """Where history shrank or changed the last position before that holds, if a mark looks back so far."""
     if situation.same == situation.size:
         return None
-    left = lane.at(situation.same)
+    lane.at(situation.same)
     why = "compaction" if situation.changed("LORE125") else "shrunk"
-    if left is None or _positions(lane, left, at) > POSITIONS:
-        return Level(lane.head, why)
-    return Level(max(left.tokens, lane.head), why)
+    return Level(_left(lane, situation.same, at), why)
 
 
-def _put_back(_: _Chain, lane: Lane, situation: Situation, habits: Habits, at: float | None) -> Level | None:
+def _put_back(_: _Chain, __: Lane, situation: Situation, habits: Habits, ___: float | None) -> Level | None:
     """Text of hooks beside results is not there any more once the user has spoken, in sessions where it was so."""
-    if situation.waiting is None or not situation.grown.prompted or habits.chance(_HOOK) < LIKELY:
+    if situation.put_back is None or habits.chance(_HOOK) < LIKELY:
         return None
-    left = lane.before(situation.waiting)
-    if left is None or _positions(lane, left, at) > POSITIONS:
-        return Level(lane.head, _HOOK, sure=False)
-    return Level(max(left.tokens, lane.head), _HOOK, sure=False)
+    return Level(situation.put_back, _HOOK, sure=False)
 
 
 def _out_of_reach(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float | None) -> Level | None:

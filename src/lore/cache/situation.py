@@ -8,6 +8,8 @@ from lore.cache.growth import Growth
 from lore.model.state import Change, Sign
 
 DROP = 1_000  # tokens: a read that falls short of what stood there by more is a drop
+SOON = 3.0  # seconds after an answer began within which an older entry may be served
+POSITIONS = 20  # looked back from a mark
 
 
 class Level(NamedTuple):
@@ -25,7 +27,8 @@ class Situation(NamedTuple):
     unchanged, `grown` what came behind them; `reach` the positions between the last known position and the
     end, None where they need not be counted. `pause` in seconds, None where the clock says nothing;
     `lifetime` of what the turn before wrote. `earlier` is the position before the last one. `waiting` is the
-    number of entries before text that a hook put in since the last message of the user.
+    number of entries before text that a hook put in since the last message of the user, `put_back` the position
+    that is left where it is taken out.
     """
 
     stood: int | None
@@ -41,6 +44,7 @@ class Situation(NamedTuple):
     reach: int
     earlier: int | None
     waiting: int | None
+    put_back: int | None
     level: Level
 
     @property

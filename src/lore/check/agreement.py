@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-DROP = 1_000  # tokens: reads that fall short of what stood there by more are a drop
+from lore.cache.situation import DROP
+
 SHARE = 0.02
 
 

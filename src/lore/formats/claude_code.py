@@ -13,7 +13,7 @@ and stand in the timeline as opaque items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -37,6 +37,7 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
+    is_text,
     said_in,
     type_of,
 )  # fmt: skip
@@ -173,15 +174,14 @@ class ClaudeCode:
         if state.taken and record.parent_uuid in state.taken and record.message is not None:
             said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
             self._problem("LORE206", said)
-        self._observe(signs.before(record, chain), record, name)
+        if record.version != chain.version:
+            self._observe(signs.moved(record, chain, "version"), record, name)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
             self._opaque("LORE207", f"{record.type} record: {odd or _short(error)}; kept as opaque")
-            return
-        self._observe(signs.after(record), record, name)
 
-    def _observe(self, seen: Iterable[signs.Sign], record: Record, name: str) -> None:
+    def _observe(self, seen: Sequence[signs.Sign], record: Record, name: str) -> None:
         for sign, detail in seen:
             self._emit(e.Observed(name=sign, detail=detail, chain=name, at=record.timestamp))
 
@@ -218,6 +218,8 @@ class ClaudeCode:
         for part in parts:
             if type(part) is ToolResult:
                 self._result(record, name, part)
+                if not is_text(part.content):
+                    self._observe(signs.of_result(part.content), record, name)
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
@@ -228,6 +230,7 @@ class ClaudeCode:
                 self._state.items[record.uuid] = tuple(filter(None, own))
         if others:
             self._prompt(record, name, chain, others, beside=bool(answered))
+            self._observe(signs.of_prompt(record, chain, others), record, name)
 
     def _silent(self, record: Record, chain: ChainMemory, items: tuple[str, ...] = ()) -> None:
         """Remember a line that makes no item of its own, and may lead to lines that do."""
@@ -286,6 +289,7 @@ class ClaudeCode:
             self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
+            self._observe(signs.of_error(record), record, name)
             return
         response = message.id or uuid
         self._respond(record, name, chain, response, message)
@@ -297,6 +301,8 @@ class ClaudeCode:
             own = _own(uuid, number) if number else uuid
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
+                if part.name in signs.CALLS:
+                    self._observe(signs.of_call(part), record, name)
             self._append(record, name, spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
@@ -310,6 +316,8 @@ class ClaudeCode:
             if message.model is not None and message.model != chain.model:
                 chain.model = message.model
                 self._emit(e.SessionChanged(model=message.model, chain=name))
+            if record.effort != chain.effort:
+                self._observe(signs.moved(record, chain, "effort"), record, name)
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
@@ -343,6 +351,10 @@ class ClaudeCode:
             if meta.compacted_tool_ids:
                 self._close(name, chain)
                 self._emit(e.ToolResultCleared(call_ids=meta.compacted_tool_ids, chain=name, at=record.timestamp))
+            else:
+                self._observe(signs.of_system(record), record, name)
+        else:
+            self._observe(signs.of_system(record), record, name)
         self._silent(record, chain)
 
     def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: Compact) -> e.CompactApplied:
@@ -378,6 +390,7 @@ class ClaudeCode:
         if chain.boundary is not None:
             read = self._found.pop()
             chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
+        self._observe(signs.of_attachment(record.attachment), record, name)
 
     def _append(self, record: Record, name: str, item: Item) -> None:
         self._emit(e.Append(item=item, chain=name, at=record.timestamp, agent_id=record.agent_id))

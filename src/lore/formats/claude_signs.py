@@ -1,8 +1,7 @@
 """Signs in Claude Code's logs: what a line shows of the next request besides its text.
 
-In: a line as it was decoded. Out: (name, detail) of each sign, names of `model.signs`. Rules: a line that is
-no sign costs a look at its type; only the beginning of long content is looked at; what has an unexpected
-shape is no sign.
+In: parts of a line as they were decoded. Out: (name, detail) of each sign, names of `model.signs`. Rules: only
+the beginning of long content is looked at; what has an unexpected shape is no sign.
 
 Source: counts over 769 public sessions of what stood before a drop of billed reads.
 """
@@ -10,14 +9,14 @@ Source: counts over 769 public sessions of what stood before a drop of billed re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.claude_memory import ChainMemory
-from lore.formats.claude_records import Image, Part, Plain, Record, Text, ToolResult, ToolUse, compact_of
+from lore.formats.claude_records import Image, Part, Plain, Record, Text, ToolUse
 from lore.model.items import NULL
 
 Sign: TypeAlias = tuple[str, str]
@@ -25,6 +24,8 @@ Sign: TypeAlias = tuple[str, str]
 RESUMED = b'"SessionStart:resume"'
 _LOOKED_AT = 512  # bytes of a call, a result or a text
 _DETAIL = 80
+_IMAGE: Sign = ("image", "")
+_TOOL_REFERENCE: Sign = ("tool-reference", "")
 
 
 class _Attachment(Struct, frozen=True, gc=False, rename="camel"):
@@ -44,107 +45,96 @@ _ATTACHED = {
 }
 
 
-def before(record: Record, chain: ChainMemory) -> Iterator[Sign]:
-    """Yield what changed from the lines before: it holds for the request that this line itself may answer."""
-    for field, name in _STANDING:
-        said: Raw = getattr(record, field)
-        if said is NULL:
-            continue
-        known: Raw = getattr(chain, field)
-        if said != known:
-            setattr(chain, field, said.copy())
-            if known != NULL:
-                yield name, f"from {_shown(known)} to {_shown(said)}"
+def moved(record: Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
+    """Return that a standing field says another thing than on the lines before; remember what it says."""
+    said: Raw = getattr(record, field)
+    if said is NULL:
+        return ()
+    known: Raw = getattr(chain, field)
+    setattr(chain, field, said.copy())
+    return () if known == NULL or said == known else ((_STANDING[field], f"from {_shown(known)} to {_shown(said)}"),)
 
 
-def after(record: Record) -> Iterator[Sign]:
-    """Yield what the line shows of the request after it."""
-    look = _LOOKS.get(record.type)
-    return look(record) if look is not None else iter(())
+_STANDING = {"version": "client-version", "effort": "effort", "permission_mode": "permission-mode"}
 
 
-_STANDING = (("version", "client-version"), ("effort", "effort"), ("permission_mode", "permission-mode"))
+def of_result(content: Raw) -> Sequence[Sign]:
+    """Return the signs of a result that is a list."""
+    head = _head(content)
+    found = [_TOOL_REFERENCE] if b'"tool_reference"' in head else []
+    return [*found, _IMAGE] if b'"type":"image"' in head else found
 
 
-def _assistant(record: Record) -> Iterator[Sign]:
-    if record.is_api_error_message is not NULL and bytes(record.is_api_error_message) == b"true":
-        yield "api-error", ""
-    for part in _parts(record):
-        if type(part) is ToolUse:
-            look = _CALLS.get(part.name)
-            if look is not None:
-                yield from look(_head(part.input))
-
-
-def _user(record: Record) -> Iterator[Sign]:
-    for part in _parts(record):
-        if type(part) is ToolResult:
-            yield from _result(_head(part.content))
-        elif type(part) is Image:
-            yield "image", ""
+def of_prompt(record: Record, chain: ChainMemory, parts: Sequence[Part]) -> Sequence[Sign]:
+    """Return the signs of a user's message."""
+    found = list(moved(record, chain, "permission_mode"))
+    for part in parts:
+        if type(part) is Image:
+            found.append(_IMAGE)
         elif type(part) is Plain or type(part) is Text:
-            yield from _said(_head(part.text))
+            found += _said(_head(part.text))
+    return found
 
 
-def _result(content: bytes) -> Iterator[Sign]:
-    if content[:1] != b"[":
-        return
-    if b'"tool_reference"' in content:
-        yield "tool-reference", ""
-    if b'"type":"image"' in content:
-        yield "image", ""
-
-
-def _said(text: bytes) -> Iterator[Sign]:
+def _said(text: bytes) -> Sequence[Sign]:
     if text.startswith(b'"<command-'):
         command = _COMMAND.search(text)
-        yield "slash-command", command[1].decode("utf-8", "replace")[:_DETAIL] if command else ""
-    elif text.startswith(b'"[Request interrupted'):
-        yield "interrupt", ""
+        return (("slash-command", command[1].decode("utf-8", "replace")[:_DETAIL] if command else ""),)
+    return (("interrupt", ""),) if text.startswith(b'"[Request interrupted') else ()
 
 
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 
 
-def _system(record: Record) -> Iterator[Sign]:
-    if record.subtype == "api_error":
-        yield "api-error", ""
-    elif (
-        record.subtype == "microcompact_boundary"
-        and not compact_of(bytes(record.microcompact_metadata)).compacted_tool_ids
-    ):
-        yield "micro-compaction", ""
+def of_error(record: Record) -> Sequence[Sign]:
+    """Return the sign of a line that stands for an answer that never came."""
+    return (("api-error", ""),) if bytes(record.is_api_error_message) == b"true" else ()
 
 
-def _attachment(record: Record) -> Iterator[Sign]:
+def of_system(record: Record) -> Sequence[Sign]:
+    """Return the sign of a system line that is no compaction and cleared nothing."""
+    name = _SYSTEM.get(record.subtype or "")
+    return () if name is None else ((name, ""),)
+
+
+_SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"}
+
+
+def of_attachment(raw: Raw) -> Sequence[Sign]:
+    """Return the sign of an attachment."""
     try:
-        attached = _ATTACHMENT.decode(record.attachment)
+        attached = _ATTACHMENT.decode(raw)
     except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
-        return
+        return ()
     name = _ATTACHED.get(attached.type)
     if name is not None:
-        yield name, (attached.hook_name or "")[:_DETAIL]
-    elif attached.hook_name == "SessionStart:resume":
-        yield "resume", ""
+        return ((name, (attached.hook_name or "")[:_DETAIL]),)
+    return (("resume", ""),) if attached.hook_name == "SessionStart:resume" else ()
 
 
-def _skill(_: bytes) -> Iterator[Sign]:
-    yield "skill", ""
+def of_call(part: ToolUse) -> Sequence[Sign]:
+    """Return the signs of a call of one of `CALLS`."""
+    return CALLS[part.name](_head(part.input))
 
 
-def _edit(call: bytes) -> Iterator[Sign]:
+def _skill(_: bytes) -> Sequence[Sign]:
+    return (("skill", ""),)
+
+
+def _edit(call: bytes) -> Sequence[Sign]:
+    found: list[Sign] = []
     if b".claude/" in call or b".claude\\\\" in call:
-        yield "settings-edit", ""
-    if _MEMORY.search(call):
-        yield "memory-edit", ""
+        found.append(("settings-edit", ""))
+    if b"CLAUDE." in call or b"memory" in call:
+        found += [("memory-edit", "")] if _MEMORY.search(call) else []
+    return found
 
 
-def _shell(call: bytes) -> Iterator[Sign]:
-    if _GIT.search(call):
-        yield "git-write", ""
+def _shell(call: bytes) -> Sequence[Sign]:
+    return (("git-write", ""),) if b"git " in call and _GIT.search(call) else ()
 
 
-_CALLS: dict[str, Callable[[bytes], Iterator[Sign]]] = {
+CALLS: dict[str, Callable[[bytes], Sequence[Sign]]] = {
     "Skill": _skill,
     "Edit": _edit,
     "MultiEdit": _edit,
@@ -152,16 +142,6 @@ _CALLS: dict[str, Callable[[bytes], Iterator[Sign]]] = {
     "Bash": _shell,
     "PowerShell": _shell,
 }
-_LOOKS: dict[str, Callable[[Record], Iterator[Sign]]] = {
-    "assistant": _assistant,
-    "user": _user,
-    "system": _system,
-    "attachment": _attachment,
-}
-
-
-def _parts(record: Record) -> list[Part]:
-    return [] if record.message is None else list(record.message.content)
 
 
 def _head(raw: Raw) -> bytes:
