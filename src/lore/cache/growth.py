@@ -33,7 +33,7 @@ from lore.model.turn import Turn
 from lore.model.vector import Vector
 
 IMAGE_TOKENS = 1_500  # about what a picture of the largest useful size costs, by Anthropic's documentation
-MOST_ENTRIES = 20_000  # looked at for one turn; more only where a long history was changed at its beginning
+MOST_ENTRIES = 4_000  # looked at for one turn; more only where a long history was changed at its beginning
 _ENVELOPE = 600  # bytes of a record that no prompt holds
 _IMAGE = b'"type":"image"'
 _LOOKED_AT = 256

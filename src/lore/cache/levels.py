@@ -118,7 +118,7 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         same=same,
         grown=grown,
         pause=_pause(lane, turn),
-        lifetime=chain.lives,
+        lifetime=chain.lives if lane.top is None else lane.top.lifetime,
         changes=turn.changes,
         signs=turn.signs,
         models=(chain.model if chain.begun else model, model),
@@ -254,6 +254,7 @@ def _prediction(chain: _Chain, lane: Lane, situation: Situation) -> Prediction:
 def _go_on_blind(chain: _Chain, lane: Lane, situation: Situation, prediction: Prediction) -> None:
     """Go on after a bill that says nothing: where the turn ended is estimated, what the next one finds unknown."""
     chain.stood, chain.output = None, None
+    lane.at(situation.same)
     if prediction.total is None or prediction.fresh is None:
         return
     chain.total = prediction.total
