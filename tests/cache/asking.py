@@ -31,14 +31,14 @@ def rules(values: Mapping[str, float] | None = None, **more: float) -> Look:
     return lambda rule, model, at: known.get(rule)
 
 
-def reads(name: str, requests: Sequence[Request], look: Look = rules(), **options) -> list[int | None]:
+def reads(name: str, requests: Sequence[Request], look: Look | None = None, **options) -> list[int | None]:
     """What a model of this name would read for each request in turn."""
     return [one.read for one in predicted(name, requests, look, **options)]
 
 
-def predicted(name: str, requests: Sequence[Request], look: Look = rules(), **options) -> list[Prediction]:
+def predicted(name: str, requests: Sequence[Request], look: Look | None = None, **options) -> list[Prediction]:
     """What a model of this name says of each request in turn, without a bill."""
-    model = make(name, look, options)
+    model = make(name, look or rules(), options)
     found = []
     for one in requests:
         found.append(model.predict(one))

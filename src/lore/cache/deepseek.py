@@ -63,7 +63,8 @@ class DeepSeek(Measured):
         """Return the end of the longest whole unit that the request begins with, and what it is."""
         at = math.inf if request.at is None else request.at
         for place in range(len(request.pieces) - 1, -1, -1):
-            if self._units.get(path.nodes[place], math.inf) <= at:
+            ready = self._units.get(path.nodes[place])
+            if ready is not None and ready <= at:
                 return self._ruler.position(place), "a unit that an earlier request ended"
             part = self._part(request, path, place, at)
             if part:
