@@ -3,11 +3,15 @@
 In: requests in the order in which they were asked. Out: a `Prediction` each. Rules: `predict` never sees the
 turn's own usage; `learn` is called once after it, with the usage or None; tokens are whole numbers, and
 read + write + fresh = total.
+
+How to add one: write a class with the members of `CacheModel`, whose constructor takes a `Look` and its options by
+keyword, add it to `CACHES` in `registry.py` (or publish it under the entry-point group `lore.caches`), and run
+`lore.testing.CacheContract` on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from lore.model.events import Billed
@@ -68,7 +72,8 @@ class Request(NamedTuple):
     The first `same` pieces are those of the chain's request before it. `at` and `answered` (when the response
     began) are seconds since the epoch. `space` separates what is never shared (account, cache key, salt);
     `salts` holds, by section, what enters the prefix at that section's beginning besides its text (parameters
-    that invalidate it). `marks` ascend; `implicit` says that the request leaves marking to the provider.
+    that invalidate it). `marks` ascend; `implicit` says that the request leaves marking to the provider. `cached`
+    names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     """
 
     chain: str
@@ -82,17 +87,26 @@ class Request(NamedTuple):
     space: bytes = b""
     salts: tuple[tuple[Section, bytes], ...] = ()
     output: Sequence[Piece] = ()
+    cached: bytes = b""
+
+
+Look: TypeAlias = Callable[[str, str | None, float | None], float | None]  # rule, model, time -> number
 
 
 class CacheModel(Protocol):
-    """A model of one provider's or engine's prompt cache."""
+    """A model of one provider's or engine's prompt cache.
+
+    Made with a look-up of the dated rules of its `provider`, and with `options` by name (`registry.make`).
+    """
 
     name: ClassVar[str]
+    provider: ClassVar[str]
+    options: ClassVar[tuple[str, ...]]
 
     def predict(self, request: Request) -> Prediction:
         """Say what the cache would do, and remember what it would keep. Cost O(pieces behind `same`)."""
         ...
 
-    def learn(self, usage: Billed | None) -> None:
-        """Take what was billed for the request that was predicted last."""
+    def learn(self, usage: Billed | None) -> str:
+        """Take what was billed for the request that was predicted last; return how it contradicts the request."""
         ...

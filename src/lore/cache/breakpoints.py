@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
-from lore.cache.base import UNKNOWN, Confidence, Mark, Piece, Prediction, Request
+from lore.cache.base import UNKNOWN, Confidence, Look, Mark, Piece, Prediction, Request
 from lore.cache.kinds import NO_POSITION, RUNS
 from lore.cache.lifetime import GRACE
 from lore.cache.ruler import Ruler
 from lore.cache.tree import Path, Tree
 from lore.model.events import Billed
 
-Look: TypeAlias = Callable[[str, str | None, float | None], float | None]  # rule, model, time -> number
 HOUR = 3600.0
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
 
@@ -49,6 +48,8 @@ class _Asked(NamedTuple):
 class Breakpoints:
     """A cache with entries at breakpoints; the rules that `look` finds tell the providers apart."""
 
+    options: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, look: Look) -> None:
         self._look = look
         self._tree = Tree()
@@ -61,6 +62,7 @@ class Breakpoints:
 
     def predict(self, request: Request) -> Prediction:
         """Say what would be read and written, and keep what is written."""
+        request = request._replace(marks=_marks(request))
         path = self._tree.path(request)
         self._ruler.lay(request.chain, path, request.pieces, request.model)
         marks = self._usable(request)
@@ -215,6 +217,21 @@ class Breakpoints:
         else:
             cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
             self._ruler.learn(end, cached + fresh - self._suffix.get(asked.model, 0))
+
+
+def _marks(request: Request) -> tuple[Mark, ...]:
+    """Return the marks that stand behind a piece, and the provider's own where the request leaves that to it."""
+    size = len(request.pieces)
+    marks = [mark for mark in request.marks if 0 <= mark.place < size]
+    if request.implicit:
+        last = next((at for at in range(size - 1, -1, -1) if _markable(request.pieces[at])), -1)
+        if last >= 0 and all(mark.place != last for mark in marks):
+            marks.append(Mark(last))
+    return tuple(sorted(marks))
+
+
+def _markable(piece: Piece) -> bool:
+    return piece.kind not in NO_POSITION and bool(piece.data)
 
 
 def _began(request: Request) -> float:

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from lore.cache.base import Piece
-from lore.cache.tree import Path
+from lore.cache.tree import Path, common_nodes
 
 RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0}  # tokens of a byte, or of an image
 _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}
@@ -43,7 +43,7 @@ class _Scale:
 
     def add(self, piece: Piece) -> None:
         counted = piece.tokens
-        own = _CLASSES.index(_CLASS.get(piece.kind, "json" if piece.section == "tools" else "text"))
+        own = _class_of(piece)
         size = 1.0 if piece.kind == "image" else float(len(piece.data))
         for number, sums in enumerate(self.sums):
             sums.append((sums[-1] if sums else 0.0) + (size if number == own and counted is None else 0.0))
@@ -64,7 +64,7 @@ class Ruler:
         """Measure along a path from now on. What the chain's latest path had in common with it stays."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
-        same = _same(scale.nodes, path.nodes)
+        same = common_nodes(scale.nodes, path.nodes)
         scale.cut(same)
         scale.nodes = list(path.nodes)
         for place in range(same, len(pieces)):
@@ -84,6 +84,13 @@ class Ruler:
         """Return the position after the first `alike` bytes of the piece at `place`, of `size` bytes."""
         before = self._position(place - 1)
         return math.floor(before + (self._position(place) - before) * alike / max(size, 1))
+
+    def size(self, piece: Piece) -> float:
+        """Return the tokens of a piece that stands nowhere on the path."""
+        if piece.tokens is not None:
+            return piece.tokens
+        number = _class_of(piece)
+        return self._rate[number] * (1.0 if piece.kind == "image" else len(piece.data))
 
     def learn(self, place: int, tokens: int) -> str:
         """Take a billed position; return why it cannot be, empty where it can."""
@@ -133,21 +140,10 @@ class Ruler:
             self._rate[number] *= ratio ** (_STEP * part / whole)
 
 
+def _class_of(piece: Piece) -> int:
+    return _CLASSES.index(_CLASS.get(piece.kind, "json" if piece.section == "tools" else "text"))
+
+
 def _span(sums: Sequence[float], start: int, end: int) -> float:
     """Return what lies behind `start`, up to and with `end`."""
     return (sums[end] if end >= 0 else 0) - (sums[start] if start >= 0 else 0)
-
-
-def _same(mine: list[int], theirs: list[int]) -> int:
-    """Count the leading nodes that are equal; paths of one chain mostly extend each other."""
-    size = min(len(mine), len(theirs))
-    if mine[:size] == theirs[:size]:
-        return size
-    low, high = 0, size
-    while low < high:  # a node stands for all before it: equal nodes have equal beginnings
-        middle = (low + high + 1) // 2
-        if mine[middle - 1] == theirs[middle - 1]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

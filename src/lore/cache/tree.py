@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import Piece, Request
@@ -24,13 +25,18 @@ _COMPARED = 256  # pieces that stood in the same place, the latest ones
 class Path(NamedTuple):
     """A request in the tree: the node behind each piece; `new` is the place of the first that was made for it.
 
-    `alike` counts the bytes at the beginning of the piece at `new` that an earlier piece in its place
-    begins with.
+    `alike` counts the bytes at the beginning of the piece at `new` that an earlier piece in its place, that of the
+    node `like`, begins with. The first `kept` nodes are those of the chain's path before, `cut` what it had
+    behind them; `begins` are the nodes before each piece.
     """
 
     nodes: list[int]
     new: int
     alike: int = 0
+    like: int = 0
+    kept: int = 0
+    cut: Sequence[int] = ()
+    begins: Sequence[int] = ()
 
 
 class _Trail(NamedTuple):
@@ -57,11 +63,12 @@ class Tree:
     def path(self, request: Request) -> Path:
         """Walk a request from the root, making what is missing; the list is the chain's own and changes with it."""
         before = self.size
-        trail = self._kept(request)
+        trail, cut = self._kept(request)
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
+        kept = len(nodes)
         node = nodes[-1] if nodes else self._step(0, b"space " + request.space)
         section: str = sections[-1] if sections else ""
-        new, alike, salts = -1, 0, {str(name): salt for name, salt in request.salts}
+        new, alike, like, salts = -1, 0, 0, {str(name): salt for name, salt in request.salts}
         for place in range(len(nodes), len(request.pieces)):
             piece = request.pieces[place]
             if piece.section != section:
@@ -70,29 +77,49 @@ class Tree:
             begins.append(node)
             found = self._nodes.get((node, key_of(piece)))
             if found is None and new < 0:
-                new, alike = place, self._alike(node, piece)
+                new, (alike, like) = place, self._alike(node, piece)
             node = self._made(node, piece) if found is None else found
             nodes.append(node)
             sections.append(piece.section)
         if new < 0:
             new = len(nodes)
         assert new == len(nodes) or nodes[new] > before
-        return Path(nodes, new, alike)
+        return Path(nodes, new, alike, like, kept, cut, begins)
 
-    def _kept(self, request: Request) -> _Trail:
-        """Return the chain's trail as far as it holds for this request."""
+    def beyond(self, request: Request) -> list[int]:
+        """Return the nodes of what is said behind the request that was walked last in its chain: its output."""
+        trail = self._trails[request.chain]
+        node = trail.nodes[-1] if trail.nodes else self._step(0, b"space " + request.space)
+        section: str = trail.sections[-1] if trail.sections else ""
+        salts, nodes = {str(name): salt for name, salt in request.salts}, list[int]()
+        for piece in request.output:
+            if piece.section != section:
+                section = piece.section
+                node = self._step(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
+            found = self._nodes.get((node, key_of(piece)))
+            node = self._made(node, piece) if found is None else found
+            nodes.append(node)
+        return nodes
+
+    def common(self, node: int, piece: Piece) -> int:
+        """Count the leading bytes that a piece shares with that of a node; 0 where they are not kept any more."""
+        return common_bytes(piece.data, self._bytes.get(node, b""))
+
+    def _kept(self, request: Request) -> tuple[_Trail, list[int]]:
+        """Return the chain's trail as far as it holds for this request, and what was cut off it."""
         trail = self._trails.get(request.chain)
         same = 0
         if trail is not None and trail.space == request.space:
-            same = min(request.same, len(trail.nodes), len(request.pieces))
+            same = max(0, min(request.same, len(trail.nodes), len(request.pieces)))
             if trail.salts != request.salts:
                 moved = {section for section, _ in set(trail.salts) ^ set(request.salts)}
                 same = next((n for n in range(same) if trail.sections[n] in moved), same)
         nodes, begins, sections = ([], [], []) if trail is None else trail[:3]
+        cut = nodes[same:]
         for one in (nodes, begins, sections):
             del one[same:]
         made = self._trails[request.chain] = _Trail(nodes, begins, sections, request.salts, request.space)
-        return made
+        return made, cut
 
     def _step(self, node: int, key: bytes) -> int:
         found = self._nodes.get((node, key))
@@ -110,10 +137,10 @@ class Tree:
             self._room += len(self._bytes.popitem(last=False)[1])
         return made
 
-    def _alike(self, node: int, piece: Piece) -> int:
-        """Return the length of the longest common beginning with a piece that stood in the same place."""
-        others = (self._bytes[one] for one in self._children.get(node, [])[-_COMPARED:] if one in self._bytes)
-        return max((common_bytes(piece.data, other) for other in others), default=0)
+    def _alike(self, node: int, piece: Piece) -> tuple[int, int]:
+        """Return the length of the longest common beginning with a piece that stood in the same place, and its node."""
+        others = (one for one in self._children.get(node, [])[-_COMPARED:] if one in self._bytes)
+        return max(((common_bytes(piece.data, self._bytes[one]), one) for one in others), default=(0, 0))
 
 
 def key_of(piece: Piece) -> bytes:
@@ -123,3 +150,18 @@ def key_of(piece: Piece) -> bytes:
     if len(data) <= _SMALL:
         return b"%b|%b" % (kind, data)
     return b"%b#%b" % (kind, hashlib.blake2b(data, digest_size=16).digest())
+
+
+def common_nodes(mine: list[int], theirs: list[int]) -> int:
+    """Count the leading nodes that are equal; paths of one chain mostly extend each other."""
+    size = min(len(mine), len(theirs))
+    if mine[:size] == theirs[:size]:
+        return size
+    low, high = 0, size
+    while low < high:  # a node stands for all before it: equal nodes have equal beginnings
+        middle = (low + high + 1) // 2
+        if mine[middle - 1] == theirs[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

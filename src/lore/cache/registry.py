@@ -1,0 +1,52 @@
+"""The table of cache models by name, and how one is made with options.
+
+A model asks its `Look` for the dated rules of its `provider`; where the same maker's models are served elsewhere
+(Bedrock), whoever makes the `Look` knows the platform.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, cast
+
+from lore.cache.base import CacheModel, Look
+from lore.cache.deepseek import DeepSeek
+from lore.cache.gemini_explicit import GeminiExplicit
+from lore.cache.llama_cpp import LlamaCpp
+from lore.cache.lmcache import LMCache
+from lore.cache.marked import Anthropic, Bedrock, OpenAIBreakpoint, Qwen
+from lore.cache.prefix import XAI, Gemini, Kimi, OpenAI, QwenImplicit
+from lore.cache.sglang import SGLang
+from lore.cache.vllm import VLLM
+from lore.errors import LoreError
+
+Option: TypeAlias = int | float | bool | None
+
+CACHES: dict[str, type[CacheModel]] = {
+    one.name: one
+    for one in (
+        Anthropic, Bedrock, OpenAI, OpenAIBreakpoint, Gemini, GeminiExplicit, DeepSeek, Kimi, XAI, Qwen, QwenImplicit,
+        VLLM, SGLang, LlamaCpp, LMCache,
+    )
+}  # fmt: skip
+
+
+def cache_named(name: str) -> type[CacheModel]:
+    """Return the model of this name; raises LoreError for a name that there is not."""
+    found = CACHES.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, CACHES, 1)
+        hint = f"did you mean {near[0]}?" if near else "caches: " + ", ".join(CACHES)
+        raise LoreError(f"there is no cache {name!r}", hint=hint)
+    return found
+
+
+def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
+    """Make a model; raises LoreError for an option that it has not, or a value that cannot be."""
+    model = cache_named(name)
+    for option in options or {}:
+        if option not in model.options:
+            known = "options: " + ", ".join(model.options) if model.options else "it has none"
+            raise LoreError(f"{name} has no option {option!r}", hint=known)
+    return cast("Callable[..., CacheModel]", model)(look, **(options or {}))

@@ -1,0 +1,78 @@
+"""llama.cpp: slots, the one that is most alike, and chunks that are shifted."""
+
+from __future__ import annotations
+
+import pytest
+
+from cache.asking import piece, pieces, predicted, reads, request
+from lore.cache.base import Piece, Request
+from lore.errors import LoreError
+
+
+def test_an_identical_prompt_reads_all_but_one_token():
+    assert reads("llama.cpp", [request("ab"), request("ab")]) == [0, 31]
+
+
+def test_one_slot_holds_one_conversation():
+    asked = [request("abcd"), request("wxyz"), request("abcd")]
+    assert reads("llama.cpp", asked) == [0, 0, 0]
+    assert reads("llama.cpp", asked, slots=2) == [0, 0, 63]
+
+
+def test_the_slot_that_is_most_alike_is_chosen():
+    asked = [request("abcd"), request("axyz"), request("axyq"), request("abcd")]
+    assert reads("llama.cpp", asked, slots=2) == [0, 16, 48, 16]
+    assert reads("llama.cpp", asked, slots=2, similarity=0.5) == [0, 0, 48, 63]
+
+
+def test_a_slot_that_shares_a_tenth_or_less_is_not_chosen_for_it():
+    other = [piece("a", 10), piece("x", 90)]
+    more = [piece("a", 10), piece("x", 89)]
+    assert reads("llama.cpp", [request("ab", 10), request("uv"), request(other), request("ab", 10)], slots=3)[3] == 19
+    asked = [request("ab", 10), request("uv"), request(more), request("ab", 10)]
+    assert reads("llama.cpp", asked, slots=3)[3] == 10
+
+
+def test_the_least_recently_used_slot_is_overwritten_and_what_it_shares_is_read():
+    other = [piece("a", 5), piece("x", 95)]
+    assert reads("llama.cpp", [request("ab", 5), request(other)]) == [0, 5]
+
+
+def test_what_was_generated_is_read_but_for_its_last_token():
+    assert reads("llama.cpp", [request("ab", output=pieces("c")), request("abcd"), request("abce")]) == [0, 47, 48]
+
+
+def test_a_header_that_changes_costs_everything():
+    """Anthropic takes the billing header out of the prompt; a local server computes it, and all behind it anew."""
+    headers = [piece(f"{day}x-anthropic-billing-header", 4, "system") for day in "12"]
+    assert reads("llama.cpp", [request([one, *pieces("abc")]) for one in headers]) == [0, 0]
+    assert reads("llama.cpp", [request("abc"), request("abc")]) == [0, 47]
+
+
+def test_chunks_behind_a_change_are_shifted_where_that_is_asked_for():
+    asked = [request("aXbcde"), request("abcde")]
+    assert reads("llama.cpp", asked) == [0, 16]
+    assert reads("llama.cpp", asked, cache_reuse=32) == [0, 79]
+    assert reads("llama.cpp", asked, cache_reuse=65) == [0, 16]
+
+
+def test_chunks_are_taken_in_order_and_nothing_of_the_request_is_left_out():
+    """aaaaabbbbbccccc, then aaaaaccccc: the chunk moves up. The other way round nothing does."""
+    assert reads("llama.cpp", [request("abc"), request("ac")], cache_reuse=1) == [0, 31]
+    assert reads("llama.cpp", [request("ac"), request("abc")], cache_reuse=1) == [0, 16]
+
+
+def test_empty_pieces_match_without_end_and_are_no_chunk():
+    empty = [Piece(b"", "messages", tokens=0)] * 3000
+    asked = [Request("main", [piece("a"), *empty, piece("b")]), Request("main", [*empty, *pieces("bc")])]
+    assert reads("llama.cpp", asked, cache_reuse=16) == [0, 16]
+
+
+def test_confidence_is_a_ceiling_for_models_that_resume_only_at_checkpoints():
+    assert predicted("llama.cpp", [request("ab")])[0].confidence == "exact"
+    assert predicted("llama.cpp", [request("ab")], hybrid=True)[0].confidence == "ceiling"
+
+
+def test_a_server_without_slots_is_an_error():
+    with pytest.raises(LoreError, match="slot"):
+        reads("llama.cpp", [], slots=0)

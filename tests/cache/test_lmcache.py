@@ -1,0 +1,26 @@
+"""LMCache: whole chunks of 256; what was generated only where that is asked for."""
+
+from __future__ import annotations
+
+from cache.asking import pieces, reads, request
+
+
+def test_reads_are_multiples_of_256():
+    assert reads("lmcache", [request("abc", 100), request("abcdef", 100), request("abcdefg", 100)]) == [0, 256, 512]
+    assert reads("lmcache", [request("a", 255), request("ab", 255)]) == [0, 0]
+
+
+def test_a_prompt_of_whole_chunks_is_found_whole():
+    assert reads("lmcache", [request("ab", 256), request("ab", 256)]) == [0, 512]
+
+
+def test_what_was_generated_is_kept_only_where_that_is_asked_for():
+    asked = [request("a", 256, output=pieces("bc", 256)), request("abcd", 256)]
+    assert reads("lmcache", asked) == [0, 256]
+    assert reads("lmcache", asked, decoded=True) == [0, 512]
+
+
+def test_chunks_are_thrown_away_least_recently_used_first():
+    asked = [request("ab", 256), request("xy", 256), request("ab", 256)]
+    assert reads("lmcache", asked, capacity=3) == [0, 0, 256]
+    assert reads("lmcache", asked, capacity=4) == [0, 0, 512]

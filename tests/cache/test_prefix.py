@@ -1,0 +1,127 @@
+"""Caches of everything that was asked: rounding, minimum, lifetime, what is charged."""
+
+from __future__ import annotations
+
+import pytest
+
+from cache.asking import piece, pieces, predicted, reads, request, rules
+from lore.cache.base import Piece, Request
+from lore.cache.registry import make
+from lore.model.events import Billed
+
+OPENAI = {"minimum_tokens": 1024, "block_tokens": 128, "lifetime_seconds": 600}
+
+
+def test_classic_openai_rounds_down_to_128():
+    asked = [request([piece("a", 1100), piece(end, 300)]) for end in "bc"]
+    assert reads("openai", asked, rules(OPENAI)) == [0, 1024]
+    asked = [request([piece("a", 1160), piece(end, 300)]) for end in "bc"]
+    assert reads("openai", asked, rules(OPENAI)) == [0, 1152]
+
+
+def test_classic_openai_reads_nothing_below_1024():
+    asked = [request([piece("a", 1023), piece(end, 300)]) for end in "bc"]
+    assert reads("openai", asked, rules(OPENAI)) == [0, 0]
+    last = predicted("openai", asked, rules(OPENAI))[-1]
+    assert (last.confidence, last.reason) == ("ceiling", "below the minimum of 1,024 tokens")
+
+
+def test_geminis_minimum_is_that_of_the_model():
+    least = {"flash": 4096, "old": 2048}
+    asked = [
+        request([piece("a", 3000), piece(end, 10)], model=model, space=model.encode())
+        for model in ("flash", "old")
+        for end in "bc"
+    ]
+    assert reads("gemini", asked, lambda rule, model, at: least[model] if rule == "minimum_tokens" else None) == [
+        0, 0, 0, 3000,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "found"), [("kimi", 256, 768), ("xai", 128, 896), ("qwen-implicit", 1, 1000)]
+)
+def test_others_round_down_to_their_blocks(name, block, found):
+    asked = [request([piece("a", 1000), piece(end, 300)]) for end in "bc"]
+    assert reads(name, asked, rules(block_tokens=block)) == [0, found]
+
+
+def test_qwens_implicit_minimum_is_its_own():
+    asked = [request([piece("a", 1000), piece(end, 300)]) for end in "bc"]
+    assert reads("qwen-implicit", asked, rules(minimum_tokens=4096, minimum_implicit=256)) == [0, 1000]
+
+
+def test_a_lifetime_ends_and_a_use_renews():
+    def at(*times):
+        return reads("openai", [request("ab", at=time) for time in times], rules(lifetime_seconds=600))
+
+    assert at(0, 599) == [0, 32]
+    assert at(0, 601) == [0, 0]
+    assert at(0, 599, 1198) == [0, 32, 32]
+
+
+def test_another_chains_use_renews_what_it_shares():
+    asked = [request("abc", at=0), request("abx", at=500, chain="other"), request("abcd", at=1000)]
+    assert reads("openai", asked, rules(lifetime_seconds=600)) == [0, 32, 32]
+
+
+def test_what_a_chain_left_is_as_old_as_its_last_use():
+    asked = [
+        request("abc", at=0),
+        request("abcd", at=500, same=3),
+        request("ax", at=600, same=1),
+        request("abcd", at=1050, same=1),
+    ]
+    assert reads("openai", asked, rules(lifetime_seconds=600)) == [0, 48, 16, 64]
+    late = [*asked[:3], asked[3]._replace(at=1150)]
+    assert reads("openai", late, rules(lifetime_seconds=600)) == [0, 48, 16, 16]
+
+
+def test_a_parallel_fan_out_pays_for_each():
+    out = [request("abc", chain=str(n), at=n / 10, answered=n / 10 + 3) for n in range(4)]
+    late = request("abcd", chain="late", at=9)
+    for name in ("openai", "gemini", "kimi", "xai", "qwen-implicit"):
+        assert reads(name, [*out, late]) == [0, 0, 0, 0, 48]
+
+
+def test_a_common_beginning_inside_a_piece_counts_by_its_bytes():
+    alike = [Request("main", [Piece(b"x" * 40 + end * 20, "messages", tokens=30)]) for end in (b"1", b"2")]
+    assert reads("gemini", alike) == [0, 20]
+
+
+def test_without_a_clock_nothing_expires():
+    assert reads("openai", [request("ab", at=0), request("ab"), request("ab", at=9999)], rules(lifetime_seconds=5)) == [
+        0, 32, 32,
+    ]  # fmt: skip
+
+
+def test_a_bill_fits_the_next_prediction():
+    model = make("openai", rules())
+    text = [Piece(letter.encode() * 3600, "messages") for letter in "abc"]
+    model.predict(Request("main", text[:1]))
+    assert model.learn(Billed(fresh_tokens=1500, read_tokens=0)) == ""
+    assert model.predict(Request("main", text[:2], same=1)).read == 1500
+
+
+def test_a_bill_that_cannot_be_is_said_and_not_learned_from():
+    model = make("openai", rules())
+    text = [Piece(b"a" * 3600, "messages"), Piece(b"b" * 3600, "messages")]
+    model.predict(Request("main", text[:1]))
+    assert "61,838 tokens were billed" in model.learn(Billed(fresh_tokens=61838, read_tokens=0))
+    assert model.predict(Request("main", text, same=1)).read == 1000
+
+
+def test_a_bill_without_its_read_teaches_nothing():
+    model = make("openai", rules())
+    model.predict(Request("main", [Piece(b"a" * 3600, "messages")]))
+    assert model.learn(Billed(fresh_tokens=1500)) == ""
+    assert model.predict(Request("main", [Piece(b"a" * 3600, "messages")], same=1)).read == 1000
+
+
+def test_writes_are_predicted_once_a_bill_has_held_one():
+    model = make("kimi", rules(block_tokens=256))
+    first = model.predict(request("a", 600))
+    assert (first.write, first.fresh) == (0, 600)
+    model.learn(Billed(fresh_tokens=88, read_tokens=0, write_tokens=512))
+    second = model.predict(request([*pieces("a", 600), piece("b", 600)], same=1))
+    assert (second.read, second.write, second.fresh) == (512, 512, 176)
