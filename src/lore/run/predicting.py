@@ -145,7 +145,9 @@ class Predictor:
         key = (name, name if name in _ENGINES else where.provider, where.platform)
         if key not in self._asking:
             self._asking[key] = (
-                Levels() if name == LEVELS else _Requests(self._model(key), view_of(name), self._recording)
+                _Levels(self._change.lifetime)
+                if name == LEVELS
+                else _Requests(self._model(key), view_of(name), self._recording, self._change)
             )
         return self._asking[key]
 
