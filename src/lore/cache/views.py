@@ -133,8 +133,25 @@ def _grown(seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple
     for segment in (*prompt.messages.since(start), *prompt.tail):
         kind = kind_of(segment, envelope)
         envelope = segment.data if kind == "envelope" else envelope
-        pieces.append(Piece(segment.data, segment.section, kind))
+        pieces.append(Piece(segment.data if kind else content_of(segment.data), segment.section, kind))
     return pieces, same
+
+
+_BEFORE = (b'{"type":"text","text":"', b'{"type": "text", "text": "')
+_TEXT = (b'{"text":"', b'{"text": "')
+_BEHIND = (b'","type":"text"}', b'", "type": "text"}')
+
+
+def content_of(data: bytes) -> bytes:
+    """Return the text of a block that holds nothing else: a provider reads it like a message's own text."""
+    for start in _BEFORE:
+        if data.startswith(start) and data.endswith(b'"}'):
+            return data[len(start) - 1 : -1]
+    for start in _TEXT:
+        for end in _BEHIND:
+            if data.startswith(start) and data.endswith(end):
+                return data[len(start) - 1 : len(data) - len(end) + 1]
+    return data
 
 
 def _leading(mine: Sequence[Piece], theirs: Sequence[Piece]) -> int:
