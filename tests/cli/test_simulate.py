@@ -1,0 +1,220 @@
+"""`lore simulate` as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put, session
+
+MARK = {"type": "ephemeral"}
+LONG = "word " * 4000  # far above every minimum
+
+
+def body(*turns: str, system: str = LONG, ttl: str | None = None, model: str = "claude-opus-4-6", **more: object):
+    """A request of Anthropic's: a marked system prompt, a history, a mark on the last message."""
+    mark = MARK if ttl is None else {**MARK, "ttl": ttl}
+    messages = [
+        {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
+        for number, text in enumerate(turns)
+    ]
+    messages[-1]["content"][0]["cache_control"] = mark
+    head = [{"type": "text", "text": system, "cache_control": mark}]
+    return {"model": model, "max_tokens": 9, "system": head, "messages": messages, **more}
+
+
+def usage(read: int, write: int, fresh: int = 3, output: int = 10) -> dict[str, int]:
+    return {
+        "input_tokens": fresh, "cache_read_input_tokens": read, "cache_creation_input_tokens": write,
+        "output_tokens": output,
+    }  # fmt: skip
+
+
+def capture(*turns) -> str:
+    """Write (body, usage, seconds) as a capture."""
+    start = 1_780_000_000
+    lines = [{"request": one, "usage": bill, "timestamp": start + at} for one, bill, at in turns]
+    put("capture.jsonl", "\n".join(json.dumps(line) for line in lines).encode() + b"\n")
+    return "capture.jsonl"
+
+
+def stable(*, gap: int = 60) -> str:
+    """Three turns that go on, billed as a cache that works bills them."""
+    return capture(
+        (body("one"), usage(0, 5000), 0),
+        (body("one", "1", "two"), usage(5000, 100), gap),
+        (body("one", "1", "two", "2", "three"), usage(5100, 100), 2 * gap),
+    )
+
+
+def reads(ran) -> list[int | None]:
+    return [one["predicted"]["read_tokens"] for one in ran.json["turns"]]
+
+
+def test_what_was_billed_before_is_read_to_the_token():
+    ran = lore("simulate", stable(), "--json")
+    assert (ran.code, reads(ran)) == (0, [0, 5000, 5100])
+    assert ran.json["cache"] == "anthropic"
+    assert ran.json["agreement"]["exact"] == ran.json["agreement"]["turns"] == 2
+    assert ran.json["totals"]["waste_tokens"] == 0
+
+
+def test_what_is_older_than_its_lifetime_is_not_read():
+    ran = lore("simulate", stable(gap=400), "--json")
+    assert reads(ran) == [0, 0, 0]
+    assert ran.json["agreement"]["false_drops"] == 2  # the bills of this test say that it was read
+
+
+def test_a_lifetime_of_an_hour_outlives_five_minutes():
+    longer = lore("simulate", stable(gap=400), "--what-if", "ttl=1h", "--json").json["what_if"][0]
+    assert (longer["change"], longer["turns"], longer["tokens"]) == ("ttl=1h", 2, 5000 + 5100)
+
+
+def test_a_bust_is_foreseen_before_its_bill_and_costs_money():
+    ran = lore(
+        "simulate",
+        capture(
+            (body("one", system=f"It is 09:14. {LONG}"), usage(0, 5000), 0),
+            (body("one", "1", "two", system=f"It is 09:15. {LONG}"), usage(0, 5100), 60),
+        ),
+        "--json",
+    ).json
+    late = ran["turns"][1]
+    assert late["predicted"]["read_tokens"] == 0
+    assert (late["lost_tokens"], late["waste_tokens"]) == (5000, 5000)
+    assert late["cause"]["code"] == "LORE101"
+    # opus 4.6: 6.25 to write and 0.50 to read a million tokens
+    assert late["cost"]["waste"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
+    assert ran["what_if"][0]["change"] == "cause=LORE101"
+    assert ran["what_if"][0]["fix"].startswith("Freeze the date")
+    assert ran["agreement"]["drops_predicted"] == 1
+
+
+def test_a_turns_own_bill_changes_nothing_in_its_prediction():
+    honest = reads(lore("simulate", stable(), "--json"))
+    lines = [json.loads(line) for line in Path("capture.jsonl").read_text().splitlines()]
+    for number in range(len(lines)):
+        for bill in (None, usage(7, 9, 1), usage(0, 0, 900_000)):
+            other = [dict(line) for line in lines]
+            other[number]["usage"] = bill
+            put("other.jsonl", "\n".join(map(json.dumps, other)).encode() + b"\n")
+            assert reads(lore("simulate", "other.jsonl", "--json"))[: number + 1] == honest[: number + 1]
+
+
+def test_what_no_bill_says_is_unknown_and_counted():
+    ran = lore("simulate", capture((body("one"), None, 0), (body("one", "1", "two"), None, 60)), "--json").json
+    assert [one["billed"] for one in ran["turns"]] == [None, None]
+    assert ran["totals"]["unbilled"] == 2
+    assert ran["totals"]["billed"]["read_tokens"] is None
+    assert ran["agreement"]["turns"] == 0
+    assert ran["turns"][1]["predicted"]["read_tokens"] > 4000
+
+
+def test_another_cache_can_be_asked_for_and_several():
+    ran = lore("simulate", stable(), "--cache", "vllm", "--cache", "llama.cpp", "--json")
+    first, second = ran.lines
+    assert (first["cache"], second["cache"]) == ("vllm", "llama.cpp")
+    assert all(one["predicted"]["read_tokens"] % 16 == 0 for one in first["turns"])
+    assert second["turns"][1]["predicted"]["read_tokens"] > 4000
+
+
+def test_a_change_of_the_header_alone_is_harmless_at_anthropic_and_total_for_llama_cpp():
+    """An agent's billing header changes with every request: Anthropic takes it out, an engine reads it first."""
+    turns = []
+    for number, said in enumerate((("one",), ("one", "1", "two"))):
+        request = body(*said)
+        header = {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.{number}"}
+        turns.append(({**request, "system": [header, *request["system"]]}, usage(5000 * number, 5000), 60 * number))
+    path = capture(*turns)
+    assert reads(lore("simulate", path, "--json"))[1] == 5000
+    assert reads(lore("simulate", path, "--cache", "llama.cpp", "--json"))[1] < 100
+
+
+def test_csv_has_a_line_a_turn():
+    rows = list(csv.DictReader(io.StringIO(lore("simulate", stable(), "--csv").out)))
+    assert [row["predicted_read"] for row in rows] == ["0", "5000", "5100"]
+    assert [row["difference"] for row in rows] == ["0", "0", "0"]
+
+
+def test_a_cell_is_no_formula():
+    path = capture((body("one", model="=cmd()"), usage(0, 5000), 0))
+    assert "'=cmd()" in lore("simulate", path, "--csv").out
+
+
+def test_a_person_is_told_each_turn_the_sums_and_the_agreement():
+    ran = lore("simulate", stable())
+    assert ran.out.startswith("cache: anthropic, rules as of 20")
+    assert "agreement over 2 turns: 100.0% exact" in ran.out
+    assert "paid again without need: 0 tokens" in ran.out
+    assert "tokens read, turn by turn" in ran.out
+
+
+def test_a_transcript_is_predicted_by_levels():
+    fixture = next((Path(__file__).parents[2] / "fixtures" / "claude-code").glob("*.jsonl"))
+    ran = lore("simulate", str(fixture), "--json")
+    assert ran.code == 0
+    assert ran.json["turns"]
+
+
+WRONG = {
+    "no such cache": (("--cache", "redis"), "there is no cache 'redis'"),
+    "no such key": (("--what-if", "colour=red"), "option of one cache"),
+    "no such option": (("--cache", "vllm", "--what-if", "colour=1"), "no option 'colour'"),
+    "no lifetime": (("--what-if", "ttl=2d"), "entries live 5m or 1h"),
+    "no cause": (("--what-if", "cause=LORE9"), "no finding has the code"),
+    "no rules": (("--rules-file", "none.toml"), "none.toml"),
+    "two answers": (("--csv", "--json"), "two answers"),
+    "a filter without rules": (("--model", "x"), "--rules"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_cannot_be_is_one_line(what):
+    args, said = WRONG[what]
+    ran = lore("simulate", stable(), *args)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_nothing_to_simulate_is_said():
+    assert lore("simulate").code == 2
+    put("notes.txt", b"none\n")
+    assert lore("simulate", ".").code == 2
+
+
+def test_rules_are_printed_and_overridden():
+    ran = lore("simulate", "--rules", "--model", "claude-opus-4-6", "--json")
+    found = {one["rule"]: one["value"] for one in ran.json["rules"] if not one["platform"]}
+    assert (found["minimum_tokens"], found["price_fresh"]) == (4096, 5)
+    assert "price_fresh" in lore("simulate", "--rules").out
+    row = 'rule = "price_fresh"\nvalue = 50\nunit = "usd_per_mtok"\nprovider = "anthropic"\nmodel = "claude-opus-4-6"\n'
+    row += 'valid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'
+    put("rules.toml", f"[[rules]]\n{row}".encode())
+    ran = lore("simulate", stable(), "--rules-file", "rules.toml", "--json")
+    plain = lore("simulate", "capture.jsonl", "--json")
+    assert ran.json["totals"]["by_price"]["fresh"] == pytest.approx(10 * plain.json["totals"]["by_price"]["fresh"])
+
+
+def test_a_session_that_lore_assembled_is_simulated():
+    put("session.jsonl", session())
+    assert lore("simulate", "session.jsonl", "--json").code == 0
+
+
+def test_odd_bills_are_problems_and_no_crash():
+    odd = [
+        usage(-5, 10),
+        usage(10**15, 0),
+        usage(0, 0, 0),
+        {"input_tokens": None},
+        {"input_tokens": "x"},
+        usage(61_838, 0),
+    ]
+    path = capture(*((body("one"), bill, number * -60) for number, bill in enumerate(odd)))
+    ran = lore("simulate", path, "--json")
+    assert ran.code == 0
+    assert all((one["predicted"]["read_tokens"] or 0) >= 0 for one in ran.json["turns"])
