@@ -8,6 +8,7 @@ import pytest
 
 from lore.check.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens, shortfall
 from lore.model.events import Billed, Verdict
+from lore.model.exchange import Call
 from lore.model.state import Change
 from model.making import assistant, body, dumps, parsed, turn
 
@@ -159,6 +160,60 @@ def test_lost_tokens_are_counted_or_estimated_where_there_are_none():
     found = pair(*turns(TWO, EDITED))
     assert lost_tokens(found, 0, 5) == (5, "counted")
     assert lost_tokens(found, 0) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
+
+
+def unbilled(read, fresh):
+    return Billed(fresh, read, None)
+
+
+LONG = "It is %s. " + "one two " * 1000  # about 2,000 tokens
+
+
+def automatic(first, second, usages, endpoint="api.openai.com/v1/chat/completions"):
+    """A pair at a provider that caches by itself and bills no writes."""
+    bodies = [dumps({"model": "gpt-5.1", "messages": one}) for one in (first, second)]
+    call = Call(endpoint=endpoint)
+    given = enumerate(zip(bodies, usages, strict=True), 1)
+    return pair(*(turn(parsed(one, "openai-chat"), n, usage=usage, call=call) for n, (one, usage) in given))
+
+
+def said(text, role="user"):
+    return {"role": role, "content": text}
+
+
+@pytest.mark.parametrize(
+    ("usages", "lost", "how"),
+    [
+        ((unbilled(0, 2000), unbilled(0, 2100)), 2000, "estimated"),
+        ((unbilled(128, 1900), unbilled(0, 2100)), 2028, "estimated"),
+        ((unbilled(1920, 80), unbilled(0, 2100)), 2000, "estimated"),
+        ((unbilled(1920, 80), unbilled(1920, 180)), 0, "recorded"),
+        ((unbilled(0, 600), unbilled(0, 700)), 0, "recorded"),
+    ],
+)
+def test_where_no_writes_are_billed_a_bust_costs_what_was_asked_and_not_read(usages, lost, how):
+    """A clock in the system prompt lost all of each prompt, and was said to cost 0 tokens, as nothing was ever read."""
+    first = [said(LONG % "noon", "system"), said("a")]
+    second = [said(LONG % "late", "system"), said("a"), said("b", "assistant"), said("c")]
+    found = automatic(first, second, usages)
+    tokens, known = lost_tokens(found, 0)
+    assert (known, abs(tokens - lost) <= 0.02 * lost) == (how, True)
+
+
+NOTED = ([said(LONG, "system"), said("a"), said("<env>12:00</env>")],
+         [said(LONG, "system"), said("a"), said("b", "assistant"), said("c"), said("<env>12:01</env>")])  # fmt: skip
+
+
+def test_a_note_at_the_end_is_no_waste_where_the_bill_read_all_before_it():
+    """Its client does what is advised for a clock; each turn was called waste, though nothing was lost."""
+    found = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
+    assert {cause.code for cause in found.causes} == {"LORE146"}
+    assert (found.worst, found.bust, found.lost_bytes) == ("expected", False, 0)
+
+
+@pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
+def test_a_note_at_the_end_counts_where_no_bill_excuses_it(usages):
+    assert automatic(*NOTED, usages).worst == "waste"
 
 
 @pytest.mark.parametrize(

@@ -258,11 +258,14 @@ def test_the_costliest_causes_are_in_json_too():
 
 
 def test_waste_that_lost_no_tokens_stands_among_the_costliest_causes():
-    """A prompt under a provider's minimum lost nothing: its waste had no line, and so no fix, at the end."""
-    busted = str(Path(__file__).parents[2] / "fixtures/captures/continuations/busted.jsonl")
-    ran = lore("check", busted, "--json").json
+    """Where the bill read all that was sent before, waste had no line, and so no fix, at the end."""
+    read = {"input_tokens": 9, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 0, "output_tokens": 1}
+    tool = {"name": "ls", "description": "d", "input_schema": {"type": "object"}}
+    asked = [body("hello", tools=tools, max_tokens=9) for tools in ([tool], [tool, {**tool, "name": "cat"}])]
+    path = put("read.jsonl", *({"request": one, "usage": read} for one in asked))
+    ran = lore("check", path, "--json").json
     assert ran["summary"]["lost_tokens"] == 0
-    assert [(one["code"], one["busts"], one["lost_tokens"]) for one in ran["top"]] == [("LORE101", 2, 0)]
+    assert [(one["code"], one["busts"], one["lost_tokens"]) for one in ran["top"]] == [("LORE103", 1, 0)]
 
 
 # following

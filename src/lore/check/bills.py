@@ -4,7 +4,7 @@ Rules: what is not billed is unknown, never 0; a fall within the tolerance happe
 bill that cannot belong to its body says nothing about the cache.
 
 Sources: measured over billed recordings (the tolerance; a write where no mark stands; 61,838 tokens billed
-for 50 KB); Anthropic's documentation (server tools write on their own).
+for 50 KB); Anthropic's documentation (server tools write on their own); OpenAI's (the least that is cached).
 """
 
 from __future__ import annotations
@@ -72,12 +72,29 @@ def read_again(left: Turn, right: Turn) -> bool:
         return False
     if left.basis is None and runs_tools(left.prompt):
         return False
-    wrote = usage.write_tokens is not None and (usage.write_tokens > 0 or left.dialect in _BILLS_WRITES)
-    wanted = there if wrote else asked(usage)
+    wanted = there if bills_writes(left) else asked(usage)
     return wanted > 0 and right.usage.read_tokens >= wanted - _LAST_BLOCK
 
 
+def bills_writes(turn: Turn) -> bool:
+    """Tell whether a bill says what was written; elsewhere all that was asked may be in the cache."""
+    wrote = None if turn.usage is None else turn.usage.write_tokens
+    return wrote is not None and (wrote > 0 or turn.dialect in _BILLS_WRITES)
+
+
+def never_cached(left: Turn) -> bool:
+    """Tell whether a bill shows a prompt that is too short to be cached where nobody sets marks."""
+    served = provider_of(left.call.endpoint, left.prompt.model, left.dialect)
+    return served in ("openai", "azure") and 0 < asked(left.usage) < _LEAST
+
+
+_LEAST = 1024  # tokens: what OpenAI caches at least
 _LAST_BLOCK = 256  # tokens: OpenAI rounds down to 128, Kimi to 256
+
+
+def within_a_block(left: Turn, right: Turn, tokens: float) -> bool:
+    """Tell whether what bytes say was lost at the end is too short to be cached, and the bill read all before it."""
+    return tokens <= _LAST_BLOCK and not bills_writes(left) and read_again(left, right)
 
 
 def fall(left: Turn, short: int | None) -> int | None:

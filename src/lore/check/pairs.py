@@ -18,14 +18,17 @@ from lore.cache.lookback import gap
 from lore.check.bills import (
     BYTES_PER_TOKEN,
     asked,
+    bills_writes,
     bytes_per_token,
     cached,
     contradiction,
     fall,
     lost_lifetime,
+    never_cached,
     read_again,
     shortfall,
     testifies,
+    within_a_block,
 )
 from lore.check.columns import SAID, Columns, Sizes, columns, dispute
 from lore.check.expected import Facts, by_shape, by_time
@@ -178,6 +181,9 @@ class Pairs:
         self._measured = right
         ratio = bytes_per_token(right, sums.right)
         sizes = Sizes(sums.left - tail, wanted, sums.common + found.inside, ratio)
+        gone = (wanted - sums.common - found.inside) / ratio
+        if self._billed and within_a_block(left, right, gone) and _last_message_gone(left, found.common):
+            why = tuple([_at_the_end(cause) for cause in why])
         why = self._with_remarks(facts, why, sums, sizes)
         begins += [0] * (len(why) - len(begins))
         lost = tuple(_lost(facts, cause, begin, wanted) for cause, begin in zip(why, begins, strict=True))
@@ -260,6 +266,23 @@ class Pairs:
         return [Cause(code, None, said)]
 
 
+def _last_message_gone(left: Turn, common: int) -> bool:
+    """Tell whether prompts part where the left's last message begins, a user's: none of it stands there any more."""
+    rest = tuple(left.prompt.messages.since(max(0, common - len(left.prompt.head))))
+    starts = [number for number, one in enumerate(rest) if one.kind == "envelope"]
+    return starts == [0] and b'"user"' in rest[0].data
+
+
+def _at_the_end(cause: Cause) -> Cause:
+    """Say of a note at the end that gave way that no cache holds it, as with text behind the last mark."""
+    if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
+        return cause
+    words = (
+        f"{cause.evidence}; the bill read all that was sent before it: what is lost is less than a block of the cache"
+    )
+    return msgspec.structs.replace(cause, code="LORE146", evidence=words, here=None)
+
+
 def _lost(facts: Facts, cause: Cause, begins: int, wanted: int) -> int:
     """Weigh a cause in bytes: from where it begins to where the left wanted to be cached."""
     if cause.code in BY_BILL or is_remark(cause):
@@ -271,13 +294,24 @@ def _lost(facts: Facts, cause: Cause, begins: int, wanted: int) -> int:
 def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
     """Return what a cause cost in tokens, and whether that is recorded, counted or estimated.
 
-    A bill that reads all that was cached says that nothing was lost, whatever the bytes say.
+    A bill that reads all that was cached says that nothing was lost, whatever the bytes say. Where writes are not
+    billed, what was cached is not known: bytes say it then, and no more than what was asked and not read.
     """
     if is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
-    if pair.short is not None:
-        paid = pair.short if pair.left.chain == pair.right.chain else min(pair.short, asked(pair.right.usage))
-        return paid, "recorded"
-    if counted is not None:
-        return counted, "counted"
-    return round(pair.lost[number] / pair.bytes_per_token), "estimated"
+    said = (
+        (counted, "counted") if counted is not None else (round(pair.lost[number] / pair.bytes_per_token), "estimated")
+    )
+    if pair.short is None:
+        return said
+    paid = pair.short if pair.left.chain == pair.right.chain else min(pair.short, asked(pair.right.usage))
+    unbilled = min(said[0], _unbilled(pair)) if pair.lost[number] else 0
+    return (unbilled, said[1]) if unbilled > paid else (paid, "recorded")
+
+
+def _unbilled(pair: Pair) -> int:
+    """Return how many tokens may have been lost that no bill says were cached: writes are billed by few providers."""
+    left, right = pair.left, pair.right
+    if bills_writes(left) or read_again(left, right) or never_cached(left) or left.chain != right.chain:
+        return 0
+    return asked(left.usage) - (right.usage.read_tokens or 0 if right.usage else 0)
