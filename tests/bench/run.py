@@ -3,7 +3,8 @@
     python tests/bench/run.py [--quick] [--only NAME]…
 
 Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, levels,
-simulate. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
+simulate. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its
+figures are not judged.
 """
 
 from __future__ import annotations
