@@ -2,8 +2,9 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair. Exit code 1
-where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, levels,
+simulate. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its
+figures are not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import assembling, captures, clock, files, generate, memory, naive, recordings, resuming
+from bench import assembling, captures, clock, files, generate, levels, memory, naive, recordings, resuming
 from lore.check.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
@@ -202,6 +203,16 @@ def explain(folder: Path, sizes: Sizes) -> Row:
     return Row(*captures.explained(folder, lore(), min(captures.PAIR_BYTES, sizes.bodies // 100), sizes.started))
 
 
+def predicted(_: Path, sizes: Sizes) -> Row:
+    """How far predictions of transcripts agree with their bills."""
+    return Row(*levels.agrees(sizes.file))
+
+
+def predicting(_: Path, sizes: Sizes) -> Row:
+    """Predicting real sessions against judging them."""
+    return Row(*levels.simulate(sizes.judged, sizes.file))
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -225,6 +236,8 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "assemble": assemble,
     "captures": wire,
     "pair": explain,
+    "levels": predicted,
+    "simulate": predicting,
 }
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import files, generate, naive, recordings, resuming, run
+from bench import files, generate, levels, naive, recordings, resuming, run
 from lore.formats.lore_log import LoreLog
 from lore.model.events import TurnStarted
 from lore.model.problems import Problem
@@ -93,3 +93,5 @@ def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(recordings, "SESSIONS", tmp_path)
     assert recordings.parse(1, None)[2:] == (recordings.ABSENT, None)
     assert recordings.process(tmp_path, ("lore",), 1, 1)[2:] == (recordings.ABSENT, None)
+    assert levels.agrees(None)[2:] == (recordings.ABSENT, None)
+    assert levels.simulate(1, None)[2:] == (recordings.ABSENT, None)

@@ -22,7 +22,7 @@ from lore.model.items import NULL
 Sign: TypeAlias = tuple[str, str]
 
 RESUMED = b'"SessionStart:resume"'
-_LOOKED_AT = 512  # bytes of a call, a result or a text
+_LOOKED_AT = 256  # bytes of a call, a result or a text
 _DETAIL = 80
 _IMAGE: Sign = ("image", "")
 _TOOL_REFERENCE: Sign = ("tool-reference", "")
@@ -35,8 +35,9 @@ class _Attachment(Struct, frozen=True, gc=False, rename="camel"):
 
 _ATTACHMENT = msgspec.json.Decoder(_Attachment)
 _MEMORY = re.compile(rb"CLAUDE(?:\.local)?\.md|/memory/|\\\\memory\\\\")
+_SETTINGS = re.compile(rb"\.claude(?:/|\\\\)")
 _GIT = re.compile(
-    rb"\bgit (?:\S+ )?(?:commit|checkout|switch|merge|rebase|pull|reset|stash|cherry-pick|revert|add|mv|rm)\b"
+    rb"git (?:\S+ )?(?:commit|checkout|switch|merge|rebase|pull|reset|stash|cherry-pick|revert|add|mv|rm)\b"
 )
 _ATTACHED = {
     "deferred_tools_delta": "tools-delta",
@@ -72,11 +73,14 @@ def of_prompt(record: Record, chain: ChainMemory, parts: Sequence[Part]) -> Sequ
         if type(part) is Image:
             found.append(_IMAGE)
         elif type(part) is Plain or type(part) is Text:
-            found += _said(_head(part.text))
+            found += _said(part.text)
     return found
 
 
-def _said(text: bytes) -> Sequence[Sign]:
+def _said(raw: Raw) -> Sequence[Sign]:
+    if bytes(memoryview(raw)[1:2]) not in (b"<", b"["):
+        return ()
+    text = _head(raw)
     if text.startswith(b'"<command-'):
         command = _COMMAND.search(text)
         return (("slash-command", command[1].decode("utf-8", "replace")[:_DETAIL] if command else ""),)
@@ -123,7 +127,7 @@ def _skill(_: bytes) -> Sequence[Sign]:
 
 def _edit(call: bytes) -> Sequence[Sign]:
     found: list[Sign] = []
-    if b".claude/" in call or b".claude\\\\" in call:
+    if b".claude" in call and _SETTINGS.search(call):
         found.append(("settings-edit", ""))
     if b"CLAUDE." in call or b"memory" in call:
         found += [("memory-edit", "")] if _MEMORY.search(call) else []
@@ -131,7 +135,12 @@ def _edit(call: bytes) -> Sequence[Sign]:
 
 
 def _shell(call: bytes) -> Sequence[Sign]:
-    return (("git-write", ""),) if b"git " in call and _GIT.search(call) else ()
+    place = call.find(b"git ")
+    while place >= 0:
+        if _GIT.match(call, place):
+            return (("git-write", ""),)
+        place = call.find(b"git ", place + 1)
+    return ()
 
 
 CALLS: dict[str, Callable[[bytes], Sequence[Sign]]] = {
