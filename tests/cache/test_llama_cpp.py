@@ -49,6 +49,11 @@ def test_a_header_that_changes_costs_everything():
     assert reads("llama.cpp", [request("abc"), request("abc")]) == [0, 47]
 
 
+def test_what_begins_alike_behind_something_else_is_not_shared():
+    """The first pieces of two spaces were compared by their bytes, as if what stands before them were the same."""
+    assert reads("llama.cpp", [request("ab"), request("ab", space=b"other")]) == [0, 0]
+
+
 def test_chunks_behind_a_change_are_shifted_where_that_is_asked_for():
     asked = [request("aXbcde"), request("abcde")]
     assert reads("llama.cpp", asked) == [0, 16]
