@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 
+from lore.cache.settings import Simulate
 from lore.check.budgets import Budgets
 from lore.config import Settings, load
 from lore.errors import LoreError
@@ -24,6 +25,12 @@ def test_all_settings_are_read(tmp_path):
     write(tmp_path / "lore.toml", "[check]\nmin_reuse=0.5\nmax_busts=1\nmax_lost_tokens=9\n[assemble]\ntail='user'\n")
     made = load(None, tmp_path)
     assert (made.check.budgets, made.assemble.tail) == (Budgets(0.5, 1, 9), "user")
+
+
+def test_settings_of_simulations_are_read(tmp_path):
+    assert load(None, tmp_path).simulate == Simulate(None, (), 0.02)
+    write(tmp_path / "lore.toml", "[simulate]\nrules='prices.toml'\ncaches=['vllm','anthropic']\ntolerance=0\n")
+    assert load(None, tmp_path).simulate == Simulate("prices.toml", ("vllm", "anthropic"), 0.0)
 
 
 def test_settings_are_found_in_a_parent_and_the_nearest_holds(tmp_path):
@@ -69,6 +76,14 @@ def test_a_named_file_holds_alone(tmp_path):
         ("[check]\nmax_busts=-1\n", "max_busts", ""),
         ("[check]\nmax_lost_tokens=-1\n", "max_lost_tokens", ""),
         ("[check\n", "lore.toml", ""),
+        ("[simulate]\ntolerence=0.1\n", "simulate.tolerence", "did you mean simulate.tolerance?"),
+        ("[simulate]\ncurrency='EUR'\n", "simulate.currency", "known keys: rules, caches, tolerance"),
+        ("[simulate]\ntolerance=1\n", "simulate.tolerance is 1.0", ""),
+        ("[simulate]\ntolerance=nan\n", "simulate.tolerance is nan", ""),
+        ("[simulate]\ntolerance='2 %'\n", "simulate.tolerance is a text, and has to be a number", ""),
+        ("[simulate]\nrules=''\n", "simulate.rules is empty", ""),
+        ("[simulate]\ncaches='vllm'\n", "simulate.caches is a text, and has to be a list", '["…", "…"]'),
+        ("[simulate]\ncaches=['']\n", "simulate.caches holds an empty name", ""),
     ],
 )
 def test_what_is_wrong_is_named_with_a_suggestion(tmp_path, text, said, hint):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast, get_args
 import msgspec
 from msgspec import Struct
 
+from lore.cache.settings import Simulate
 from lore.check.budgets import Budgets
 from lore.check.policy import Policy
 from lore.errors import LoreError, Where
@@ -45,10 +46,11 @@ class Check(Policy, frozen=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings; `[check]` says what fails, `[assemble]` how prompts are made."""
+    """All settings; `[check]` says what fails, `[assemble]` how prompts are made, `[simulate]` how they are priced."""
 
     check: Check = Check()
     assemble: Rules = Rules()
+    simulate: Simulate = Simulate()
 
 
 class Loaded(NamedTuple):
@@ -111,8 +113,8 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
     except msgspec.ValidationError as error:
         said, hint = _plainly(str(error))
         raise LoreError(f"{path}: {said}", hint=hint, where=Where(path)) from None
-    for name, section in (("check", settings.check), ("assemble", settings.assemble)):
-        fault = section.fault()
+    for name in Settings.__struct_fields__:
+        fault = getattr(settings, name).fault()
         if fault:
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
     return settings

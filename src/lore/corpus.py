@@ -25,9 +25,9 @@ from lore.formats.elements import is_document
 from lore.formats.lines import LONGEST
 from lore.formats.packs import OPENING
 from lore.model.canonical import text_of
+from lore.model.common import common_bytes
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
-from lore.prefix.overlap import common_bytes
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from lore.check.bills import contradiction, lost_lifetime, shortfall
+from lore.check.bills import contradiction, lost_lifetime, read_again, shortfall
 from lore.model.events import Billed
 from lore.model.exchange import Call
 from model.making import body, parsed, turn
@@ -86,3 +86,21 @@ def test_what_the_recording_does_not_hold_contradicts_nothing():
     for fields in ({"partial": True}, {"fidelity": "reconstructed"}):
         prompt = parsed(body("a"))
         assert not contradiction(turn(replace(prompt, **fields), usage=whole.usage), SIZE)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "left", "right", "again"),
+    [
+        ("anthropic", Billed(5, 9000, 1000), Billed(5, 10_000, 50), True),
+        ("anthropic", Billed(5, 9000, 1000), Billed(5, 9000, 1050), False),  # the last mark was not read
+        ("openai-chat", Billed(7000, 2000), Billed(500, 8960), True),  # whole blocks of 128
+        ("openai-chat", Billed(7000, 2000), Billed(7500, 2000), False),  # what was cached before was read, no more
+        ("openai-chat", Billed(500, 2000, 6500), Billed(500, 8500), True),
+        ("anthropic", Billed(5, 9000, 1000), Billed(5), False),
+        ("anthropic", Billed(5, 0, 0), Billed(5, 0), False),
+        ("anthropic", None, Billed(5, 9000), False),
+    ],
+)
+def test_all_is_read_again_where_the_bill_reads_up_to_the_end_of_what_was_sent(dialect, left, right, again):
+    turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (left, right)]
+    assert read_again(*turns) is again

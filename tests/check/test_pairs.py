@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
 from lore.check.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens, shortfall
 from lore.model.events import Billed, Verdict
 from lore.model.state import Change
-from model.making import assistant, body, parsed, turn
+from model.making import assistant, body, dumps, parsed, turn
 
 ONE = body("one " * 10_000)
 TWO = body("one " * 10_000, assistant("two"), "three")
@@ -180,3 +182,44 @@ def test_the_lifetime_is_remembered_from_the_write_before_the_last():
     second = turn(parsed(TWO), 2, usage=bill(9000), asked=1.0)
     third = turn(parsed(body("one " * 10_000, assistant("two"), "three", "x")), 3, usage=bill(0), asked=2000.0)
     assert codes(pair(first, second, third)) == ["LORE301"]
+
+
+# another spelling that lost nothing
+
+TEXT = "one <b>two</b> & three " * 400
+GO_ON = (assistant("x"), "y")
+SPELLED = {
+    "JSON's own": (dumps(body(TEXT, *GO_ON)), dumps(body(TEXT, *GO_ON)).replace(b"<", b"\\u003c")),
+    "entities": (body(TEXT, *GO_ON), body(html.escape(TEXT), *GO_ON)),
+    "newlines": (body(TEXT + "\n", *GO_ON), body(TEXT + "\r\n", *GO_ON)),
+    "shape": (body(TEXT, *GO_ON), body({"role": "user", "content": [{"type": "text", "text": TEXT}]}, *GO_ON)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", SPELLED)
+def test_another_spelling_is_no_waste_where_the_bill_reads_all_that_was_sent(how):
+    """The provider makes tokens of what it decoded, and the bill said so; a finding was made all the same."""
+    found = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
+    assert (codes(found), found.worst, found.bust) == (["LORE112" if how == "shape" else "LORE106"], "expected", False)
+    assert "the bill read all that was sent before" in found.causes[0].evidence
+    assert lost_tokens(found, 0) == (0, "recorded")
+
+
+@pytest.mark.parametrize("how", SPELLED)
+@pytest.mark.parametrize("usages", [(bill(0, 9000), bill(40, 9000)), (None, bill(9000)), (bill(0, 9000), None)])
+def test_another_spelling_counts_where_no_bill_excuses_it(how, usages):
+    found = pair(*turns(*SPELLED[how], usages=usages))
+    assert (found.worst != "expected", found.bust) == (True, True)
+
+
+def test_a_fall_while_the_provider_may_edit_the_context_says_so():
+    edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
+    one, two = {**ONE, **edits}, {**TWO, **edits}
+    found = pair(*turns(one, two, usages=(bill(0, 9000), bill(2000, 7500))))
+    assert (codes(found), found.worst) == (["LORE301"], "unattributable")
+    assert (
+        "not ruled out: the provider's own editing of the context (asked for: clear_tool_uses"
+        in found.causes[0].evidence
+    )
+    without = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(2000, 7500))))
+    assert "editing of the context" not in without.causes[0].evidence

@@ -258,6 +258,7 @@ def test_any_event_can_come_first():
         _delta(1),
         event("context_persisted", turn=1, insert_at=0, content="x"),
         event("cache_reset", reason="r"),
+        event("observed", name="effort"),
         event("layer", name="a", when="every_turn", text="1"),
         event("opaque", record=1),
         started(),
@@ -294,3 +295,21 @@ def test_an_alias_of_an_entry_that_is_gone_names_a_new_one():
 def test_more_layers_than_anybody_writes_are_counted_and_left_out():
     fold = Fold(started(), *[event("layer", name=f"l{n}", when="every_turn", text="t") for n in range(1_002)])
     assert (len(fold.state.turn_layers), fold.codes) == (1_000, ["LORE207", "LORE207"])
+
+
+def test_what_is_observed_belongs_to_the_next_turn_the_latest_of_each_name():
+    fold = Fold(
+        started(), event("observed", name="image"), event("observed", name="effort", detail="a"),
+        event("observed", name="effort", detail="b"),
+    )  # fmt: skip
+    assert [sign.name for sign in fold.state.main().signs] == ["image", "effort"]
+    fold.take(event("turn_started", turn=1))
+    turn = fold.state.main().turn
+    assert [(sign.name, sign.detail) for sign in turn.signs] == [("image", ""), ("effort", "b")]
+    assert fold.state.main().signs == turn.since == ()
+
+
+def test_a_sign_of_no_known_name_is_a_problem_and_kept_nowhere():
+    fold = Fold(started(), event("observed", name="phase of the moon"))
+    assert fold.state.main().signs == ()
+    assert fold.codes == ["LORE207"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 
 import pytest
 
 from formats.calls import exchange, judged
+from formats.streaming import frame, wrapped
 from lore.formats.contents import Content
 from lore.formats.frames import framed_events, is_framed
 from lore.model.events import Billed
@@ -17,16 +17,6 @@ from model.making import dumps
 
 URL = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x/converse-stream"
 USAGE = {"inputTokens": 3, "outputTokens": 5, "cacheReadInputTokens": 20, "cacheWriteInputTokens": 7}
-
-
-def frame(event, kind="chunk"):
-    """One message, as the encoding says."""
-    name, value = b":event-type", kind.encode()
-    headers = bytes([len(name)]) + name + b"\x07" + len(value).to_bytes(2, "big") + value
-    payload = json.dumps(event).encode()
-    prelude = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
-    whole = prelude + zlib.crc32(prelude).to_bytes(4, "big") + headers + payload
-    return whole + zlib.crc32(whole).to_bytes(4, "big")
 
 
 def kept(data):
@@ -45,8 +35,7 @@ def test_a_stream_of_invoke_holds_the_models_own_events():
     """The events of Anthropic stand there in base64, and were passed over as no text."""
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3, "output_tokens": 1}}}
     end = {"type": "message_delta", "usage": {"output_tokens": 9}}
-    wrapped = [{"bytes": base64.b64encode(json.dumps(one).encode()).decode(), "p": "ab"} for one in (start, end)]
-    found = exchange(url=URL, response=kept(b"".join(map(frame, wrapped))))
+    found = exchange(url=URL, response=kept(b"".join(map(wrapped, (start, end)))))
     assert (found.response_id, found.usage) == ("msg_1", Billed(fresh_tokens=3, output_tokens=9))
 
 

@@ -28,7 +28,7 @@ def test_the_samples_themselves_are_read(lore, desk, format):
     assert json.loads(ended.out)["summary"]["turns"] == 2
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.999])
 @pytest.mark.parametrize("format", WRITERS)
 def test_a_capture_truncated_anywhere_stops_no_command(lore, desk, format, share):
     whole = capture(format)
@@ -114,7 +114,7 @@ def test_a_wrong_type_anywhere_in_a_record_stops_no_command(lore, desk, format, 
     first, *rest = capture(format).splitlines(keepends=True)
     record = json.loads(first)
     places = list(_places(record))
-    for path in places[:: len(places) // 16 + 1]:
+    for path in places[:: len(places) // 8 + 1]:
         data = json.dumps(_with(record, path, new)).encode() + b"\n" + b"".join(rest)
         (desk / named(format)).write_bytes(data)
         _ends_well(lore("check", "--json", named(format)))
@@ -138,7 +138,7 @@ TEXTS = {
 def test_odd_text_stops_no_command(lore, desk, format, text):
     messages = [*SECOND["messages"], {"role": "user", "content": [{"type": "text", "text": text}]}]
     (desk / named(format)).write_bytes(capture(format, second={**SECOND, "messages": messages}))
-    for command in READ:
+    for command in READ if format == "records" else JUDGED[:1]:
         ended = lore(*command, named(format))
         _ends_well(ended)
         ended.out.encode("utf-8")
@@ -154,7 +154,7 @@ def test_bytes_around_a_capture_stop_no_command(lore, desk, format, data):
         _ends_well(lore(*command, named(format)))
 
 
-@pytest.mark.parametrize("depth", [100, 500, 1000, 20_000])
+@pytest.mark.parametrize("depth", [500, 20_000])
 @pytest.mark.parametrize("format", [one for one in WRITERS if one not in ("har", "vcr")])
 def test_nesting_of_any_depth_stops_no_command(lore, desk, format, depth):
     mark = "a place for what is deep"

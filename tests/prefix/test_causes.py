@@ -434,3 +434,26 @@ def test_a_last_message_that_is_rewritten_has_one_cause():
 def test_a_last_message_that_is_spelled_otherwise_is_not_rewritten():
     left, right = body("x", assistant("y"), "a/b", **GPT), dumps(body("x", assistant("y"), "a/b", **GPT))
     assert codes(left, right.replace(b"a/b", b"a\\/b"), dialect="openai-chat") == ["LORE106"]
+
+
+def test_a_message_that_a_gateway_puts_into_the_system_prompt_has_moved():
+    """It was named as a text that was put in, with nothing to say where it had stood."""
+    said = {"type": "text", "text": "The user switched to plan mode."}
+    system = [{"type": "text", "text": "Be brief."}]
+    left = body("one", {"role": "system", "content": [said]}, assistant("two"), "three", system=system)
+    right = body("one", assistant("two"), "three", assistant("four"), "five", system=[*system, said])
+    assert codes(left, right) == ["LORE111"]
+    assert codes(right, left)[0] == "LORE111"
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ([{"type": "text", "text": "done"}], "LORE112"),
+        ([{"type": "text", "text": "done", "citations": [1]}], "LORE117"),
+        ([{"type": "text", "text": "do"}, {"type": "text", "text": "ne"}], "LORE117"),
+    ],
+)
+def test_a_results_text_may_become_a_block_of_it(content, code):
+    """It was named as a result that was rewritten."""
+    assert codes(body("x", used({}), result("done"), "y"), body("x", used({}), result(content), "y")) == [code]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from lore.model.exchange import Call, Exchange
+from lore.model.exchange import Call, Exchange, Streamed
 from lore.prefix.chains import LOOK_BACK, Chains
-from model.making import assistant, body, parsed
+from model.making import assistant, body, dumps, parsed
 
 TOOLS = [{"name": "ls", "input_schema": {}}]
 
@@ -306,3 +306,39 @@ def test_a_summary_where_the_answer_stood_is_no_other_run_of_the_task():
     summary = "<summary>" + LONG + "</summary>"
     names = linked(body("a", assistant(LONG), "b", assistant("d"), "c"), body("a", summary, assistant("e"), "f"))
     assert [chain for chain, _ in names] == ["main", "main"]
+
+
+DOCUMENTS = "<context>" + " ".join(f"fact {number}" for number in range(300)) + "</context> "
+
+
+def told(*asked):
+    chains = Chains(said=lambda output: b"" if isinstance(output, bytes) else output.raw)
+    return [chains.link(parsed(one), exchange(output=Streamed(dumps(said)))).chain for one, said in asked]
+
+
+def test_a_first_message_that_loses_its_documents_stays_in_its_chain():
+    """An agent that sends retrieved documents with the latest question alone began a chain with its second request."""
+    first = (body(DOCUMENTS + "Why?"), [assistant(LONG)])
+    assert told(first, (body("Why?", assistant(LONG), "And?"), [])) == ["main", "main"]
+    assert told(first, (body("Why?", assistant("Another answer."), "And?"), [])) == ["main", "chain-2"]
+
+
+def test_a_reply_under_another_system_prompt_or_in_another_session_is_another_conversation():
+    first = (body(DOCUMENTS + "Why?"), [assistant(LONG)])
+    assert told(first, (body("Why?", assistant(LONG), "And?", system="Other."), [])) == ["main", "chain-2"]
+    chains = Chains()
+    chains.link(parsed(first[0]), exchange("s", output=dumps(first[1])))
+    assert chains.link(parsed(body("Why?", assistant(LONG), "And?")), exchange("t")).chain == "chain-2"
+
+
+def test_a_reply_is_looked_for_only_where_nothing_else_tells_the_chain():
+    """Put together for every request, replies cost as much as all of the requests."""
+    asked = []
+    chains = Chains(said=lambda output: asked.append(output) or b"")
+    history = ["a"]
+    for number in range(5):
+        chains.link(parsed(body(*history)), exchange(output=Streamed(b'"x"')))
+        history += [assistant(f"{LONG} {number}"), "more"]
+    for number in range(5):
+        chains.link(parsed(body(f"A question of its own: {number}")), exchange(output=Streamed(b'"x"')))
+    assert asked == []

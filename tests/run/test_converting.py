@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
+from lore.check.simulated import simulated
 from lore.corpus import Name
 from lore.errors import LoreError
 from lore.formats.base import Read
@@ -19,6 +20,7 @@ from lore.model import events as e
 from lore.run.converting import convert
 from lore.run.options import Options
 from lore.run.problems import Problems
+from lore.run.recording import Recording
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
 from strategies import any_events, claude_logs, lore_logs, read_all
@@ -266,3 +268,21 @@ def test_a_streamed_answer_stays_in_its_pieces(tmp_path):
         header(), record("append", item=said("a", "x\ud83d")), record("patch_text", uuid="a", delta_text="\ude00!")
     )
     assert kinds(same(data)) == ["session_started", "append", "patch_text"]
+
+
+def test_what_was_observed_and_is_predicted_stays(tmp_path):
+    made = [asked("u0", "hi", version="1"), answered("a0", "r0", use("c0"), "u0", version="1")]
+    for number in range(1, 9):
+        content = [result(f"c{number - 1}", [{"type": "tool_reference"}] if number % 2 else "x" * 900)]
+        version = "2" if number > 5 else "1"
+        usage = {"input_tokens": 2, "cache_read_input_tokens": 9000 * (number % 3), "cache_creation_input_tokens": 700}
+        made.append(asked(f"u{number}", content, f"a{number - 1}", version=version))
+        made.append(answered(f"a{number}", f"r{number}", use(f"c{number}"), f"u{number}", version=version, usage=usage))
+    path = put(tmp_path, joined(*made))
+    log_ = put(tmp_path, converted(path), "made.jsonl")
+    both = [
+        [(one.prediction, one.situation, one.drop) for one in simulated(Recording(p).turns())] for p in (path, log_)
+    ]
+    assert both[0] == both[1]
+    assert {sign.name for _, one, _ in both[0] for sign in one.signs} == {"tool-reference", "client-version"}
+    assert any(drop for _, _, drop in both[0])

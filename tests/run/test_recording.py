@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from formats.streaming import anthropic, sse
 from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.model.events import Billed
@@ -52,6 +53,16 @@ def test_bodies_are_linked_into_chains(tmp_path):
         for turn in recording(tmp_path, b"".join(dumps(one) + b"\n" for one in bodies)).turns()
     ]
     assert found == [("main", 1), ("chain-2", 1), ("main", 2)]
+
+
+def test_a_stream_tells_which_request_holds_its_answer(tmp_path):
+    """Documents that only the latest question brings are gone in the next request: it was another conversation."""
+    answer = "It was the parser: an empty line has no first character, and nobody had asked for that."
+    streamed = sse(anthropic([{"type": "text", "text": answer}], [7])).decode()
+    asked = [body("Here are the documents. " * 40 + "Why?"), body("Why?", assistant(answer), "And now?")]
+    records = [{"request": one, "response": streamed} for one in asked]
+    turns = recording(tmp_path, b"".join(dumps(one) + b"\n" for one in records)).turns()
+    assert [(turn.chain, turn.number) for turn in turns] == [("main", 1), ("main", 2)]
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"[]", b'{"x":1}\n'])

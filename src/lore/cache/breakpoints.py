@@ -17,15 +17,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Mark, Piece, Prediction, Request
+from lore.cache.kinds import NO_POSITION, RUNS
 from lore.cache.lifetime import GRACE
-from lore.cache.ruler import Ruler
+from lore.cache.ruler import SLACK, Ruler
 from lore.cache.tree import Path, Tree
 from lore.model.events import Billed
 
 HOUR = 3600.0
+NEARLY = 1.35  # an estimate may be too low by this factor
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
-_RUNS = ("call", "result")
-NO_POSITION = ("envelope", "thinking")
 
 
 class Entry(NamedTuple):
@@ -78,9 +78,17 @@ class Breakpoints:
         return prediction
 
     def _usable(self, request: Request) -> tuple[Mark, ...]:
-        """Return the marks behind enough tokens; a shorter prefix is not cached, and nothing is said."""
+        """Return the marks behind enough tokens; a shorter prefix is not cached, and nothing is said.
+
+        An estimate that is near the minimum counts as enough: a bill will tell.
+        """
         least = self._look("minimum_tokens", request.model, request.at) or 0
-        return tuple(mark for mark in request.marks if self._ruler.position(mark.place) >= least)
+        known, position = self._ruler.known, self._ruler.position
+        return tuple(
+            mark
+            for mark in request.marks
+            if position(mark.place) * (1.0 if known(mark.place) is not None else NEARLY) >= least
+        )
 
     # reading
 
@@ -106,7 +114,7 @@ class Breakpoints:
         if compared is not None:
             yield from _among(path.nodes, self._latest, int(compared), marks[-1].place)
             return
-        back = int(self._look("lookback_positions", request.model, request.at) or 0)
+        back = int(self._look("lookback", request.model, request.at) or 0)
         runs = bool(self._look("lookback_runs", request.model, request.at))
         for mark in reversed(marks):
             yield from _back(request.pieces, mark.place, back, runs=runs)
@@ -127,25 +135,29 @@ class Breakpoints:
     def _confidence(self, request: Request, hit: int) -> Confidence:
         if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
             return "ceiling"
-        soon = self._look("readable_after_seconds", request.model, request.at) or 0.0
+        soon = self._look("ready_after", request.model, request.at) or 0.0
         return "ceiling" if hit >= 0 and self._began is not None and request.at - self._began < soon else "rule"
 
     # writing
 
     def _keep(self, request: Request, path: Path, marks: Sequence[Mark], hit: int) -> None:
         """Renew what was passed, and write an entry at each mark behind it."""
-        usual = self._look("lifetime_seconds", request.model, request.at) or 300.0
         for mark in marks:
-            node, lifetime = path.nodes[mark.place], mark.lifetime or usual
+            node = path.nodes[mark.place]
             before = self._entries.get(node)
             if mark.place <= hit and before is not None:
                 self._renew(node, before, request)
             elif mark.place > hit:
-                expires = None if request.at is None else _began(request) + lifetime * GRACE
-                self._put(node, Entry(request.answered or request.at, expires, lifetime))
+                self._put(node, self._entry(request, mark))
         if hit >= 0:
             node = path.nodes[hit]
             self._renew(node, self._entries[node], request)
+
+    def _entry(self, request: Request, mark: Mark) -> Entry:
+        """Return what is written at a mark."""
+        lifetime = mark.lifetime or self._look("lifetime", request.model, request.at) or 300.0
+        expires = None if request.at is None else _began(request) + lifetime * GRACE
+        return Entry(request.answered or request.at, expires, lifetime)
 
     def _renew(self, node: int, entry: Entry, request: Request) -> None:
         if request.at is not None and entry.expires is not None:
@@ -186,28 +198,33 @@ class Breakpoints:
         return ""
 
     def _learn_marks(self, asked: _Asked, usage: Billed, read: int) -> None:
-        """Learn where the read ended and where the last mark of an hour stands; what was read is stored."""
+        """Learn where the last mark of an hour stands, and where the read ended; what was read is stored."""
         hours = [mark.place for mark in asked.request.marks if (mark.lifetime or 0) >= HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
             return
-        known = self._ruler.known
-        if asked.hit >= 0 and known(asked.hit) is None and self._fits(asked.hit, read):
+        if asked.hit >= 0 and self._ruler.known(asked.hit) is None and self._fits(asked.hit, read):
             self._ruler.learn(asked.hit, read)
-        elif asked.hit < 0:
+            return
+        if all(self._ruler.known(mark.place) != read for mark in asked.request.marks):
             self._warmed(asked, read)
+        for mark in asked.request.marks:
+            node = asked.path.nodes[mark.place]
+            if self._ruler.known(mark.place) == read and node not in self._entries:
+                self._put(node, self._entry(asked.request, mark))
 
     def _warmed(self, asked: _Asked, read: int) -> None:
         """Place a read that nothing recorded explains at the only mark of no known position that it fits."""
-        open_ = [mark for mark in asked.request.marks[:-1] if self._ruler.known(mark.place) is None]
-        fitting = [mark for mark in open_ if self._fits(mark.place, read)]
-        if len(fitting) == 1 or len(open_) == 1:
-            self._ruler.learn((fitting or open_)[0].place, read)
+        unknown = [mark.place for mark in asked.request.marks[:-1] if self._ruler.known(mark.place) is None]
+        fitting = [place for place in unknown if self._fits(place, read)]
+        if len(fitting) == 1:
+            self._ruler.learn(fitting[0], read)
 
     def _fits(self, place: int, tokens: int) -> bool:
+        """Tell whether a position can be this one: what the body does not show (tools, a preamble) comes on top."""
         estimate = self._ruler.position(place)
-        return abs(estimate - tokens) <= max(500, 0.35 * estimate)
+        return estimate / 2 <= tokens <= 2 * estimate + SLACK
 
     def _learn_suffix(self, asked: _Asked, usage: Billed, last: int) -> None:
         fresh, end = usage.fresh_tokens, len(asked.request.pieces) - 1
@@ -269,7 +286,7 @@ def _back(pieces: Sequence[Piece], place: int, most: int, *, runs: bool) -> Iter
     for at in range(place, -1, -1):
         kind = pieces[at].kind
         if kind not in NO_POSITION:
-            counted += not (runs and kind in _RUNS and kind == before)
+            counted += not (runs and kind in RUNS and kind == before)
             before = kind
         if counted > most + 1:
             return

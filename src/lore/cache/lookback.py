@@ -11,11 +11,11 @@ recordings: in December 2024 only an entry exactly at a mark was read; from June
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from lore.model.prompt import Prompt, Segment
+from lore.cache.kinds import NO_POSITION, RUNS, kind_of
+from lore.model.prompt import Prompt
 
 
 class Rule(NamedTuple):
@@ -70,29 +70,13 @@ def _marks(prompt: Prompt) -> tuple[int, ...]:
     return (*prompt.marks, prompt.stable - 1) if prompt.auto_mark and prompt.stable else prompt.marks
 
 
-_RUNS = re.compile(rb'"type"\s*:\s*"(tool_use|tool_result)"')
-_THINKING = re.compile(rb'"type"\s*:\s*"(?:redacted_)?thinking"')
-_HEAD = 256  # bytes of a block in which its type is looked for, at either end
-
-
 def _positions(prompt: Prompt, begin: int, end: int, *, runs: bool) -> int:
-    found, before = 0, b""
+    found, before = 0, ""
     for place in range(begin + 1, end + 1):
         segment = prompt.at(place)
-        if segment is None or segment.kind == "envelope":
+        kind = "envelope" if segment is None else kind_of(segment)
+        if kind in NO_POSITION:
             continue
-        kind = _type(segment)
-        if kind == b"thinking":
-            continue
-        found += not (runs and kind and kind == before)
+        found += not (runs and kind in RUNS and kind == before)
         before = kind
     return found
-
-
-def _type(segment: Segment) -> bytes:
-    """Return the type of a block that is counted in its own way; empty for others."""
-    ends = segment.data[:_HEAD] + segment.data[-_HEAD:]
-    if _THINKING.search(ends):
-        return b"thinking"
-    run = _RUNS.search(ends)
-    return b"" if run is None else run[1]

@@ -24,7 +24,7 @@ _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "im
 _CLASSES = tuple(RATES)
 _STEP = 0.5  # how far one bill moves a rate
 FEWEST, MOST = 0.02, 4.0  # times the first estimate: what is billed beyond cannot belong to these bytes
-_SLACK = 2_000  # tokens that a provider adds: the prompt of its tools
+SLACK = 2_000  # tokens that a provider adds: the prompt of its tools
 
 
 class _Scale:
@@ -98,7 +98,7 @@ class Ruler:
         before, start = self._below(place - 1)
         estimate = self._between(start, place)
         billed = tokens - before
-        if billed < FEWEST * estimate or billed > MOST * estimate + _SLACK:
+        if billed < FEWEST * estimate or billed > MOST * estimate + SLACK:
             return f"{tokens:,} tokens were billed where the body holds about {before + round(estimate):,}"
         self._fit(start, place, billed / estimate if estimate > 0 else 1.0)
         node = self._scale.nodes[place]

@@ -61,6 +61,25 @@ def testifies(left: Turn) -> bool:
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))
 
 
+def read_again(left: Turn, right: Turn) -> bool:
+    """Tell whether the bill reads all that the left wanted cached: nothing that changed before its end was lost.
+
+    Where writes are billed, that is what was read and written; elsewhere only what was asked is known, so all of it
+    must have been read, but for the last block that is too short to be cached.
+    """
+    usage, there = left.usage, cached(left.usage)
+    if usage is None or there is None or right.usage is None or not right.usage.read_tokens:
+        return False
+    if left.basis is None and runs_tools(left.prompt):
+        return False
+    wrote = usage.write_tokens is not None and (usage.write_tokens > 0 or left.dialect in _BILLS_WRITES)
+    wanted = there if wrote else asked(usage)
+    return wanted > 0 and right.usage.read_tokens >= wanted - _LAST_BLOCK
+
+
+_LAST_BLOCK = 256  # tokens: OpenAI rounds down to 128, Kimi to 256
+
+
 def fall(left: Turn, short: int | None) -> int | None:
     """Return the shortfall, 0 where it is within what happens without any cause."""
     if not short or left.usage is None:

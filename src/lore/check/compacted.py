@@ -17,8 +17,8 @@ from msgspec import structs
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.causes import Cause
-from lore.prefix.likeness import is_models, nearly_same
-from lore.prefix.summaries import is_headed, is_placeholder, is_summary, retells
+from lore.prefix.likeness import is_models, keeps_system, nearly_same
+from lore.prefix.summaries import before_answer, is_headed, is_placeholder, is_sealed, is_summary, retells
 
 _OPENING = 8  # segments behind the divergence in which a summary would stand
 
@@ -32,10 +32,47 @@ class _Text(NamedTuple):
 
 def summed_up(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Return the compaction that a summary shows which says what it is; `begin` is where the messages part."""
-    if not _shrank(left, right, begin) or _goes_on_alike(left, right, begin):
+    if not _shrank(left, right, begin):
         return None
-    told = next((one.segment for one in _new_texts(left, right, begin) if is_summary(one.segment)), None)
+    told = behind_kept(left, right, begin)
+    if told is None and not _goes_on_alike(left, right, begin):
+        told = next((one.segment for one in _new_texts(left, right, begin) if is_summary(one.segment)), None)
     return None if told is None else _caused(left, right, begin, f"{told.path} is a summary")
+
+
+def behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
+    """Return a new summary that stands behind messages of the user that were kept, while all answers are gone.
+
+    So Codex compacts: a text of its own, or an item that only the API can read; its instructions may have moved, too.
+    """
+    said = [one for one in before_answer(right.messages.since(begin)) if is_summary(one)]
+    sealed = [one for one in right.messages.since(begin) if is_sealed(one)]
+    sent = {one.data for one in left.messages} if said or sealed else set[bytes]()
+    told = next((one for one in said if one.data not in sent), None)
+    if told is None:
+        return next((one for one in sealed if one.data not in sent), None)
+    answers = _answers(left, begin)
+    return told if answers and answers.isdisjoint(_answers(right, begin)) else None
+
+
+def moved_behind(left: Prompt, right: Prompt, common: int) -> Cause | None:
+    """Return the compaction that put the same instructions behind the messages it kept; `common` segments are equal."""
+    told = behind_kept(left, right, 0) if _shrank(left, right, 0) else None
+    if told is None or not keeps_system(left, right):
+        return None
+    return structs.replace(_caused(left, right, 0, f"{told.path} is a summary"), position=common)
+
+
+def _answers(prompt: Prompt, begin: int) -> set[bytes]:
+    """Return what the model said or called from a place on."""
+    found: set[bytes] = set()
+    speaks = False
+    for one in prompt.messages.since(begin):
+        if one.kind == "envelope":
+            speaks = is_models(one)
+        elif speaks:
+            found.add(one.data)
+    return found
 
 
 def replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lore.cache.lifetime import expiry
 from lore.check.bills import cached
-from lore.check.compacted import replaced, summed_up
+from lore.check.compacted import moved_behind, replaced, summed_up
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause
@@ -52,11 +52,13 @@ def by_shape(facts: Facts) -> Cause | None:
     if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
         return None
     mine, theirs = left.prompt, right.prompt
-    if mine.dialect != theirs.dialect or not same_head(mine, theirs):
+    if mine.dialect != theirs.dialect:
         return None
     begin = mine.messages.common(theirs.messages)
     if begin == len(mine.messages):
         return None
+    if not same_head(mine, theirs):
+        return moved_behind(mine, theirs, found.common)
     return summed_up(mine, theirs, begin) or _rewound(mine, theirs, begin) or replaced(mine, theirs, begin)
 
 

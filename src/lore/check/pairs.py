@@ -23,6 +23,7 @@ from lore.check.bills import (
     contradiction,
     fall,
     lost_lifetime,
+    read_again,
     shortfall,
     testifies,
 )
@@ -192,6 +193,7 @@ class Pairs:
         why = causes(
             left.prompt, right.prompt, found, right.changes,
             left_call=left.call, right_call=right.call, pause=pause, fell=fell if testifies(left) else None,
+            reread=self._billed and read_again(left, right),
         )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why

@@ -6,6 +6,7 @@ transcript is not looked at: it has no marks, no parameters and no endpoint to s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -56,6 +57,9 @@ def _reasons(facts: Facts) -> Iterator[_Reason]:
     yield _marks(facts)
     yield _endpoint(facts.left.call, facts.right.call)
     yield _parameters(facts.left, facts.right)
+    edits = _edits(facts.right)
+    if edits:
+        yield _Reason("the provider's own editing of the context", f"asked for: {edits}", out=False)
 
 
 def _expiry(facts: Facts) -> _Reason:
@@ -109,6 +113,16 @@ def _parameters(left: Turn, right: Turn) -> _Reason:
     mine, theirs = left.prompt.params, right.prompt.params
     other = [name for name in sorted({*mine, *theirs} - _PASSING) if mine.get(name) != theirs.get(name)]
     return _Reason("parameters", f"changed: {', '.join(other)}" if other else "the same", out=not other)
+
+
+def _edits(turn: Turn) -> str:
+    """Name the edits that a request asks the provider for: they change the prompt, and no body shows it."""
+    asked = turn.prompt.params.get("context_management", b"")
+    return ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(asked[:_LOOKED_AT])))
+
+
+_EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
+_LOOKED_AT = 4096
 
 
 def moved_elsewhere(left: Turn, right: Turn) -> Cause | None:

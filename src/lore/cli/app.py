@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, schema
+from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, schema, simulate
 
 app = typer.Typer(
     name="lore",
@@ -19,6 +19,7 @@ app.command("assemble")(assemble.run)
 app.command("diff-prefix")(diff_prefix.run)
 app.command("check")(check.run)
 app.command("fold")(fold.run)
+app.command("simulate")(simulate.run)
 app.command("convert")(convert.run)
 app.add_typer(knowledge.app, name="knowledge")
 app.command("explain")(explain.run)

@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
     args = sys.argv[1:] if arguments is None else arguments
     args = [f"<stdin>{one[1:]}" if one.startswith("-#") else one for one in args] or ["--help"]
+    args = [_valued(args, place) for place in range(len(args))]
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -46,6 +47,12 @@ def main(arguments: list[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
         return INTERRUPTED if _was_interrupted(error) else _failed(error, quiet="--redact" in args)
+
+
+def _valued(args: list[str], place: int) -> str:
+    """Give `--what-if` an empty value where it has none: the framework knows no option that may do without."""
+    behind = args[place + 1] if place + 1 < len(args) else ""
+    return "--what-if=" if args[place] == "--what-if" and "=" not in behind else args[place]
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

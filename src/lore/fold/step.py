@@ -23,7 +23,8 @@ from lore.fold.tools import late_last
 from lore.model import events as e
 from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.state import Chain, Session
+from lore.model.signs import SIGNS
+from lore.model.state import Chain, Session, Sign
 
 MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
 
@@ -228,6 +229,15 @@ def _layer(state: Session, event: e.Layer) -> Step:
     return Step(_replace(state, **{field: layers}))
 
 
+def _observed(chain: Chain, event: e.Observed) -> Problems:
+    """Keep a sign for the next turn, the latest of each name: so there are never more than there are names."""
+    if event.name not in SIGNS:
+        return (Problem("LORE207", f"observed {event.name[:60]!r} is no sign that lore knows; passed over"),)
+    kept = tuple(sign for sign in chain.signs if sign.name != event.name)
+    chain.signs = (*kept, Sign(event.name, event.detail))
+    return ()
+
+
 def _unchanged(_: Chain, __: e.CompactStarted) -> Problems:
     return ()
 
@@ -251,6 +261,7 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.PromptDelta: inserts.delta,
     e.ContextPersisted: inserts.context,
     e.CacheReset: inserts.reset,
+    e.Observed: _observed,
 }
 
 _ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {

@@ -27,7 +27,8 @@ def start(chain: Chain, event: TurnStarted) -> Problems:
     if not is_absent(event.context) and (written is None or written.number != event.turn):
         chain.waiting = Waiting(event.turn, event.context)
     chain.previous = chain.last
-    chain.turn, chain.last, chain.since = OpenTurn(event.turn, event.at, event.context, chain.since), None, ()
+    chain.turn, chain.last = OpenTurn(event.turn, event.at, event.context, chain.since, chain.signs), None
+    chain.since = chain.signs = ()
     chain.before = chain.totals = msgspec.structs.replace(chain.totals, turns=chain.turns)
     return problems
 

@@ -15,7 +15,7 @@ from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, Verdict
-from lore.model.exchange import Exchange
+from lore.model.exchange import Exchange, Output, Streamed
 from lore.model.jsonslice import array, parts, table
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
@@ -28,7 +28,7 @@ class Answer(Struct, frozen=True, gc=False):
     usage: Billed | None = None
     response_id: str = ""
     verdict: Verdict | None = None
-    output: bytes = b""
+    output: Output = b""
     created: float | None = None
 
 
@@ -36,10 +36,11 @@ NOTHING = Answer()
 
 
 def answer_of(raw: bytes) -> Answer:
-    """Read a whole response that is UTF-8; a list of chunks counts as its last one."""
+    """Read a whole response that is UTF-8; a list of chunks is billed by its last one."""
     if raw[:1] == b"[":
         chunks = array(raw)
-        raw = chunks[-1] if chunks else b""
+        last = parts(chunks[-1]) if chunks else {}
+        return replace(answer_in(last), output=Streamed(raw, "json")) if last else NOTHING
     return answer_in(parts(raw)) if raw else NOTHING
 
 
@@ -58,7 +59,7 @@ def answer_in(members: dict[str, bytes]) -> Answer:
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
     created = seconds(members.get("created_at", members.get("created", b"null")))
     verdict = verdict_of(members.get("diagnostics", b"null"))
-    return Answer(billed_of(usage), id_in(members), verdict, _output(members), created)
+    return Answer(billed_of(usage), id_in(members), verdict, output_in(members), created)
 
 
 def id_in(members: dict[str, bytes]) -> str:
@@ -84,7 +85,7 @@ def verdict_of(raw: bytes) -> Verdict | None:
     return Verdict(reason, counted, "diagnostics") if isinstance(reason, str) and reason else None
 
 
-def _output(members: dict[str, bytes]) -> bytes:
+def output_in(members: dict[str, bytes]) -> bytes:
     """Slice what the model said, as an array of the dialect's own items or messages."""
     output = members.get("output", b"")
     if output[:1] == b"[":

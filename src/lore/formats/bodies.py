@@ -25,7 +25,7 @@ from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
-from lore.model.exchange import Exchange, Fidelity
+from lore.model.exchange import Exchange, Fidelity, Form, Streamed
 from lore.model.jsonslice import Sliced, is_json, parts, table
 from lore.model.problems import Problem
 
@@ -192,15 +192,19 @@ def _answer(record: dict[str, bytes]) -> Answer:
         response = record.get("response_sse", b"null")
     if response[:1] == b'"':
         text = unescaped(response).strip()
-        found = answer_of_stream(text) if is_stream(text) else answer_of(text)
+        found = _streamed(answer_of_stream(text), response, "text") if is_stream(text) else answer_of(text)
     elif response[:1] == b"[":
         events, text = events_in(response)
-        found = answer_of_events(events) if events else answer_of_stream(text)
+        found = _streamed(answer_of_events(events) if events else answer_of_stream(text), response, "events")
     else:
         found = answer_of(response)
     beside = next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null")
     usage = billed_of(beside)
     return found if usage is None else replace(found, usage=usage)
+
+
+def _streamed(answer: Answer, raw: bytes, form: Form) -> Answer:
+    return replace(answer, output=Streamed(raw, form))
 
 
 _NONE = (b"null", b'""')

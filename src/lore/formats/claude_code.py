@@ -19,6 +19,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw
 
+from lore.formats import claude_signs as signs
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import billed, block_of, output_of, spoken, summary_of, verdict_of
 from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
@@ -36,8 +37,10 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
+    is_text,
+    said_in,
     type_of,
-)
+)  # fmt: skip
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model.items import Item, OpaqueItem, UserMessage
@@ -154,6 +157,8 @@ class ClaudeCode:
         name = self._side_of(record) if record.is_sidechain else e.MAIN
         handle = _HANDLERS.get(record.type)
         if handle is None:
+            if record.type == "progress" and name in state.chains and signs.RESUMED in self._line.data:
+                self._observe((("resume", ""),), record, name)
             if record.type not in METADATA:
                 self._opaque("LORE203", f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
@@ -169,10 +174,16 @@ class ClaudeCode:
         if state.taken and record.parent_uuid in state.taken and record.message is not None:
             said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
             self._problem("LORE206", said)
+        if record.version != chain.version:
+            self._observe(signs.moved(record, chain, "version"), record, name)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
             self._opaque("LORE207", f"{record.type} record: {odd or _short(error)}; kept as opaque")
+
+    def _observe(self, seen: Sequence[signs.Sign], record: Record, name: str) -> None:
+        for sign, detail in seen:
+            self._emit(e.Observed(name=sign, detail=detail, chain=name, at=record.timestamp))
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
@@ -190,7 +201,7 @@ class ClaudeCode:
     # lines, by type
 
     def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
-        parts = _parts(record.message)
+        parts = said_in(record.message)
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
@@ -207,6 +218,8 @@ class ClaudeCode:
         for part in parts:
             if type(part) is ToolResult:
                 self._result(record, name, part)
+                if not is_text(part.content):
+                    self._observe(signs.of_result(part.content), record, name)
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
@@ -217,6 +230,7 @@ class ClaudeCode:
                 self._state.items[record.uuid] = tuple(filter(None, own))
         if others:
             self._prompt(record, name, chain, others, beside=bool(answered))
+            self._observe(signs.of_prompt(record, chain, others), record, name)
 
     def _silent(self, record: Record, chain: ChainMemory, items: tuple[str, ...] = ()) -> None:
         """Remember a line that makes no item of its own, and may lead to lines that do."""
@@ -265,7 +279,7 @@ class ClaudeCode:
 
     def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
         message, line = record.message, self._line
-        parts = _parts(message)
+        parts = said_in(message)
         assert message is not None
         uuid = record.uuid or _uuid(record, line)
         if chain.boundary is not None:
@@ -275,6 +289,7 @@ class ClaudeCode:
             self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
+            self._observe(signs.of_error(record), record, name)
             return
         response = message.id or uuid
         self._respond(record, name, chain, response, message)
@@ -286,6 +301,8 @@ class ClaudeCode:
             own = _own(uuid, number) if number else uuid
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
+                if part.name in signs.CALLS:
+                    self._observe(signs.of_call(part), record, name)
             self._append(record, name, spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
@@ -299,6 +316,8 @@ class ClaudeCode:
             if message.model is not None and message.model != chain.model:
                 chain.model = message.model
                 self._emit(e.SessionChanged(model=message.model, chain=name))
+            if record.effort != chain.effort:
+                self._observe(signs.moved(record, chain, "effort"), record, name)
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
@@ -332,6 +351,10 @@ class ClaudeCode:
             if meta.compacted_tool_ids:
                 self._close(name, chain)
                 self._emit(e.ToolResultCleared(call_ids=meta.compacted_tool_ids, chain=name, at=record.timestamp))
+            else:
+                self._observe(signs.of_system(record), record, name)
+        else:
+            self._observe(signs.of_system(record), record, name)
         self._silent(record, chain)
 
     def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: Compact) -> e.CompactApplied:
@@ -367,6 +390,7 @@ class ClaudeCode:
         if chain.boundary is not None:
             read = self._found.pop()
             chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
+        self._observe(signs.of_attachment(record.attachment), record, name)
 
     def _append(self, record: Record, name: str, item: Item) -> None:
         self._emit(e.Append(item=item, chain=name, at=record.timestamp, agent_id=record.agent_id))
@@ -378,12 +402,6 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
     "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def _parts(message: Message | None) -> Sequence[Part]:
-    if message is None:
-        raise ValueError("content is neither text nor blocks")
-    return message.content
 
 
 def _uuid(record: Record, line: Line) -> str:

@@ -6,10 +6,11 @@ walk here visits a line at most once.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from lore.formats.claude_records import Compact, Segment, Usage
 from lore.model import events as e
+from lore.model.items import NULL
 
 WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
 
@@ -28,7 +29,7 @@ class ChainMemory(Struct):
     `seen` has every response and its turn; `order` the lines since the last compaction (and those that it
     kept) that make items or may lead to some, each with its response; `calls` the item of each of their
     calls; `prompts` the user's message under each parent; `boundary` a compaction that waits for its
-    summary, `held` what came between the two.
+    summary, `held` what came between the two. `version`, `effort` and `permission_mode` are the latest that it said.
     """
 
     response: str | None = None
@@ -44,6 +45,9 @@ class ChainMemory(Struct):
     order: dict[str, str | None] = {}
     calls: dict[str, str] = {}
     prompts: dict[str, str] = {}
+    version: Raw = NULL
+    effort: Raw = NULL
+    permission_mode: Raw = NULL
 
 
 class Memory(Struct):

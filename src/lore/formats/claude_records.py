@@ -165,6 +165,11 @@ class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
     is_visible_in_transcript_only: bool | None = None
     compact_metadata: Raw = NULL
     microcompact_metadata: Raw = NULL
+    attachment: Raw = NULL
+    version: Raw = NULL
+    effort: Raw = NULL
+    permission_mode: Raw = NULL
+    is_api_error_message: Raw = NULL
 
 
 class Record(_Envelope, frozen=True, gc=False):
@@ -254,6 +259,13 @@ def compact_of(raw: bytes) -> Compact:
     if _UNDERSCORED.search(raw) is not None:
         return lenient.convert(raw, Compact)
     return Compact() if raw == b"null" else _COMPACT.decode(raw)
+
+
+def said_in(message: Message | None) -> Sequence[Part]:
+    """Return what a message is made of; raises ValueError where there is none."""
+    if message is None:
+        raise ValueError("content is neither text nor blocks")
+    return message.content
 
 
 def _are_sound(parts: Sequence[Part]) -> bool:

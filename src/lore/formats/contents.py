@@ -13,14 +13,13 @@ import binascii
 import re
 import zlib
 from collections.abc import Callable
-from typing import Literal, TypeAlias
 
 import orjson
 from msgspec import Struct
 
 from lore.formats.lines import too_much
 from lore.model.canonical import text_of
-from lore.model.exchange import Fidelity
+from lore.model.exchange import Fidelity, Form
 from lore.model.jsonslice import array, check_text, parts
 
 LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
@@ -28,8 +27,6 @@ RATIO = 200  # of a body that is decompressed: prompts reach 20, what is made to
 _PIECE = 2 * 1024 * 1024
 _CUT = re.compile(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-
-Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]
 
 
 class ContentError(Exception):

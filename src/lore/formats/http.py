@@ -11,6 +11,7 @@ import re
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.answers import NOTHING, Answer, answer_of
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, opened
@@ -21,7 +22,7 @@ from lore.formats.requests import is_body
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
-from lore.model.exchange import Exchange
+from lore.model.exchange import Exchange, Streamed
 from lore.model.jsonslice import Sliced, parts, table
 from lore.model.problems import Problem
 
@@ -94,11 +95,20 @@ def _answer(http: Http) -> Answer:
     content = http.response
     if content.form == "events":
         events, text = events_in(content.raw)
-        return answer_of_events(events) if events else answer_of_stream(text)
-    body = opened(content, http.response_headers.get("content-encoding", ""), binary=is_framed)
+        return _streamed(answer_of_events(events) if events else answer_of_stream(text), content)
+    encoding = http.response_headers.get("content-encoding", "")
+    body = opened(content, encoding, binary=is_framed)
     if is_framed(body):
-        return answer_of_events(framed_events(body))
-    return answer_of_stream(body) if content.form != "json" and is_stream(body) else answer_of(body)
+        return _streamed(answer_of_events(framed_events(body)), content, encoding)
+    if content.form != "json" and is_stream(body):
+        return _streamed(answer_of_stream(body), content, encoding)
+    found = answer_of(body)
+    return found if isinstance(found.output, bytes) else _streamed(found, content, encoding)
+
+
+def _streamed(answer: Answer, content: Content, encoding: str = "") -> Answer:
+    """Keep a stream as it was recorded: what is compressed there stays so."""
+    return replace(answer, output=Streamed(content.raw, content.form, encoding))
 
 
 def headers_of(raw: bytes) -> Headers:

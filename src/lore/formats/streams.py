@@ -2,8 +2,8 @@
 
 In: the text of a stream, or its events as JSON. Out: an `Answer`. Most events carry pieces of text and are
 passed over unseen; those that matter are found by a word that they hold. A stream that was cut, or holds
-something else, gives what is known. What the model said is returned where one event holds it whole: that is so
-in the Responses API alone. Cost: a few searches over the bytes.
+something else, gives what is known. What the model said is put together elsewhere (`said.py`), for who asks.
+Cost: a few searches over the bytes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
-
-from msgspec.structs import replace
 
 from lore.formats.answers import NOTHING, Answer, answer_in, id_in, verdict_of
 from lore.formats.usage import billed_from
@@ -23,11 +21,9 @@ from lore.model.jsonslice import first_element, table
 _BEGINS = re.compile(rb"\s*(?:event|data|id|retry)?:")
 _DATA = b"data:"
 _LAST = 4  # of the events that seem to have usage so many are read: some say `"usage": null`, or quote the word
-_MOST_ITEMS = 4096
 _USAGE = (b'"usage"', b'"usageMetadata"')
 _WHOLE = (b"response.completed", b"response.incomplete", b"response.failed", b"response.done")
-_ITEM = b"response.output_item.done"
-_TELLING = (b"message_start", b"diagnostics", *_USAGE, *_WHOLE, _ITEM)
+_TELLING = (b"message_start", b"diagnostics", *_USAGE, *_WHOLE)
 
 
 def is_stream(text: bytes) -> bool:
@@ -37,8 +33,7 @@ def is_stream(text: bytes) -> bool:
 
 def answer_of_stream(text: bytes) -> Answer:
     """Read a stream."""
-    found = answer_of_events(_telling(text))
-    return found if text.count(_ITEM) <= _MOST_ITEMS else replace(found, output=b"")
+    return answer_of_events(_telling(text))
 
 
 def answer_of_events(events: Iterable[bytes]) -> Answer:
@@ -60,12 +55,8 @@ class _Made:
         self._id = ""
         self._usage: dict[str, Any] = {}
         self._verdict = NOTHING.verdict
-        self._items: list[bytes] = []
 
     def take(self, members: dict[str, bytes]) -> None:
-        if "item" in members and members.get("type") == b'"%s"' % _ITEM:
-            self._items.append(members["item"])
-            return
         inner = table(members.get("response", members.get("message", b""))) or {}
         for one in (members, inner):
             self._id = self._id or id_in(one)
@@ -95,10 +86,7 @@ class _Made:
 
     def answer(self) -> Answer:
         usage: Billed | None = self._answer.usage or billed_from(self._usage)
-        output = self._answer.output
-        if output in (b"", b"[]") and self._items:
-            output = b"[" + b",".join(self._items) + b"]"
-        return Answer(usage, self._id, self._answer.verdict or self._verdict, output, self._answer.created)
+        return Answer(usage, self._id, self._answer.verdict or self._verdict, created=self._answer.created)
 
 
 def _telling(text: bytes) -> Iterator[bytes]:
@@ -109,8 +97,6 @@ def _telling(text: bytes) -> Iterator[bytes]:
     places.update(place for word in _USAGE for place in _latest(text, word))
     whole = {_line(text, text.rfind(b'"%s"' % word)) for word in _WHOLE}
     places |= whole
-    if 0 < text.count(_ITEM) <= _MOST_ITEMS:  # more says no model
-        places.update(_all(text, b'"%s"' % _ITEM))
     for start, end in sorted(places):
         if text.startswith(_DATA, start):
             yield text[start + len(_DATA) : end].strip()
@@ -126,14 +112,6 @@ def _latest(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
         line = _line(text, at)
         yield line
         at = line[0]
-
-
-def _all(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    at = text.find(word)
-    while at >= 0:
-        line = _line(text, at)
-        yield line
-        at = text.find(word, line[1])
 
 
 def _line(text: bytes, at: int) -> tuple[int, int]:

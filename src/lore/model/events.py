@@ -203,6 +203,13 @@ class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
     turn: int | None = None
 
 
+class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
+    """A sign (`model.signs` has the names) was seen before the chain's next request; `detail` says more of it."""
+
+    name: str
+    detail: str = ""
+
+
 class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):
     """A record that a reader could not model, verbatim."""
 
@@ -228,6 +235,7 @@ Event: TypeAlias = (
     | PromptDelta
     | ContextPersisted
     | CacheReset
+    | Observed
     | OpaqueEvent
 )
 

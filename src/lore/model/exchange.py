@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from lore.model.events import Billed, Verdict
 
+Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]  # how a content is kept
 Fidelity: TypeAlias = Literal["wire", "parsed", "structural", "reconstructed", "rendered"]
 
 
@@ -30,11 +31,27 @@ class Call(Struct, frozen=True, gc=False):
     status: int | None = None
 
 
+class Streamed(Struct, frozen=True, gc=False):
+    """An answer that came in pieces, as the recording keeps it; `lore.formats.said` puts it together when asked.
+
+    `raw` is JSON: a string where `form` is text or base64, an array of events or of what is one; `encoding` is
+    what the response's headers say of its bytes.
+    """
+
+    raw: bytes
+    form: Form = "text"
+    encoding: str = ""
+
+
+Output: TypeAlias = bytes | Streamed
+
+
 class Exchange(Struct, frozen=True):
     """One request with what is known of its response.
 
     `at` is when it was asked and `answered` when its response began, both in seconds since the epoch;
-    `output` is what the model said, as a JSON array of the dialect's own items or messages (empty: unknown).
+    `output` is what the model said, as a JSON array of the dialect's own items or messages (empty: unknown),
+    or the stream in which it said it.
     """
 
     body: bytes
@@ -44,5 +61,5 @@ class Exchange(Struct, frozen=True):
     verdict: Verdict | None = None
     answered: float | None = None
     response_id: str = ""
-    output: bytes = b""
+    output: Output = b""
     call: Call = Call()

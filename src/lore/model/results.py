@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from lore.model.assembled import AssembledTurn, WholeTurn
 from lore.model.codes import CauseKind, Severity
 from lore.model.problems import Problem
+from lore.model.ruled import RulesResult
 
 SCHEMA = 1
 
@@ -354,4 +355,5 @@ SCHEMAS: dict[str, type[Struct]] = {
     "assemble-explain": Explained,
     "knowledge": KnowledgeResult,
     "knowledge-written": KnowledgeWritten,
+    "simulate-rules": RulesResult,
 }

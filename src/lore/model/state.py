@@ -32,13 +32,21 @@ class Change(Struct, frozen=True, gc=False):
     detail: str
 
 
+class Sign(Struct, frozen=True, gc=False):
+    """What was seen besides the timeline, and may move the prefix; `name` is one of `model.signs`."""
+
+    name: str
+    detail: str = ""
+
+
 class OpenTurn(Struct, frozen=True, gc=False):
-    """The latest request of a chain; `since` lists the changes after the request before it."""
+    """The latest request of a chain; `since` lists the changes after the request before it, `signs` what was seen."""
 
     turn: int
     at: str | None = None
     context: Raw = NULL
     since: tuple[Change, ...] = ()
+    signs: tuple[Sign, ...] = ()
 
 
 class ClosedTurn(Struct, frozen=True, gc=False):
@@ -190,6 +198,7 @@ class Chain(Struct):
     before: Totals = Totals()
     totals: Totals = Totals()
     since: tuple[Change, ...] = ()
+    signs: tuple[Sign, ...] = ()
     sent: int = 0
     sent_before: int = 0
     pinned: tuple[Fact, ...] | None = None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from lore.model.events import Billed, Verdict
 from lore.model.exchange import Call, Fidelity
 from lore.model.prompt import Prompt
-from lore.model.state import Change, Entry
+from lore.model.state import Change, Entry, Sign
 from lore.model.vector import Vector
 
 
@@ -23,11 +23,17 @@ class Made(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """What a prompt will be made of: its timeline, and `rest`, all else that its segments depend on."""
+    """What a prompt will be made of: its timeline, and `rest`, all else that it depends on, the model first."""
 
     entries: Vector[Entry]
     dialect: str
     rest: tuple[object, ...]
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model; None where it is not known."""
+        first = self.rest[0] if self.rest else None
+        return first if isinstance(first, str) else None
 
 
 Source: TypeAlias = Prompt | Callable[[], Made]
@@ -37,12 +43,12 @@ class Turn(Struct):
     """One model request. `asked` and `answered` (the response's first line) are times as they were recorded.
 
     `source` is the prompt, or makes it when it is first looked at; `basis` then says what of. `changes`
-    are the events since the turn before that entitle the prompt to differ; `line` and `byte` say where
-    the recording holds the turn; `omitted` (known once the prompt is) names what the dialect could not
-    express, `unsaid` (where asked for) the types of the records in the timeline that no prompt can hold;
-    `response_id` is the provider's name for the response, by which a copy of the turn is known; `call` is
-    what a recorded request says besides its body; `file` names the file that holds the turn, where the
-    recording has several.
+    are the events since the turn before that entitle the prompt to differ, `signs` what else was seen;
+    `line` and `byte` say where the recording holds the turn; `omitted` (known once the prompt is) names what
+    the dialect could not express, `unsaid` (where asked for) the types of the records in the timeline that
+    no prompt can hold; `response_id` is the provider's name for the response, by which a copy of the turn is
+    known; `call` is what a recorded request says besides its body; `file` names the file that holds the
+    turn, where the recording has several.
     """
 
     chain: str
@@ -62,6 +68,7 @@ class Turn(Struct):
     call: Call = Call()
     file: str = ""
     given_up: str = ""
+    signs: tuple[Sign, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -76,6 +83,11 @@ class Turn(Struct):
             return source
         self.source, self.omitted = source()
         return self.source
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model that was asked; the prompt need not be made for it."""
+        return self.prompt.model if self.basis is None else self.basis.model
 
     @property
     def dialect(self) -> str:

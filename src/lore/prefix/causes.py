@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 
 import msgspec
@@ -24,7 +25,8 @@ from lore.model.exchange import Call
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
-from lore.prefix.changed import Explained
+from lore.prefix.changed import About, Explained
+from lore.prefix.empties import by_template
 from lore.prefix.history import differences, grouped
 from lore.prefix.notes import Note
 from lore.prefix.overlap import Overlap, since
@@ -32,8 +34,9 @@ from lore.prefix.params import param_notes
 from lore.prefix.spelling import of_segments
 from lore.prefix.tools import tool_notes
 
+_SPELLINGS = frozenset(("LORE105", "LORE106", "LORE112"))
 _PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
-_HARMLESS = frozenset(("LORE105", "LORE106", "LORE107", "LORE112", *_PARAMS))
+_HARMLESS = frozenset((*_SPELLINGS, "LORE107", *_PARAMS))
 _RENDERED = frozenset(("LORE100", "LORE111", "LORE126", "LORE127"))
 _RENDERED_TOOLS = frozenset(("LORE102", "LORE103", "LORE104", "LORE124"))
 _SAID_LAST = frozenset((*_RENDERED, "LORE101", "LORE108", "LORE109", "LORE110"))  # a tail's own
@@ -77,11 +80,13 @@ def limit_of(left: Prompt) -> int:
 def causes(
     left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change], *,
     left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
+    reread: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
     """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
 
     `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
-    was cached was read, whatever changed in the request's fields.
+    was cached was read, whatever changed in the request's fields. `reread` says that the bill read all that the left
+    sent: what is only spelled otherwise lost nothing.
     """
     if left.dialect != right.dialect:  # two request shapes: nothing one says explains the other
         return ()
@@ -104,11 +109,24 @@ def causes(
         behind = Cause("LORE146", section, "the change is behind the last cache mark", found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left, right, left_call, right_call, pause)
-    content = _explained(left, right, found, changes, resumed)
+    templated = by_template(right, right_call.endpoint)
+    content = _explained(left, right, found, changes, resumed, templated=templated)
+    if reread:
+        content = tuple([_costless(cause) for cause in content])
     tail = _tail(left, right, found, right_call)
     if tail:
         content, tail = _of_tail(content, tail[0])
     return tuple(sorted((*content, *tail, *fields), key=_order))
+
+
+def _costless(cause: Cause) -> Cause:
+    """Say of another spelling that the bill read all the same: the provider makes tokens of what it decoded."""
+    if cause.code not in _SPELLINGS or cause.kind == "expected":
+        return cause
+    words = (
+        f"{cause.evidence}; but the bill read all that was sent before: nothing was lost, the provider sees one text"
+    )
+    return msgspec.structs.replace(cause, evidence=words, here="expected")
 
 
 def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...], tuple[Cause]]:
@@ -164,13 +182,13 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
 
 
 def _explained(
-    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: str
+    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: str, *, templated: bool
 ) -> tuple[Cause, ...]:
     """Explain what is only spelled otherwise, then each section from where its content parts."""
     limit = limit_of(left)
     notes = _spelled(left, right, found)
     if not found.covered_canonical and found.canonical < limit:
-        notes += _content(left, right, found, changes)
+        notes += _content(left, right, found, changes, templated=templated)
         if not any(note.position < limit for note in notes):
             section = _section(left, right, found.canonical) or "messages"
             gone = left.stable - found.canonical
@@ -198,22 +216,26 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Note]:
     return notes
 
 
-def _content(left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...]) -> list[Note]:
+def _content(
+    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], *, templated: bool
+) -> list[Note]:
     cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
-    start, notes, new = found.canonical, list[Note](), _new(left, right)
+    start, notes = found.canonical, list[Note]()
+    about = About(_new(left, right), cleared, _relocated(left, right), templated)
+    explain = partial(_of_section, about)
     mine, theirs = _tools_of(left), _tools_of(right)
     if start < mine or mine != theirs:
         notes += tool_notes(left.head[:mine], right.head[:theirs], _discovered(right))
     if start < len(left.head) or len(left.head) - mine != len(right.head) - theirs:
-        notes += _of_section("system", left.head[mine:], right.head[theirs:], mine, new, cleared)
+        notes += explain("system", left.head[mine:], right.head[theirs:], mine)
     same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
     same = max(same, left.messages.common(right.messages))
-    same = _message_start(left, same)
+    same = min(_message_start(left, same), _message_start(right, same))  # what one side's message gained at its end
     mine_rest = list(left.messages.since(same))
     their_rest = [*right.messages.since(same), *right.tail]
     wanted = max(0, limit_of(left) - len(left.head) - same)
     begin = len(left.head) + same
-    return [*notes, *_of_section("messages", mine_rest[:wanted], their_rest, begin, new, cleared)]
+    return [*notes, *explain("messages", mine_rest[:wanted], their_rest, begin)]
 
 
 def _tools_of(prompt: Prompt) -> int:
@@ -230,15 +252,22 @@ def _message_start(prompt: Prompt, place: int) -> int:
 
 
 def _of_section(
-    section: str,
-    left: Iterable[Segment],
-    right: Iterable[Segment],
-    begin: int,
-    new: Counter[bytes],
-    cleared: str | None,
+    about: About, section: str, left: Iterable[Segment], right: Iterable[Segment], begin: int
 ) -> list[Note]:
     found = differences(grouped(left, begin), grouped(right, begin), grows=section == "messages")
-    return Explained(section, found, new, cleared).notes() if found else []
+    return Explained(section, found, about).notes() if found else []
+
+
+def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
+    """Return the blocks that one side has in its system prompt, and the other in its messages."""
+    mine, theirs = ({one.data for one in side.head if one.kind != "envelope"} for side in (left, right))
+    went, came = mine - theirs, theirs - mine
+    if not went and not came:
+        return frozenset()
+    return frozenset((
+        *(one.data for one in right.messages if one.data in went),
+        *(one.data for one in left.messages if one.data in came),
+    ))  # fmt: skip
 
 
 def _new(left: Prompt, right: Prompt) -> Counter[bytes]:

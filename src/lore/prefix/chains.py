@@ -6,7 +6,8 @@ messages are the longest prefix of its own (system, tools and marks aside); the 
 same first message and then says something else (another answer of the model, with little of the rest the
 same, is another run of the same task); in another session or at another endpoint, one whose messages, the
 model's among them, are a prefix; where it begins with a summary, the latest conversation that asks under
-the same system prompt; the one whose latest answer it holds (its beginning is gone); the latest that it resembles.
+the same system prompt; the one whose latest answer it holds (its beginning is gone), as its latest request or, where
+that is recorded, the response to it says it; the latest that it resembles.
 
 Calls beside a conversation (`purpose.py`) and subagents are chains of their own. A request that only
 repeats the beginning of a chain starts another (a fork); so does one that drops all tools as a user's turn
@@ -21,17 +22,18 @@ that was forgotten is not continued: what would have been its next request begin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
-from lore.model.exchange import Call, Exchange
+from lore.model.exchange import Call, Exchange, Output
 from lore.model.prompt import Prompt
 from lore.prefix.identity import Identity, identity_of
-from lore.prefix.likeness import is_another_run, is_models, resembles, same_system
+from lore.prefix.likeness import is_another_run, is_models, keeps_system, resembles, same_system
 from lore.prefix.purpose import begins_user_turn, has_tools, is_beside
-from lore.prefix.summaries import begins_with_summary, is_headed, is_summary, opening, retells
+from lore.prefix.replies import Replies, latest_answer
+from lore.prefix.summaries import before_answer, begins_with_summary, is_headed, is_summary, opening, retells
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
@@ -59,10 +61,18 @@ class _Asked(NamedTuple):
     beside: bool
 
 
-class Chains:
-    """Follow the chains of one recording; `remembered` bounds the bytes of prompts that are kept for it."""
+def _whole(output: Output) -> bytes:
+    """Return an output that is whole; nothing of one that came in pieces."""
+    return output if isinstance(output, bytes) else b""
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
+
+class Chains:
+    """Follow the chains of one recording; `remembered` bounds the bytes of prompts that are kept for it.
+
+    `said` puts an output together that came in pieces; it is asked only where nothing else tells the chain.
+    """
+
+    def __init__(self, remembered: int = REMEMBERED, *, said: Callable[[Output], bytes] = _whole) -> None:
         self._last: dict[str, Prompt] = {}  # by chain, the latest touched last
         self._alike: dict[int, dict[str, None]] = {}  # by a hash of the first message; ordered: the latest last
         self._firsts: dict[str, dict[int, None]] = {}  # where a chain stands in `_alike`
@@ -74,6 +84,7 @@ class Chains:
         self._ends: dict[int, str] = {}  # by a hash of the latest answer that a chain's latest request holds
         self._end_of: dict[str, int] = {}
         self._room = remembered
+        self._replies = Replies(said)
         self._gone: list[str] = []
         self._main: Identity | None = None
         self.given_up = ""  # the chain that the latest request left to begin its own without tools; mostly none
@@ -101,6 +112,7 @@ class Chains:
                 self._answers.pop(self._answered.get(name, ""), None)
                 self._answers[exchange.response_id] = name
                 self._answered[name] = exchange.response_id
+            self._replies.note(name, b"" if exchange is None else exchange.output)
         self._turns[name] = self._turns.get(name, 0) + 1
         link = Link(name, self._turns[name])
         while self._room < 0 and len(self._last) > 1:
@@ -137,6 +149,7 @@ class Chains:
         self._unend(name)
         del self._last[name], self._turns[name], self._firsts[name], self._about[name]
         self._answers.pop(self._answered.pop(name, ""), None)
+        self._replies.forget(name)
         self._gone.append(name)
 
     def _unend(self, name: str) -> None:
@@ -186,6 +199,7 @@ class Chains:
             or self._elsewhere(asked, alike)
             or self._summarised(asked)
             or self._shortened(asked)
+            or self._replied(asked)
             or self._resembled(asked)
         )
 
@@ -226,7 +240,8 @@ class Chains:
     @staticmethod
     def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
         """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
-        summed = any(is_summary(one) for one in islice(prompt.messages.since(shared), OPENING))
+        near_by = any(is_summary(one) for one in islice(prompt.messages.since(shared), OPENING))
+        summed = near_by or any(is_summary(one) for one in before_answer(prompt.messages.since(shared)))
         return summed or not is_another_run(before, prompt, shared)
 
     def _elsewhere(self, asked: _Asked, alike: list[str]) -> str | None:
@@ -252,13 +267,15 @@ class Chains:
         headed = None if sure else next((one for one in opening(asked.prompt) if is_headed(one)), None)
         if not sure and headed is None:
             return None
+        found: list[str] = []
         for name in self._recent(asked):
             before = self._last[name]
-            if len(before.messages) < len(asked.prompt.messages) or not same_system(before, asked.prompt):
+            if len(before.messages) < len(asked.prompt.messages) or not keeps_system(before, asked.prompt):
                 continue
             if sure or (headed is not None and retells(headed, before.messages)):
-                return name
-        return None
+                found.append(name)
+        kept = {one.data for one in before_answer(asked.prompt.messages) if one.kind != "envelope"}
+        return max(found, key=lambda name: len(kept & {one.data for one in self._last[name].messages}), default=None)
 
     def _shortened(self, asked: _Asked) -> str | None:
         """Return the conversation whose latest answer stands in a request that lacks something before it."""
@@ -272,6 +289,17 @@ class Chains:
             if before.messages.common(theirs) < len(theirs) and same_system(before, asked.prompt):
                 return name
         return None
+
+    def _replied(self, asked: _Asked) -> str | None:
+        """Return the conversation whose latest reply is the latest answer that a request holds.
+
+        So a request is known whose first message lost the documents that it brought when it was asked.
+        """
+        keys = frozenset[int]() if asked.beside else latest_answer(asked.prompt)
+        if not keys:
+            return None
+        alike = (name for name in self._recent(asked) if same_system(self._last[name], asked.prompt))
+        return next((name for name in alike if keys & self._replies.of(name)), None)
 
     def _resembled(self, asked: _Asked) -> str | None:
         return next((name for name in self._recent(asked) if resembles(self._last[name], asked.prompt)), None)

@@ -9,24 +9,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from lore.model.canonical import canonical, text_of
 from lore.model.common import common_bytes
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
-from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of
+from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of, parts
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
+from lore.prefix.empties import is_message, say_the_same, says_nothing
 from lore.prefix.fresh import surely_varies
 from lore.prefix.history import Difference, near
 from lore.prefix.notes import Note, Words
 from lore.prefix.overlap import same_content
-from lore.prefix.spelling import of_segments, same_numbers
+from lore.prefix.spelling import of_segments, of_values, same_numbers
 from lore.prefix.texts import OTHER, Reason, Room, reasons
 from lore.prefix.topics import is_reminder, topic
 
 _TOPICS = {"git": ("LORE110", "the state of a repository or directory"), "memory": ("LORE126", "memory or context")}
 _HARNESS = frozenset(code for code, _ in _TOPICS.values())  # what a program puts in
+# What names an item of the Responses API and is no part of what it says; how a call is named in any API.
+_ITEMS_OWN = frozenset(("id", "status"))
+_CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 MOST = 48  # differences of one kind of block that are explained one by one
 _APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
 _LARGEST = 4_194_304  # bytes of a text that is explained piece by piece
@@ -35,14 +40,27 @@ _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "en
 _SIGNED = frozenset(("thoughtSignature", "thought_signature", "signature"))
 
 
-class Explained:
-    """Explain the differences of one section; `new` counts the blocks that the right prompt alone has."""
+class About(NamedTuple):
+    """What is known of both prompts beside one section's differences.
 
-    def __init__(self, section: str, found: Sequence[Difference], new: Counter[bytes], cleared: str | None) -> None:
+    `new` counts the blocks that the right prompt alone has; `cleared` says in words which results a session cleared;
+    `relocated` are blocks that went from the messages into the system prompt, or back; `templated`: a chat template
+    may see which members are there, though they hold nothing.
+    """
+
+    new: Counter[bytes]
+    cleared: str | None
+    relocated: frozenset[bytes]
+    templated: bool
+
+
+class Explained:
+    """Explain the differences of one section."""
+
+    def __init__(self, section: str, found: Sequence[Difference], about: About) -> None:
         self._section = section
         self._found = found
-        self._cleared = cleared
-        self._new = new
+        self._new, self._cleared, self._relocated, self._templated = about
         self._gone = {one.mine.data for one in found if one.theirs is None and one.mine is not None}
         self._room = Room()
         self._seen: Counter[tuple[str, bool, bool]] = Counter()
@@ -98,8 +116,13 @@ class Explained:
         if ours.text == others.text and same_content(mine, theirs):
             said = of_segments(mine, theirs)
             return [self._note(one, said.code, said.words)._replace(here=said.here, spelled=True)]
+        if mine.kind == theirs.kind and say_the_same(mine, theirs):
+            return [self._empty(one, f"{mine.path}: members that hold nothing come or go")]
         if is_header(mine) and is_header(theirs):
             return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
+        named = self._named(one, ours, others)
+        if named is not None:
+            return [named]
         if mine.kind == "envelope" or theirs.kind == "envelope":
             return [self._envelope(one, ours, others)]
         kinds = {ours.kind, others.kind}
@@ -118,13 +141,23 @@ class Explained:
         segment = one.mine or one.theirs
         return Note(code, self._section, one.position, words, path="" if segment is None else segment.path)
 
+    def _empty(self, one: Difference, words: str) -> Note:
+        """Say that nothing of a prompt differs; where a template sees it, only a bill can tell."""
+        if self._templated:
+            words += "; an API reads them as absent, the chat template of an open model may print them"
+            return self._note(one, "LORE106", words)._replace(here="unattributable", spelled=True)
+        return self._note(one, "LORE106", f"{words}: no prompt shows that")._replace(here="expected", spelled=True)
+
     def _single(self, one: Difference) -> Note:
         """Explain a segment that the other side has not, or has elsewhere."""
         segment = one.mine or one.theirs
         assert segment is not None
+        if (one.alone or not is_message(segment)) and says_nothing(segment):
+            return self._empty(one, f"{segment.path}: what holds nothing comes or goes")
         block = block_of(segment, one.envelope)
         where = segment.path
         moved = self._new[segment.data] > 0 if one.theirs is None else segment.data in self._gone
+        moved = moved or segment.data in self._relocated
         if is_header(segment):
             return self._note(one, "LORE107", f"{where}: the billing header comes or goes")
         if block.kind == "thinking" or (segment.kind == "envelope" and block.own.get("type") == b'"reasoning"'):
@@ -159,6 +192,18 @@ class Explained:
         """Tell whether what is gone was the end of what was sent: then nothing stands equal behind it."""
         return not one.alone and one is self._found[-1] and surely_varies(_shown(one.mine or one.theirs)) is None
 
+    def _named(self, one: Difference, ours: Block, others: Block) -> Note | None:
+        """Explain blocks and items that differ in nothing but how they are named."""
+        changed = {key for key in (*ours.own, *others.own) if ours.own.get(key) != others.own.get(key)}
+        assert one.mine is not None
+        path = one.mine.path
+        if changed and changed <= _ITEMS_OWN and path.startswith("input[") and one.mine.kind == "envelope":
+            words = f"{path}: {', '.join(sorted(changed))} of the item is another, its content is the same"
+            return self._note(one, "LORE106", words)._replace(here="unattributable", spelled=True)
+        if len(changed) == 1 and changed <= _CALL_IDS and changed <= ours.own.keys() & others.own.keys():
+            return self._note(one, "LORE108", f"{path}: the id of a call is another, all else is the same")
+        return None
+
     def _envelope(self, one: Difference, ours: Block, others: Block) -> Note:
         changed = [key for key in dict.fromkeys((*ours.own, *others.own))
                    if canonical(ours.own.get(key, b"")) != canonical(others.own.get(key, b""))]  # fmt: skip
@@ -181,11 +226,16 @@ class Explained:
         found: list[Note] = []
         if (holds_image(ours) or holds_image(others)) and images_in(ours) != images_in(others):
             found.append(self._note(one, "LORE118", f"{path}: an image in a tool's result is another, or became text"))
-        if ours.text == others.text and found:
+        if found and (ours.text == others.text or _gave_way(ours, others)):
             return found
 
         def rewritten() -> str:
             return self._cleared or f"{path} was sent before with other content: {_difference(one)}"
+
+        told = _told(ours)
+        if told is not None and ours.text == others.text and told == _told(others):
+            words = f"{path} holds a text on one side and a block of it on the other"
+            return [self._note(one, "LORE112", words)]
 
         codes: dict[str, Note] = {}
         for reason in reasons(ours.text or "", others.text or "", self._room)[:16] if _fits(one) else ():
@@ -238,7 +288,34 @@ class Explained:
             words = f"{one.mine.path}: a number is written otherwise (1.0 or 1)"
             return self._note(one, "LORE106", words)._replace(spelled=True)
         path = one.mine.path
+        if _fits(one) and (said := of_values(one.mine.data, one.theirs.data)) is not None:
+            return self._note(one, said.code, f"{path}: {said.words}")._replace(here=said.here)
         return self._note(one, "LORE100", lambda: f"{path} differs: {_difference(one)}")._replace(differs=True)
+
+
+def _told(block: Block) -> tuple[bytes, ...] | None:
+    """Return what a result is apart from its content, where that is one text, plain or in a block; None elsewhere."""
+    content = block.own.get("content") or block.own.get("output") or b""
+    if content[:1] == b"[":
+        only = parts(content)
+        if len(only) != 1 or not _PLAIN.issuperset(only[0]):
+            return None
+    elif content[:1] != b'"':
+        return None
+    return tuple(sorted(key.encode() + canonical(raw) for key, raw in block.own.items() if raw is not content))
+
+
+_PLAIN = frozenset(("type", "text"))
+
+
+def _gave_way(ours: Block, others: Block) -> bool:
+    """Tell whether a text stands in a result where an image stood, and all other texts are the same."""
+    if len(images_in(others)) >= len(images_in(ours)):
+        return False
+    mine, theirs = (
+        [one["text"] for one in parts(side.own.get("content", b"")) if "text" in one] for side in (ours, others)
+    )
+    return set(mine) <= set(theirs)
 
 
 def _runs(found: Sequence[Difference]) -> list[list[Difference]]:

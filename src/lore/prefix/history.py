@@ -62,8 +62,8 @@ def differences(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -
     found: list[Difference] = []
     for mine, theirs in _paired(left, right, grows=grows):
         if mine is None and theirs is not None:
-            at = theirs.position
-            found += [Difference(None, one, at, theirs.envelope) for one in theirs.segments if one.kind != "envelope"]
+            new = [one for one in theirs.segments if one.kind != "envelope"] or theirs.segments
+            found += [Difference(None, one, theirs.position, theirs.envelope) for one in new]
         elif theirs is None and mine is not None:
             gone = [
                 (n, one) for n, one in enumerate(mine.segments) if one.kind != "envelope" or len(mine.segments) == 1

@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from lore.model.common import common_bytes
 from lore.model.prompt import Prompt, Segment
-from lore.prefix.overlap import common_bytes, same_content
+from lore.prefix.overlap import same_content
 
 SIMILAR = 0.8
 _LOOKED_AT = 8  # blocks that are compared by content: where all of these are the same, the rest is
@@ -76,6 +77,21 @@ def same_system(one: Prompt, other: Prompt) -> bool:
     """Tell whether two requests have one system prompt, a client's own header line aside."""
     mine, theirs = ([seg for seg in side.head if seg.section == "system"] for side in (one, other))
     return _without_header(mine) == _without_header(theirs)
+
+
+def keeps_system(one: Prompt, other: Prompt) -> bool:
+    """Tell whether what the first's system prompt says stands in the other, there or among its messages.
+
+    An agent that compacts may put the same instructions behind the messages that it keeps. Both bring the same tools.
+    """
+    if same_system(one, other):
+        return True
+    tools, others = ([seg for seg in side.head if seg.section == "tools"] for side in (one, other))
+    if tools != others:
+        return False
+    said = {seg.data for seg in _without_header(one.head) if seg.section == "system" and seg.kind != "envelope"}
+    told = {seg.data for seg in _without_header(other.head) if seg.section == "system" and seg.kind != "envelope"}
+    return told <= said and said - told <= {seg.data for seg in other.messages if seg.kind != "envelope"}
 
 
 def same_head(one: Prompt, other: Prompt) -> bool:

@@ -16,6 +16,7 @@ from lore.model.exchange import Call
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
+from lore.prefix.empties import without_empty
 from lore.prefix.notes import Note
 
 Level: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
@@ -134,10 +135,10 @@ def _inside(name: str, mine: bytes | None, theirs: bytes | None) -> list[Changed
 
 
 def _plain(name: str, raw: bytes | None) -> bytes:
-    """Return a field's canonical value; empty for its default."""
+    """Return a field's canonical value; empty for its default, and for one that holds nothing."""
     if raw is None:
         return b""
-    made = canonical(raw)
+    made = canonical(without_empty(raw))
     return b"" if made in _DEFAULTS or (name in _ON and made == b"true") else made
 
 

@@ -1,14 +1,17 @@
-"""Equal content in other bytes: key order, escapes, white space, newlines, Unicode forms, numbers.
+"""Equal content in other bytes: key order, escapes, white space, newlines, Unicode forms, HTML entities, numbers.
 
 In: two segments or texts. Out: the code, and in words what was spelled otherwise. Rules: what a server decodes
-away (escapes, white space between tokens, a number's digits) is perhaps harmless; newlines and Unicode forms
-are other characters, and so is JSON inside a text: they bust the prefix, and are waste.
+away (escapes, white space between tokens, a number's digits) is perhaps harmless; newlines, Unicode forms and
+HTML entities are other characters, and so is JSON inside a text: they bust the prefix, and are waste.
 """
 
 from __future__ import annotations
 
+import html
 import math
+import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from lore.model.canonical import canonical, decode, encode, letters
@@ -45,9 +48,12 @@ def _in_order(raw: bytes) -> bytes:
 
 def of_texts(mine: str, theirs: str) -> Spelled | None:
     """Name how two decoded texts differ that are equal once normalised; None where they are not."""
+    at = _first_difference(mine, theirs)
+    escaped = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (mine, theirs))
+    if escaped and _characters(mine) == _characters(theirs):
+        return Spelled("LORE106", f"{_ENTITIES}: the decoded text is another, so the prefix ends there", "waste")
     if abs(len(mine) - len(theirs)) > len(mine) + len(theirs) >> 1:
         return None
-    at = _first_difference(mine, theirs)
     there = mine[at : at + 1] + theirs[at : at + 1]  # what a form could make equal shows at the first place already
     if not there or there.isspace() or not there.isascii() or any(map(str.isspace, there)):
         for name, normal in _FORMS:
@@ -91,6 +97,54 @@ _FORMS = (
     ("Unicode is composed otherwise (NFC or NFD)", _composed),
     ("white space at the ends of lines differs", _trimmed),
 )
+
+
+_ENTITIES = "characters are written as HTML entities or as themselves (&lt; or <)"
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_ENTITY_LENGTH = 10
+
+
+def _characters(text: str) -> str:
+    """Return a text with the characters that entities stand for; what was escaped twice is `&lt;` after one round."""
+    for _ in range(2):
+        if "&" in text:
+            text = _ENTITY.sub(lambda found: html.unescape(found.group()), text)
+    return _lines(text)
+
+
+def of_values(mine: bytes, theirs: bytes) -> Spelled | None:
+    """Name how two JSON values differ that are equal once their texts are normalised; None where they are not."""
+    try:
+        found = list(_texts(decode(mine), decode(theirs)))
+    except (ValueError, RecursionError):
+        return None
+    said = [None if text is None else of_texts(*text) for text in found]
+    return said[0] if said and None not in said else None
+
+
+def _texts(mine: Any, theirs: Any) -> Iterator[tuple[str, str] | None]:
+    """Iterate over the texts that differ at one place of two values; None where anything else does."""
+    match mine, theirs:
+        case str(), str():
+            if mine != theirs:
+                yield mine, theirs
+        case dict(), dict():
+            ours, others = cast("dict[str, Any]", mine), cast("dict[str, Any]", theirs)
+            if ours.keys() != others.keys():
+                yield None
+                return
+            for key, value in ours.items():
+                yield from _texts(value, others[key])
+        case list(), list():
+            one, other = cast("list[Any]", mine), cast("list[Any]", theirs)
+            if len(one) != len(other):
+                yield None
+                return
+            for value, peer in zip(one, other, strict=True):
+                yield from _texts(value, peer)
+        case _:
+            if encode(mine) != encode(theirs):
+                yield None
 
 
 def _inner(text: str) -> bytes | None:

@@ -22,6 +22,7 @@ from lore.prefix.likeness import is_models
 
 LOOKED_AT = 4096  # bytes of a text in which it says what it is
 MOST_BLOCKS = 32  # segments before the model's first answer
+KEPT = 1024  # segments of a user's messages that an agent may keep before its summary
 PLACEHOLDER = 240  # characters: what is shorter stands for what was cut, and retells nothing
 
 # One of them is in each phrase.
@@ -62,21 +63,37 @@ _TERMS, _FEWEST, _SHARE = 64, 3, 0.6  # terms that are looked for; how many, and
 def is_summary(segment: Segment) -> bool:
     """Tell whether a text says, in words that agents use for nothing else, that it stands for a conversation."""
     if segment.kind == "envelope":
-        return False
+        return is_sealed(segment)
     low = segment.data[:LOOKED_AT].lower()
     return any(stem in low for stem in _STEMS) and (
         _PHRASES.search(low) is not None or _TITLED.search(low, 0, _HEADED) is not None
     )
 
 
+_SEALED = re.compile(rb'"type"\s*:\s*"compaction(?:_summary)?"')
+
+
+def is_sealed(segment: Segment) -> bool:
+    """Tell whether an item of the Responses API is a summary that only the API can read."""
+    return b'"compaction' in segment.data and _SEALED.search(segment.data) is not None
+
+
 def begins_with_summary(prompt: Prompt) -> bool:
-    """Tell whether the messages begin with a summary of what was said before."""
-    return any(is_summary(one) for one in opening(prompt))
+    """Tell whether a summary of what was said before stands before the model's first answer.
+
+    A user's own messages may be kept before it.
+    """
+    return any(is_summary(one) for one in before_answer(prompt.messages))
 
 
 def opening(prompt: Prompt) -> Iterator[Segment]:
+    """Iterate over the first segments, up to the model's first answer."""
+    return before_answer(islice(prompt.messages, MOST_BLOCKS))
+
+
+def before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Iterate over what stands before the model's first answer."""
-    for one in islice(prompt.messages, MOST_BLOCKS):
+    for one in islice(segments, KEPT):
         if one.kind == "envelope" and is_models(one) and b'"compaction' not in one.data:
             return
         yield one

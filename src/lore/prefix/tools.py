@@ -13,9 +13,10 @@ from itertools import pairwise
 from lore.model.canonical import printable, text_of
 from lore.model.jsonslice import table
 from lore.model.prompt import Segment
+from lore.prefix.empties import say_the_same, says_nothing
 from lore.prefix.notes import Note
 from lore.prefix.overlap import same_content
-from lore.prefix.spelling import of_segments, same_numbers
+from lore.prefix.spelling import of_segments, of_values, same_numbers
 
 SHOWN = 5
 
@@ -55,8 +56,10 @@ def _members(
     ours, others = set(mine), set(theirs)
     gone = [(at, left[at]) for at, name in enumerate(mine) if name not in others]
     new = [(at, right[at]) for at, name in enumerate(theirs) if name not in ours]
+    empty = [one for one in (*gone, *new) if says_nothing(one[1])]
+    gone, new = ([one for one in some if one not in empty] for some in (gone, new))
     deferred = [one for one in (*gone, *new) if is_deferred(one[1]) or name_of(one[1]) in found]
-    notes: list[Note] = []
+    notes: list[Note] = [_empty(at, one) for at, one in empty[:1]]
     rest = [[one for one in some if one not in deferred] for some in (gone, new)]
     if deferred:
         at = min(_place(at, one in gone, mine, theirs) for one in deferred for at in (one[0],))
@@ -68,6 +71,11 @@ def _members(
         places = [at for at, _ in rest[0]] + [_place(at, False, mine, theirs) for at, _ in rest[1]]  # noqa: FBT003
         notes.append(Note("LORE103", "tools", min(places), "; ".join(said), path=_path(left, min(places))))
     return notes
+
+
+def _empty(at: int, tool: Segment) -> Note:
+    words = f"{tool.path}: what holds nothing comes or goes: no prompt shows that"
+    return Note("LORE106", "tools", at, words, "expected", tool.path, spelled=True)
 
 
 def _place(at: int, gone: bool, mine: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> int:  # noqa: FBT001
@@ -99,11 +107,16 @@ def _definitions(
         if same_content(mine, theirs):
             said = of_segments(mine, theirs)
             spelled.setdefault(said.code, Note(said.code, "tools", at, said.words, said.here, mine.path, spelled=True))
+        elif say_the_same(mine, theirs):
+            spelled.setdefault("LORE106", _empty(at, mine))
         elif is_deferred(mine) != is_deferred(theirs):
             flipped.append(at)
         elif same_numbers(mine.data, theirs.data):
             words = f"{mine.path}: a number is written otherwise (1.0 or 1)"
             spelled.setdefault("LORE106", Note("LORE106", "tools", at, words, path=mine.path, spelled=True))
+        elif (other_text := of_values(mine.data, theirs.data)) is not None:
+            words = f"{mine.path}: {other_text.words}"
+            spelled.setdefault(other_text.code, Note(other_text.code, "tools", at, words, other_text.here, mine.path))
         else:
             changed.append(at)
     notes = list(spelled.values())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lore.model.common import common_bytes
 from lore.model.results import DivergenceResult, Finding
-from lore.prefix.overlap import common_bytes
 from lore.pytest_plugin.judging import Judged, Moved
 from lore.report.plain import uncommanded, visible
 

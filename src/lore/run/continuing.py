@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from lore.formats.said import said
 from lore.model.canonical import text_of
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
@@ -81,11 +82,12 @@ class Continuations:
         heads = len(prompt.head)
         marks = tuple((place - heads, mark) for place, mark in zip(prompt.marks, prompt.mark_values, strict=True))
         new = sum(len(one.data) + OVERHEAD for one in prompt.messages.since(max(0, shared)))
-        size = new + len(exchange.output) + OVERHEAD
+        output = said(exchange.output)
+        size = new + len(output) + OVERHEAD
         gone = self._said.pop(name, None)
         self._room += (gone.size if gone else 0) - size
         marks = tuple(one for one in marks if one[0] >= 0)
-        self._said[name] = _Said(prompt.messages, items, system, marks, exchange.output, prompt.partial, size)
+        self._said[name] = _Said(prompt.messages, items, system, marks, output, prompt.partial, size)
         while self._room < 0 and len(self._said) > 1:
             self._room += self._said.pop(next(iter(self._said))).size
 

@@ -11,6 +11,7 @@ import msgspec
 
 from lore.formats.base import Read
 from lore.formats.lines import is_crowded, too_many
+from lore.formats.said import said
 from lore.model.endpoints import model_in
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
@@ -31,7 +32,7 @@ class Exchanges:
         self._shown = shown
         self._problems = problems
         self._memos = memos  # by dialect: each slices messages its own way
-        self._chains = Chains()
+        self._chains = Chains(said=said)
         self._continuations = Continuations()
 
     def forgotten(self) -> list[str]:

@@ -13,6 +13,7 @@ import msgspec
 from lore.check.columns import Columns
 from lore.check.pairs import Pair, lost_tokens
 from lore.model.codes import CODES
+from lore.model.common import common_bytes
 from lore.model.events import Billed, Verdict
 from lore.model.mask import mask
 from lore.model.problems import Problem
@@ -32,7 +33,7 @@ from lore.model.turn import Turn
 from lore.prefix.causes import limit_of
 from lore.prefix.divergence import divergence
 from lore.prefix.measure import Measure, Measured
-from lore.prefix.overlap import canonical_of, common_bytes, relation, since
+from lore.prefix.overlap import canonical_of, relation, since
 from lore.tokens.base import TokenCounter
 
 

@@ -15,7 +15,7 @@ from lore.formats.base import Read
 from lore.model.exchange import Exchange
 
 BY_TIME = frozenset(("har", "otel-genai", "litellm"))  # formats that say when, and promise no order
-HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies, and exchanges, that are held back
+HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies and streams, and exchanges, that are held back
 
 
 def in_time(reads: Iterable[Read]) -> Iterator[Read]:
@@ -29,10 +29,15 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
             continue
         latest = latest if exchange.at is None else exchange.at
         heapq.heappush(waiting, (latest, next(numbers), read))
-        size += len(exchange.body)
+        size += _size(exchange)
         while size > HELD or len(waiting) > MOST:
             first = heapq.heappop(waiting)[2]
-            size -= len(first.value.body) if isinstance(first.value, Exchange) else 0
+            size -= _size(first.value) if isinstance(first.value, Exchange) else 0
             yield first
     while waiting:
         yield heapq.heappop(waiting)[2]
+
+
+def _size(exchange: Exchange) -> int:
+    output = exchange.output
+    return len(exchange.body) + len(output if isinstance(output, bytes) else output.raw)

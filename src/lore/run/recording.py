@@ -292,7 +292,7 @@ class Recording:
         opened = chain.turn
         assert opened is not None
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
-        turn.line, turn.byte = read.line, read.byte
+        turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
         if not session.is_own and not self.watchful and not self.is_whole(chain):
             turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools))
         else:

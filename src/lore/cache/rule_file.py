@@ -1,0 +1,221 @@
+"""A file of rules (TOML) to rows: the packaged tables, and a user's own over them.
+
+    as_of = 2026-10-24                # the day on which the table was checked
+    [[rules]]                         # one row, or with `rows` what all of them share
+    provider = "anthropic"
+    source = "https://…"
+    rows = [ { rule = "price_read", model = "claude-opus-5", value = 0.5, valid_from = 2026-07-24 } ]
+
+`rule`, `provider` and `value` are needed ("unknown" is a value); `model` is "*" where it is not given, `valid_from`
+always, `unit` that of the rule. Strict: an unknown key, a wrong type, a bad date or pattern, a row that stands
+there twice is a LoreError that names file and row.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple, cast
+
+from lore.cache.rules import EVIDENCE, RULES, Known, Rule, Value, seconds, spans
+from lore.cache.served import PLATFORMS, normal
+from lore.errors import LoreError, Where
+
+UNKNOWN = "unknown"
+ALWAYS = date(1970, 1, 1)
+_MOST = 10**12  # no value of any rule is larger
+_TEXTS = ("rule", "provider", "model", "platform", "unit", "source", "evidence", "note")
+_KEYS = (*_TEXTS, "value", "valid_from", "above_tokens")
+_NEEDED = ("rule", "provider", "value")
+_SECTIONS = {"tools", "system", "messages"}
+
+
+class Table(NamedTuple):
+    """The rows of a file in its order, and the day on which it was checked; None: it does not say."""
+
+    rows: tuple[Rule, ...]
+    as_of: date | None = None
+
+
+def parse(text: str, where: str) -> Table:
+    """Read a file; `where` is its name. Raises LoreError for whatever is wrong with it."""
+    try:
+        top = tomllib.loads(text, parse_float=Decimal)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        said = " ".join(str(error).split())
+        raise LoreError(f"{where} is no TOML: {said}", hint='texts stand in quotes: "…"', where=Where(where)) from None
+    file = _Place(where, "")
+    file.only(top, ("as_of", "rules"))
+    as_of = file.day(top["as_of"], "as_of") if "as_of" in top else None
+    seen: dict[tuple[object, ...], str] = {}
+    rows: list[Rule] = []
+    for place, table in _tables(file, top.get("rules", [])):
+        row = _row(place, table)
+        if row.key in seen:
+            raise place.fault(f"the same row as {seen[row.key]}", "leave one of them out, or give it another date")
+        seen[row.key] = place.name
+        rows.append(row)
+    return Table(tuple(rows), as_of)
+
+
+class _Place(NamedTuple):
+    """A row of a file: what is wrong is said of it."""
+
+    file: str
+    name: str
+
+    def fault(self, said: str, hint: str = "") -> LoreError:
+        place = f"{self.file}: {self.name}: " if self.name else f"{self.file}: "
+        return LoreError(place + said, hint=hint, where=Where(self.file))
+
+    def only(self, table: dict[str, Any], known: Iterable[str]) -> None:
+        """Raise LoreError for a key that is not known."""
+        for key in table:
+            if key not in known:
+                raise self.fault(f"unknown key {_shown(key)}", _near(key, known, "known keys"))
+
+    def day(self, value: object, key: str) -> date:
+        if not isinstance(value, date) or isinstance(value, datetime):
+            raise self.fault(f"{key} is no date", f"write {key} = 2026-10-24, without quotes")
+        return value
+
+
+def _tables(file: _Place, blocks: object) -> Iterator[tuple[_Place, dict[str, Any]]]:
+    """Yield every row with its place, what its block shares filled in."""
+    for number, block in enumerate(_listed(file, blocks, "rules"), 1):
+        place = _Place(file.file, f"rules {number}")
+        place.only(block, (*_KEYS, "rows"))
+        if "rows" not in block:
+            yield place, block
+            continue
+        shared = {key: value for key, value in block.items() if key != "rows"}
+        for index, row in enumerate(_listed(place, block["rows"], "rows"), 1):
+            below = _Place(file.file, f"{place.name}, row {index}")
+            below.only(row, _KEYS)
+            yield below, {**shared, **row}
+
+
+def _listed(place: _Place, value: object, key: str) -> list[dict[str, Any]]:
+    entries = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(one, dict) for one in entries):
+        hint = (
+            "write [[rules]] on a line of its own, its keys below it" if key == "rules" else "write rows = [ {…}, {…} ]"
+        )
+        raise place.fault(f"{key} is no list of tables", hint)
+    return cast("list[dict[str, Any]]", entries)
+
+
+def _row(place: _Place, table: dict[str, Any]) -> Rule:
+    for key in _NEEDED:
+        if key not in table:
+            raise place.fault(f"{key} is missing")
+    for key in _TEXTS:
+        if not isinstance(table.get(key, ""), str):
+            raise place.fault(f"{key} is no text", f'write {key} = "…"')
+    known = RULES.get(table["rule"])
+    if known is None:
+        raise place.fault(f"unknown rule {_shown(table['rule'])}", _near(table["rule"], RULES, "known rules"))
+    since = place.day(table.get("valid_from", ALWAYS), "valid_from")
+    return Rule(
+        rule=table["rule"], value=_value(place, table["value"], table["rule"], known),
+        unit=_one_of(place, table, "unit", (known.unit,)), provider=_filled(place, table["provider"], "provider"),
+        model=_pattern(place, table.get("model", "*")),
+        platform=_one_of(place, table, "platform", ("", *sorted(PLATFORMS))), valid_from=since, since=seconds(since),
+        source=table.get("source", place.file), evidence=_one_of(place, table, "evidence", ("?", *EVIDENCE)),
+        above_tokens=_above(place, table.get("above_tokens")), note=table.get("note", ""), file=place.file,
+    )  # fmt: skip
+
+
+def _value(place: _Place, value: object, rule: str, known: Known) -> Value:
+    if value == UNKNOWN:
+        return None
+    match known.kind:
+        case "flag" if isinstance(value, bool):
+            return value
+        case "text" if isinstance(value, str) and _said(rule, value):
+            return value
+        case "number" | "whole" if isinstance(value, int | Decimal) and not isinstance(value, bool):
+            number = Decimal(value)
+            if number.is_finite() and 0 <= number <= _MOST and (known.kind == "number" or number == int(number)):
+                return number
+        case _:
+            pass
+    raise place.fault(f"value is not what {rule} takes", _wanted(rule, known))
+
+
+def _said(rule: str, value: str) -> bool:
+    """Tell whether a text is one that its rule takes."""
+    match rule:
+        case "order":
+            return set(value.split(",")) == _SECTIONS and value.count(",") == len(_SECTIONS) - 1
+        case "peak_hours":
+            return spans(value) is not None
+        case _:
+            return bool(value.strip())
+
+
+def _wanted(rule: str, known: Known) -> str:
+    example = {"order": '"tools,system,messages"', "peak_hours": '"1-4,6-10"', "eviction": '"lru"'}.get(rule)
+    words = {"flag": "true or false", "number": f"a number ({known.unit}), 0 or more",
+             "whole": f"a whole number ({known.unit}), 0 or more", "text": f"a text as {example}"}  # fmt: skip
+    return f'write {words[known.kind]}, or "{UNKNOWN}"'
+
+
+def _one_of(place: _Place, table: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
+    """Return a text that is one of those known, the first where it is not given."""
+    value: str = table.get(key, known[0])
+    if value not in known:
+        hint = _near(value, [one for one in dict.fromkeys(known) if one], f"known for {key}")
+        raise place.fault(f"{key} {_shown(value)} is not known", hint)
+    return value
+
+
+def _filled(place: _Place, value: str, key: str) -> str:
+    if not value.strip() or not value.isprintable():
+        raise place.fault(f"{key} is empty or not printable")
+    return value
+
+
+def _pattern(place: _Place, value: str) -> str:
+    """Return a model pattern; a name without signs of a pattern is spelled as the tables spell it."""
+    _filled(place, value, "model")
+    pattern = value.lower()
+    if not any(sign in pattern for sign in "*?["):
+        return normal(value) or pattern
+    if any(char.isspace() or char == "/" for char in pattern) or not _closed(pattern):
+        raise place.fault(
+            f"model {_shown(value)} is no pattern", 'write a name, or its beginning and a star: "claude-opus-5*"'
+        )
+    return pattern
+
+
+def _closed(pattern: str) -> bool:
+    """Tell whether each bracket is closed: fnmatch takes an open one for a letter."""
+    rest = pattern
+    while "[" in rest:
+        inside = rest.partition("[")[2]
+        body, closed, rest = inside[1:].partition("]")  # a bracket right behind the first is a member
+        if not closed or "[" in body:
+            return False
+    return True
+
+
+def _above(place: _Place, value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST:
+        raise place.fault("above_tokens is no number of tokens", "write above_tokens = 200000")
+    return value
+
+
+def _near(word: str, known: Iterable[str], otherwise: str) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(word[:80], names, 1)
+    return f"did you mean {near[0]}?" if near else f"{otherwise}: " + ", ".join(names)
+
+
+def _shown(word: str) -> str:
+    return repr(word if len(word) <= 60 else word[:59] + "…")

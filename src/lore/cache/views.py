@@ -1,0 +1,170 @@
+"""A turn as a cache sees it: pieces in the provider's render order, marks, and what else enters the prefix.
+
+In: turns. Out: requests. Rules: a provider's view says in which order it renders, which parameters enter the prefix
+at which section, which separate caches, and where it marks by itself. A piece is made once for as long as a chain
+sends its segment again. Cost O(segments that the chain's turn before did not have).
+
+Sources: the providers' documentation of what invalidates a cache; recordings: DeepSeek's flash model renders tools
+behind the system prompt; images that come or go lose nothing on Anthropic, against its documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from lore.cache.base import Mark, Piece, Request
+from lore.cache.kinds import NO_POSITION, kind_of
+from lore.model.prompt import Prompt, Section, Segment
+from lore.model.turn import Turn
+
+Marking: TypeAlias = Literal["body", "latest", "none"]
+_TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
+_UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
+
+
+class View(NamedTuple):
+    """How a provider looks at a request.
+
+    `order` is its render order; `salts` the parameters that enter the prefix where a section begins; `apart`
+    those that separate caches altogether; `marking`: as the body says, also behind the latest message, or never;
+    `most` marks count; `drops`: text that Anthropic drops is no content here either.
+    """
+
+    order: tuple[Section, ...] = ("tools", "system", "messages")
+    salts: tuple[tuple[Section, tuple[str, ...]], ...] = ()
+    apart: tuple[str, ...] = ()
+    marking: Marking = "none"
+    most: int = 4
+    drops: bool = False
+
+
+_EFFORT = ("thinking", "output_config", "reasoning_effort", "reasoning", "verbosity", "text")
+ANTHROPIC = View(
+    salts=(("system", ("speed",)), ("messages", ("tool_choice", "thinking", "output_config"))),
+    marking="body",
+    drops=True,
+)
+OPENAI = View(apart=("prompt_cache_key", "service_tier"), salts=(("tools", ("response_format", "text")),))
+OPENAI_BREAKPOINT = View(apart=("prompt_cache_key", "service_tier", *_EFFORT), marking="latest")
+PLAIN = View()
+SYSTEM_FIRST = View(order=("system", "tools", "messages"))
+MARKED = View(marking="body")
+
+
+class _Seen(NamedTuple):
+    """The latest turn of a chain."""
+
+    prompt: Prompt
+    head: tuple[Piece, ...]
+    pieces: list[Piece]
+
+
+class Views:
+    """The requests of one recording, in one view. A request's pieces change when its chain goes on."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._chains: dict[str, _Seen] = {}
+
+    def of(self, turn: Turn) -> Request:
+        """Return a turn as a request."""
+        prompt, view, seen = turn.prompt, self._view, self._chains.get(turn.chain)
+        head, places = self._head(prompt, seen)
+        pieces, same = _grown(seen, head, prompt)
+        self._chains[turn.chain] = _Seen(prompt, head, pieces)
+        marks = () if view.marking == "none" else tuple(self._marks(prompt, pieces, places, len(head)))
+        return Request(
+            turn.chain, pieces, same, marks[-view.most :], model=prompt.model, at=turn.at, answered=turn.answered_at,
+            space=self._space(turn), salts=_salts(prompt, view),
+        )  # fmt: skip
+
+    def _head(self, prompt: Prompt, seen: _Seen | None) -> tuple[tuple[Piece, ...], list[int]]:
+        """Return tools and system in render order, and where each segment of the head went."""
+        rank = {section: number for number, section in enumerate(self._view.order)}
+        order = sorted(range(len(prompt.head)), key=lambda at: rank[prompt.head[at].section])
+        first = [Piece(prompt.dropped, "system")] if prompt.dropped and not self._view.drops else []
+        places = [0] * len(order)
+        for number, at in enumerate(order):
+            places[at] = number + len(first)
+        if seen is not None and prompt.head is seen.prompt.head and prompt.dropped == seen.prompt.dropped:
+            return seen.head, places
+        return (*first, *(Piece(prompt.head[at].data, prompt.head[at].section) for at in order)), places
+
+    def _marks(self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int) -> Iterator[Mark]:
+        """Yield the marks in ascending order; each place has one."""
+        found: dict[int, float | None] = {}
+        for place, value in zip(prompt.marks, prompt.mark_values, strict=False):
+            at = places[place] if place < len(places) else place - len(places) + size
+            found[at] = lifetime_of(value)
+        last = _last(pieces)
+        explicit = b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
+        if last >= 0 and (prompt.auto_mark or (self._view.marking == "latest" and not explicit)):
+            found.setdefault(last, lifetime_of(prompt.params.get("cache_control", b"")))
+        return (Mark(at, found[at]) for at in sorted(found) if at < len(pieces))
+
+    def _space(self, turn: Turn) -> bytes:
+        """Return what separates caches: model, host, account, and parameters that do."""
+        prompt, host = turn.prompt, turn.call.endpoint.partition("/")[0]
+        own = [prompt.params.get(name, b"") for name in self._view.apart]
+        return b"\x00".join([(prompt.model or "").encode(), host.encode(), turn.call.account.encode(), *own])
+
+
+def _salts(prompt: Prompt, view: View) -> tuple[tuple[Section, bytes], ...]:
+    return tuple([
+        (section, b"\x00".join([prompt.params.get(name, b"") for name in names])) for section, names in view.salts
+    ])  # fmt: skip
+
+
+def _grown(seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple[list[Piece], int]:
+    """Return the pieces of a prompt, and how many of them its chain sent before; what it made of them is kept."""
+    pieces: list[Piece] = [] if seen is None else seen.pieces
+    if seen is None or (seen.head is not head and seen.head != head):
+        same = 0 if seen is None else _leading(seen.head, head)
+        del pieces[same:]
+        pieces.extend(head[same:])
+        start = 0
+    else:
+        start = seen.prompt.messages.common(prompt.messages)
+        same = len(head) + start
+        del pieces[same:]
+    envelope = _envelope(prompt, start)
+    for segment in (*prompt.messages.since(start), *prompt.tail):
+        kind = kind_of(segment, envelope)
+        envelope = segment.data if kind == "envelope" else envelope
+        pieces.append(Piece(segment.data, segment.section, kind))
+    return pieces, same
+
+
+def _leading(mine: Sequence[Piece], theirs: Sequence[Piece]) -> int:
+    pairs = zip(mine, theirs, strict=False)
+    return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(mine), len(theirs)))
+
+
+def _envelope(prompt: Prompt, start: int) -> bytes:
+    """Return the envelope of the message that a segment of the history stands in."""
+    for place in range(start - 1, -1, -1):
+        segment: Segment = prompt.messages[place]
+        if segment.kind == "envelope":
+            return segment.data
+    return b""
+
+
+def _last(pieces: Sequence[Piece]) -> int:
+    """Return the place of the last piece that can be marked, -1 for none."""
+    return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in NO_POSITION), -1)
+
+
+def automatic(request: Request) -> tuple[Mark, ...]:
+    """Return marks where a careful client sets them: at the end of each section."""
+    pieces = request.pieces
+    ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
+    last = _last(pieces)
+    return tuple([Mark(at) for at in sorted({*ends, last}) if at >= 0])
+
+
+def lifetime_of(mark: bytes) -> float | None:
+    """Return the seconds that a mark asks for; None where it leaves them to the provider."""
+    found = _TTL.search(mark)
+    return None if found is None else int(found[1]) * _UNIT[found[2]]

@@ -1,0 +1,93 @@
+"""`lore simulate`: what a prompt cache would read and write, beside what was billed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.cli.common import AsJson, Colour, Config, Dialect, Format, Verbose, found_settings, log, out, quiet_pipe
+
+if TYPE_CHECKING:
+    from lore.cache.rules import Rules
+
+
+@quiet_pipe
+def run(
+    paths: Annotated[
+        list[str] | None, typer.Argument(help="Sessions, captures, folders, or patterns ('logs/**/*.jsonl'); or `-`.")
+    ] = None,
+    cache: Annotated[
+        list[str] | None, typer.Option("--cache", help="Simulate this cache, whoever served it; repeatable.")
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option("--what-if", help="Simulate a change (ttl=1h, cause=CODE, …); without a value: rank the fixes."),
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="Print the dated rules and prices instead.")] = False,
+    rules_file: Annotated[
+        str | None, typer.Option("--rules-file", help="A TOML file of rules that hold over lore's own.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None,
+    provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that say something.")] = False,
+    as_json: AsJson = False,
+    format: Format = None,
+    dialect: Dialect = None,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Predict, turn by turn, how many tokens a prompt cache reads, writes and leaves fresh, and what that costs.
+
+    Each prediction is made before the turn's own bill is looked at; every drop of what was read has a cause.
+    """
+    from lore.errors import LoreError
+    from lore.run.rules import chosen
+
+    settings = found_settings(config)
+    table = chosen(rules_file, settings)
+    if csv and as_json:
+        raise LoreError("--csv and --json are two answers", hint="choose one")
+    if rules:
+        return _rules(table, model, provider, as_json=as_json, color=color)
+    if model is not None or provider is not None:
+        raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
+    if not paths:
+        raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
+    from lore.run.options import Options
+    from lore.run.what_if import Asked, simulate
+
+    options = Options(format=format, dialect=dialect, log=log(verbose))
+    asked = Asked(paths, tuple(cache or settings.settings.simulate.caches), tuple(what_if or ("",)))
+    for number, result in enumerate(simulate(asked, options, table)):
+        if as_json:
+            from lore.report.json_report import render
+
+            sys.stdout.write(render(result) + "\n")
+        elif csv:
+            from lore.report.simulation_csv import write_csv
+
+            write_csv(result, sys.stdout, header=not number)
+        else:
+            from lore.report.simulation import write
+
+            write(result, out(color), every=every, verbose=verbose)
+    return 0
+
+
+def _rules(table: Rules, model: str | None, provider: str | None, *, as_json: bool, color: bool | None) -> int:
+    from lore.run.rules import listed
+
+    found = listed(table, provider=provider, model=model)
+    if as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(found) + "\n")
+        return 0
+    from lore.report.rules_table import write
+
+    write(found, out(color))
+    return 0

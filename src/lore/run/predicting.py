@@ -1,0 +1,191 @@
+"""Predict turns: each by the model of the cache that served it, or by the one that was asked for.
+
+In: turns with their bills, rules. Out: predictions. Rules: who serves a turn is known by its host, its model, its
+shape; where nobody knows, nothing is predicted. A transcript that holds neither system prompt nor tools is predicted
+by levels. Models are shared by all recordings of a run: what one wrote another may read.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from msgspec import structs
+
+from lore.cache.base import UNKNOWN, CacheModel, Prediction
+from lore.cache.breakpoints import HOUR
+from lore.cache.levels import Levels
+from lore.cache.registry import Option, make
+from lore.cache.rules import Rules
+from lore.cache.served import Served, served
+from lore.cache.situation import Situation
+from lore.cache.views import ANTHROPIC, MARKED, OPENAI, OPENAI_BREAKPOINT, PLAIN, SYSTEM_FIRST, View, Views, automatic
+from lore.model.providers import has_exact_breakpoints
+from lore.model.turn import Turn
+
+LEVELS = "levels"
+_BY_PROVIDER = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
+                "qwen": "qwen-implicit"}  # fmt: skip
+_VIEWS: dict[str, View] = {
+    "anthropic": ANTHROPIC, "bedrock": MARKED, "openai": OPENAI, "openai-breakpoint": OPENAI_BREAKPOINT,
+    "qwen": MARKED,
+}  # fmt: skip
+_ENGINES = frozenset(("vllm", "sglang", "llama.cpp", "lmcache"))
+
+
+class Predicted(NamedTuple):
+    """What was predicted, by which model (empty: none), and why its bill is not believed.
+
+    `situation` is what a level model saw; None where requests were looked at.
+    """
+
+    cache: str
+    prediction: Prediction
+    odd: str = ""
+    situation: Situation | None = None
+
+
+class Change(NamedTuple):
+    """What is asked to be otherwise than recorded: `--what-if`.
+
+    `lifetime` in seconds of every mark; `marks`: where the provider would mark by itself; `model`: whose rules and
+    prices hold; `options` of a cache's model.
+    """
+
+    lifetime: float | None = None
+    marks: bool = False
+    model: str | None = None
+    options: tuple[tuple[str, Option], ...] = ()
+
+
+NO_CHANGE = Change()
+
+
+class _Bound:
+    """Rules of one provider on one platform, as models look them up."""
+
+    def __init__(self, rules: Rules, provider: str, platform: str) -> None:
+        self._rules = rules
+        self._where = provider, platform
+
+    def __call__(self, rule: str, model: str | None, at: float | None) -> float | None:
+        provider, platform = self._where
+        row = self._rules.find(rule, provider, model, platform, at)
+        return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)
+
+
+class _Asking(Protocol):
+    def predict(self, turn: Turn) -> Prediction: ...
+
+    def learn(self, turn: Turn) -> str: ...
+
+
+class _Requests:
+    """Turns of one recording for a model that looks at requests."""
+
+    def __init__(self, model: CacheModel, view: View, recording: int, change: Change) -> None:
+        self._model = model
+        self._views = Views(view)
+        self._recording = recording
+        self._change = change
+
+    def predict(self, turn: Turn) -> Prediction:
+        request = self._views.of(turn)
+        change = self._change
+        marks = automatic(request) if change.marks else request.marks
+        if change.lifetime is not None:
+            marks = tuple([mark._replace(lifetime=change.lifetime) for mark in marks])
+        chain = f"{self._recording}:{turn.chain}"
+        return self._model.predict(request._replace(chain=chain, marks=marks, model=change.model or request.model))
+
+    def learn(self, turn: Turn) -> str:
+        return self._model.learn(turn.usage)
+
+
+class _Levels(Levels):
+    """Levels of which every entry lives as long as is asked for, if that is asked."""
+
+    def __init__(self, lives: float | None) -> None:
+        super().__init__()
+        self._lives = lives
+
+    def learn(self, turn: Turn) -> str:
+        return super().learn(turn if self._lives is None else living(turn, self._lives))
+
+
+class Predictor:
+    """Predict the turns of recordings, one after the other; `cache` overrides who serves them."""
+
+    def __init__(self, rules: Rules, cache: str | None = None, change: Change = NO_CHANGE) -> None:
+        self.rules = rules
+        self.model = change.model
+        self._change = change
+        self._cache = cache
+        self._models: dict[tuple[str, str, str], CacheModel] = {}
+        self._asking: dict[tuple[str, str, str], _Asking] = {}
+        self._recording = 0
+
+    def begin(self) -> None:
+        """Begin another recording: its chains are its own, what it wrote to a cache is not."""
+        self._recording += 1
+        self._asking.clear()
+
+    def turn(self, turn: Turn) -> Predicted:
+        """Predict a turn, then take its bill."""
+        where = served_by(turn)
+        name = self._cache or cache_of(turn, where)
+        if not name or turn.failed:
+            return Predicted(name, UNKNOWN)
+        by_level = name in ("anthropic", "bedrock") and is_transcript(turn)
+        asking = self._for(LEVELS if by_level else name, where)
+        prediction = asking.predict(turn)
+        situation = asking.situation if isinstance(asking, _Levels) else None
+        return Predicted(name, prediction, asking.learn(turn), situation)
+
+    def _for(self, name: str, where: Served) -> _Asking:
+        key = (name, name if name in _ENGINES else where.provider, where.platform)
+        if key not in self._asking:
+            self._asking[key] = (
+                _Levels(self._change.lifetime)
+                if name == LEVELS
+                else _Requests(self._model(key), view_of(name), self._recording, self._change)
+            )
+        return self._asking[key]
+
+    def _model(self, key: tuple[str, str, str]) -> CacheModel:
+        if key not in self._models:
+            self._models[key] = make(key[0], _Bound(self.rules, *key[1:]), dict(self._change.options))
+        return self._models[key]
+
+
+def living(turn: Turn, seconds: float) -> Turn:
+    """Return a turn as if all that it wrote had been written to live so long: five minutes, or an hour."""
+    usage = turn.usage
+    if usage is None or usage.write_tokens is None:
+        return turn
+    hour = usage.write_tokens if seconds >= HOUR else 0
+    changed = structs.replace(usage, write_1h_tokens=hour, write_5m_tokens=usage.write_tokens - hour)
+    return structs.replace(turn, usage=changed)
+
+
+def served_by(turn: Turn) -> Served:
+    """Return who made and who serves the model of a turn; the prompt need not be made for it."""
+    return served(turn.call.endpoint, turn.model, turn.dialect)
+
+
+def cache_of(turn: Turn, where: Served) -> str:
+    """Name the cache that a turn was served by; empty where that is not known."""
+    if where.platform == "bedrock":
+        return "bedrock"
+    if where.provider == "openai":
+        return "openai-breakpoint" if has_exact_breakpoints(turn.model) else "openai"
+    return _BY_PROVIDER.get(where.provider, "")
+
+
+def is_transcript(turn: Turn) -> bool:
+    """Tell whether a turn is known by its history alone: its recording holds neither system prompt nor tools."""
+    return turn.basis is not None
+
+
+def view_of(name: str) -> View:
+    """Return how a cache looks at requests."""
+    return SYSTEM_FIRST if name == "deepseek" else _VIEWS.get(name, PLAIN)

@@ -1,0 +1,102 @@
+"""The rules in force: the packaged tables, and a user's file over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from lore.cache.rule_file import Table, parse
+from lore.cache.rules import Rule, Rules, Value
+from lore.cache.served import normal
+from lore.config import Loaded
+from lore.corpus import show
+from lore.errors import LoreError, Where
+from lore.model.ruled import RuleResult, RulesResult, RuleValue
+
+LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together hold 40 KB
+
+
+@cache
+def packaged() -> Rules:
+    """Return lore's own tables, read once."""
+    folder = resources.files("lore.cache").joinpath("data")
+    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".toml"))
+    tables = [parse(folder.joinpath(name).read_text("utf-8"), name) for name in names]
+    return Rules([row for table in tables for row in table.rows], _newest(table.as_of for table in tables))
+
+
+def load(path: str | None = None) -> Rules:
+    """Return the rules in force; `path` names a user's file. Raises LoreError for one that cannot be read."""
+    if path is None:
+        return packaged()
+    table = _read(path)
+    return packaged().overridden_by(table.rows, _newest((packaged().as_of, table.as_of)))
+
+
+def chosen(given: str | None, settings: Loaded) -> Rules:
+    """Return the rules in force: the file that was given, else that of the settings, beside whose file it stands."""
+    named = settings.settings.simulate.rules
+    if given is not None or named is None:
+        return load(given)
+    return load(str(Path(named) if settings.file is None else settings.file.parent / named))
+
+
+def listed(rules: Rules, *, provider: str | None = None, model: str | None = None) -> RulesResult:
+    """Return all rows, or those that can hold for a provider's or a model's requests."""
+    name = None if model is None else normal(model)
+    rows = [
+        _result(row)
+        for row in rules.rows
+        if (provider is None or row.provider in (provider, "*")) and (name is None or fnmatchcase(name, row.model))
+    ]
+    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows)
+
+
+def stale(rules: Rules, at: float | None) -> str | None:
+    """Say that something was recorded after the tables were checked; None where it was not, or nothing tells."""
+    if not rules.newer(at):
+        return None
+    return f"recorded after {rules.as_of}, the day of the rules and prices: they may have changed since"
+
+
+def _read(path: str) -> Table:
+    shown = show(path)
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        said = getattr(error, "strerror", None) or str(error)
+        raise LoreError(f"cannot read {shown}: {said.lower()}", hint=_HINT, where=Where(shown)) from None
+    if len(data) > LARGEST:
+        raise LoreError(f"{shown} holds more than {LARGEST >> 20} MiB", hint=_HINT, where=Where(shown))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise LoreError(f"{shown} is not UTF-8 text", hint=_HINT, where=Where(shown)) from None
+    return parse(text, shown)
+
+
+_HINT = "name a TOML file of rules; lore simulate --rules shows what rows say"
+
+
+def _newest(days: Iterable[date | None]) -> date | None:
+    return max((day for day in days if day is not None), default=None)
+
+
+def _result(row: Rule) -> RuleResult:
+    return RuleResult(
+        rule=row.rule, value=_plain(row.value), unit=row.unit, provider=row.provider, model=row.model,
+        platform=row.platform, valid_from=row.valid_from.isoformat(), above_tokens=row.above_tokens, source=row.source,
+        evidence=row.evidence, note=row.note, file=row.file, own=row.own,
+    )  # fmt: skip
+
+
+def _plain(value: Value) -> RuleValue:
+    if not isinstance(value, Decimal):
+        return value
+    return int(value) if value == int(value) else float(value)

@@ -1,0 +1,105 @@
+"""A hand-made conversation, turn by turn, for the tests of the level model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from lore.cache.base import Prediction
+from lore.cache.drops import Drop, drop
+from lore.cache.levels import Levels
+from lore.cache.situation import Situation
+from lore.model.events import Billed, Verdict
+from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
+from lore.model.prompt import Prompt
+from lore.model.state import Change, Entry, Sign
+from lore.model.turn import Basis, Turn
+from lore.model.vector import Vector
+
+BEGIN = 1_780_000_000.0  # May 2026: runs of calls count once
+ONE_BY_ONE = 1_784_000_000.0  # July 2026: each block counts
+
+
+def bill(read: int, write: int, fresh: int = 2, output: int = 50, *, hour: bool = False) -> Billed:
+    """A bill with its lifetimes."""
+    return Billed(fresh, read, write, output, 0 if hour else write, write if hour else 0)
+
+
+class Talk:
+    """A session as the level model sees it. `turn` predicts and learns; what it leaves is in the attributes."""
+
+    def __init__(self, begin: float = BEGIN) -> None:
+        self.levels = Levels()
+        self.entries: Vector[Entry] = Vector()
+        self.time = begin
+        self.number = 0
+        self.model = "claude-x"
+        self.last: Turn | None = None
+        self.situation: Situation | None = None
+        self.drop: Drop | None = None
+        self.odd = ""
+
+    def add(self, *items: Item) -> None:
+        """Append items, each a response or message of its own."""
+        for item in items:
+            self.entries = self.entries.append(Entry(item, self.number, len(self.entries)))
+
+    def ask(self, size: int = 400) -> None:
+        """Let the user speak, after an answer."""
+        self.say()
+        self.add(UserMessage(self._id(), text=_text(size)))
+
+    def say(self, size: int = 200) -> None:
+        """Let the model answer."""
+        if self.number:
+            self.add(AssistantMessage(self._id(), blocks=(TextBlock(_text(size)),)))
+
+    def use(self, size: int = 400) -> None:
+        """Let the model call a tool."""
+        self.add(ToolCall(self._id(), self._id(), "read", Raw(b"{}"), "completed", Raw(_text(size))))
+
+    def compact(self) -> Change:
+        """Prune all, and leave a summary."""
+        pruned = len(self.entries)
+        self.entries = Vector([Entry(CompactDivider(self._id(), "manual", summary=Raw(_text(4000))), self.number, 0)])
+        return Change("LORE125", f"manual compaction pruned {pruned} items and kept 0")
+
+    def rewind(self, kept: int) -> Change:
+        """Take back all behind so many entries."""
+        self.entries = self.entries.cut(kept)
+        return Change("LORE143", "items taken back")
+
+    def turn(
+        self, usage: Billed | None, *, after: float | None = 20.0, changes: tuple[Change, ...] = (),
+        signs: tuple[str, ...] = (), verdict: str = "", chain: str = "main", response: str | None = None,
+    ) -> Prediction:  # fmt: skip
+        """Predict a turn that is asked `after` seconds and answered at once, then show its bill."""
+        self.number += 1
+        self.time += after or 0.0
+        at = None if after is None else self.time
+        turn = Turn(
+            chain, self.number, Prompt("anthropic", "reconstructed"), changes, at, at, usage,
+            Verdict(verdict) if verdict else None, basis=Basis(self.entries, "anthropic", (self.model, None, None)),
+            response_id=response, signs=tuple(Sign(name) for name in signs),
+        )  # fmt: skip
+        prediction = self.levels.predict(turn)
+        self.situation, self.last = self.levels.situation, turn
+        self.odd = self.levels.learn(turn)
+        self.drop = None if self.odd else drop(self.situation, usage, turn.verdict, turn.at)
+        return prediction
+
+    def open(self, *, hour: bool = False, read: int = 10_000, write: int = 2_000) -> None:
+        """Take two turns that go on: the first finds a warm head."""
+        self.ask()
+        self.turn(bill(read, write, hour=hour))
+        self.use()
+        self.turn(bill(read + write, 300, hour=hour))
+        self.use()
+
+    def _id(self) -> str:
+        return f"u{self.number}-{len(self.entries)}"
+
+
+def _text(size: int) -> Any:
+    return Raw(b'"' + b"x" * size + b'"')

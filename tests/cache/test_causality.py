@@ -1,0 +1,82 @@
+"""No prediction looks at its own turn's bill: blank it or change it, and what was predicted stays."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cache.talk import Talk
+from fuzz.samples import CORPUS
+from lore.cache.levels import Levels
+from lore.model.events import Billed, Verdict
+from lore.run.recording import Recording
+from strategies import claude_logs
+
+SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
+ODD = (None, Billed(), Billed(7, 1, 2, 3, 2, 0), Billed(-1, 2**60, 5))
+_counts = st.one_of(st.none(), st.integers(-10, 10**9))
+_bills = st.one_of(st.none(), st.builds(Billed, _counts, _counts, _counts, _counts, _counts, _counts))
+
+
+def predictions(turns):
+    levels, found = Levels(), []
+    for turn in turns:
+        found.append(levels.predict(turn))
+        levels.learn(turn)
+    return found
+
+
+def with_bill(turn, usage):
+    return msgspec.structs.replace(turn, usage=usage, verdict=Verdict("tools_changed"))
+
+
+def check(turns, places, usages):
+    """Change the bill of each of these turns alone: its prediction and all before it stay."""
+    whole = predictions(turns)
+    for place in places:
+        for usage in usages:
+            changed = [*turns[:place], with_bill(turns[place], usage)]
+            assert predictions(changed) == whole[: place + 1]
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
+@pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.name[:30])
+def test_a_real_turns_own_bill_changes_nothing_in_its_prediction(path):
+    turns = list(Recording(str(path)).turns())
+    check(turns, range(1, len(turns), max(1, len(turns) // 6)), ODD)
+
+
+@given(claude_logs(), _bills, st.data())
+def test_a_generated_turns_own_bill_changes_nothing_in_its_prediction(data, usage, more):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        path.write_bytes(data)
+        turns = list(Recording(str(path)).turns())
+    if turns:
+        check(turns, [more.draw(st.integers(0, len(turns) - 1))], (usage,))
+
+
+@given(
+    st.lists(st.tuples(_bills, st.sampled_from(["use", "ask", "compact", "rewind", "model"]), st.integers(-9, 4000)))
+)
+def test_no_bill_whatever_makes_a_prediction_that_cannot_be(steps):
+    talk = Talk()
+    for usage, what, after in steps:
+        if what == "model":
+            talk.model = "claude-y" if talk.model == "claude-x" else "claude-x"
+        elif what == "rewind":
+            talk.rewind(len(talk.entries) // 2)
+        elif what == "compact":
+            talk.compact()
+        else:
+            talk.ask() if what == "ask" else talk.use()
+        found = talk.turn(usage, after=float(after), signs=("hook-context",))
+        if found.read is not None:
+            assert min(found.read, found.write, found.fresh) >= 0
+            assert found.write_1h is None or 0 <= found.write_1h <= found.write

@@ -1,0 +1,85 @@
+"""The packaged tables: every row says what it is, since when, from where; and what belongs together agrees."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+import lore
+from lore.cache.rule_file import ALWAYS, parse
+from lore.cache.rules import EVIDENCE, RULES, seconds
+from lore.cache.served import normal
+from lore.run.rules import packaged
+
+FILES = sorted((Path(lore.__file__).parent / "cache" / "data").glob("*.toml"))
+ROWS = packaged().rows
+URL = re.compile(r"https://[a-z0-9.-]+\.[a-z]+/[\w./-]*")
+PROVIDERS = {"anthropic", "openai", "gemini", "deepseek", "qwen", "moonshot", "xai", "*",
+             "vllm", "sglang", "llama.cpp", "lmcache"}  # fmt: skip
+NEVER_FOR_ALL = ("minimum_tokens", *(rule for rule in RULES if rule.startswith("price_")))
+PRICED = sorted({(row.provider, row.model, row.valid_from) for row in ROWS if row.rule == "price_fresh"})
+CLAUDES = sorted({(model, since) for provider, model, since in PRICED if provider == "anthropic"})
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(map(str, row.key)))
+def test_a_row_is_complete(row):
+    assert ALWAYS < row.valid_from < date(2028, 1, 1)
+    assert row.source == "measured" or URL.fullmatch(row.source)
+    assert row.evidence in EVIDENCE
+    assert row.unit == RULES[row.rule].unit
+    assert row.provider in PROVIDERS
+    assert fnmatchcase(re.sub(r"\[(.)[^]]*\]", r"\1", row.model).replace("*", "x"), row.model)
+    assert row.model != "*" or row.rule not in NEVER_FOR_ALL  # an unknown model is unknown
+    assert any(sign in row.model for sign in "*?[") or normal(row.model) == row.model  # else nothing ever matches
+
+
+def test_no_row_stands_there_twice():
+    keys = [row.key for row in ROWS]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_table_says_when_it_was_checked_and_is_of_one_kind(path):
+    table = parse(path.read_text("utf-8"), path.name)
+    assert table.as_of is not None
+    assert table.rows
+    assert path.read_text("utf-8").startswith("# ")
+
+
+def test_every_rule_that_a_file_may_name_has_a_row():
+    assert {row.rule for row in ROWS} == set(RULES)
+
+
+@pytest.mark.parametrize(("model", "since"), CLAUDES, ids=str)
+def test_a_claude_models_prices_are_the_documented_multiples(model, since):
+    for prompt in (None, 150_000):
+        rules, at = packaged(), max(seconds(since), seconds(date(2026, 10, 7)))
+        price = rules.price("anthropic", model, at=at, prompt_tokens=prompt)
+        multiples = [
+            rules.number(f"multiple_{kind}", "anthropic", model, at=at) for kind in ("write_5m", "write_1h", "read")
+        ]
+        assert [price.write_5m, price.write_1h, price.read] == [price.fresh * multiple for multiple in multiples]
+        assert price.output == 5 * price.fresh
+        assert multiples[:2] == [Decimal("1.25"), 2]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.provider == "openai" and row.rule == "price_write"], ids=lambda row: row.model
+)
+def test_openais_writes_and_reads_are_the_documented_multiples(row):
+    rules = packaged()
+    price = rules.price("openai", row.model)
+    assert price.write == price.fresh * rules.number("multiple_write", "openai", row.model)
+    assert price.read == price.fresh * rules.number("multiple_read", "openai", row.model)
+
+
+@pytest.mark.parametrize(("provider", "model", "since"), PRICED, ids=str)
+def test_a_priced_model_has_prices_for_all_kinds_and_a_minimum_even_if_it_is_unknown(provider, model, since):
+    name = re.sub(r"\*$", "", model)
+    for rule in ("price_read", "price_output", "minimum_tokens"):
+        assert packaged().find(rule, provider, name, at=seconds(since)) is not None, rule

@@ -1,0 +1,81 @@
+"""What tokens cost: exact, linear, and unknown where something is."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.cache.prices import Price
+from lore.model.events import Billed
+
+CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))
+BREAKPOINTS = Price(*map(Decimal, ("4", "0.4", "5")), None, None, Decimal(20))
+CLASSIC = Price(Decimal("2.5"), Decimal("1.25"), output=Decimal(10))
+M = 1_000_000
+
+counts = st.integers(0, 10**9)
+usages = st.fixed_dictionaries(
+    {name: counts for name in ("fresh", "read", "write_5m", "write_1h", "output")}  # noqa: C420 - one strategy each
+)
+
+
+@pytest.mark.parametrize(
+    ("price", "tokens", "dollars"),
+    [
+        (CLAUDE, {"fresh": M, "read": M, "write": 2 * M, "write_5m": M, "write_1h": M, "output": M}, "46.75"),
+        (CLAUDE, {"fresh": 0, "read": 0, "write": M, "output": 0}, "6.25"),  # no lifetime: the default of 5 minutes
+        (CLAUDE, {"fresh": 0, "read": 0, "write": M, "write_1h": M, "output": 0}, "10"),
+        (CLAUDE, {"fresh": 0, "read": 0, "write_5m": M, "write_1h": M, "output": 0}, "16.25"),
+        (BREAKPOINTS, {"fresh": 0, "read": 10 * M, "write": M, "output": 0}, "9"),
+        (CLASSIC, {"fresh": M, "read": M, "output": M}, "13.75"),
+        (CLASSIC, {"fresh": 1, "read": 0, "write": 0, "output": 0}, "0.0000025"),
+    ],
+)
+def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
+    assert price.cost(**tokens) == Decimal(dollars)
+
+
+@pytest.mark.parametrize(
+    ("price", "tokens"),
+    [
+        (CLAUDE, {"fresh": None, "read": 0, "write": 0, "output": 0}),
+        (CLAUDE, {"fresh": 0, "read": None, "write": 0, "output": 0}),
+        (CLAUDE, {"fresh": 0, "read": 0, "write": 0, "output": None}),
+        (CLAUDE, {"fresh": 0, "read": 0, "output": 0}),  # writes are charged, and nobody says how many
+        (CLAUDE, {"fresh": 0, "read": 0, "write_5m": 1, "output": 0}),
+        (CLASSIC, {"fresh": 0, "read": 0, "write": 1, "output": 0}),  # no price of writing
+        (CLAUDE, {"fresh": 0, "read": 0, "write": 1, "write_5m": 2, "output": 0}),  # a part larger than the whole
+        (CLAUDE, {"fresh": -1, "read": 0, "write": 0, "output": 0}),
+    ],
+)
+def test_what_is_not_known_or_contradicts_itself_has_no_cost(price, tokens):
+    assert price.cost(**tokens) is None
+
+
+def test_nothing_counted_at_an_unknown_price_costs_nothing():
+    assert CLASSIC._replace(read=None).cost(fresh=M, read=0, output=0) == Decimal("2.5")
+
+
+def test_a_billed_request_is_paid_as_its_counts_say():
+    usage = Billed(fresh_tokens=M, read_tokens=M, write_tokens=M, output_tokens=0, write_1h_tokens=M, write_5m_tokens=0)
+    assert CLAUDE.of(usage) == Decimal("15.5")
+    assert CLAUDE.of(Billed(fresh_tokens=M)) is None
+
+
+@given(usages, usages)
+def test_cost_is_linear_and_exact(one, other):
+    both = {name: one[name] + other[name] for name in one}
+    assert CLAUDE.cost(**both) == CLAUDE.cost(**one) + CLAUDE.cost(**other)
+
+
+@given(usages, st.integers(0, 1000))
+def test_cost_grows_with_every_factor(tokens, times):
+    assert CLAUDE.cost(**{name: count * times for name, count in tokens.items()}) == times * CLAUDE.cost(**tokens)
+
+
+def test_storage_is_paid_by_token_and_hour():
+    assert Price(storage_hour=Decimal("4.5")).storage(2 * M, 0.5) == Decimal("4.5")
+    assert CLAUDE.storage(M, 1) is None

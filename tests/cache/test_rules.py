@@ -1,0 +1,252 @@
+"""Look-ups: the most specific row that holds on a day, and nothing that is guessed."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.cache.lookback import RULES as POSITIONS
+from lore.cache.rule_file import parse
+from lore.cache.rules import Rules, seconds, spans
+from lore.run.rules import packaged
+
+
+def day(text):
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def rules(*rows, head=""):
+    """Rules of rows that are written in short: a rule, a value, further keys."""
+    text = "".join(f"[[rules]]\nprovider='p'\nrule='{rule}'\nvalue={value}\n{more}\n" for rule, value, more in rows)
+    return Rules(parse(head + text, "t.toml").rows)
+
+
+def test_the_nearest_model_pattern_holds_then_the_platform_then_the_latest_date():
+    made = rules(
+        ("minimum_tokens", 1, "model='*'\nvalid_from=2026-01-01"),
+        ("minimum_tokens", 2, "model='*'\nplatform='bedrock'"),
+        ("minimum_tokens", 3, "model='m-[45]*'"),
+        ("minimum_tokens", 4, "model='m-4*'"),
+        ("minimum_tokens", 5, "model='m-4*'\nplatform='vertex'"),
+        ("minimum_tokens", 6, "model='m-4'"),
+        ("minimum_tokens", 7, "model='m-4'\nvalid_from=2026-06-01"),
+    )
+    found = [
+        made.whole("minimum_tokens", "p", *asked)
+        for asked in (
+            ("other",),
+            ("other", "bedrock"),
+            ("m-5",),
+            ("m-4x",),
+            ("m-4x", "vertex"),
+            ("m-4", "vertex"),
+            ("m-4", "", day("2026-05-31")),
+            ("m-4", "", day("2026-06-01")),
+            ("other", "", day("2025-12-31")),
+        )
+    ]
+    assert found == [1, 2, 3, 4, 5, 7, 6, 7, None]
+    assert made.find("minimum_tokens", "q", "m-4") is None
+
+
+def test_a_row_that_says_unknown_is_found_and_has_no_number():
+    made = rules(("minimum_tokens", "'unknown'", ""))
+    assert made.find("minimum_tokens", "p", "m") is not None
+    assert made.number("minimum_tokens", "p", "m") is None
+
+
+@pytest.mark.parametrize("at", [float("nan"), float("inf"), -1e300, 1e300])
+def test_a_clock_that_says_anything_is_no_crash(at):
+    packaged().price("deepseek", "deepseek-v4-pro", at=at)
+    packaged().newer(at)
+
+
+def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
+    made = rules(("price_fresh", 1, ""), ("price_fresh", 2, "valid_from=2026-01-01"))
+    for at in (float("nan"), float("-inf")):
+        assert made.price("p", "m", at=at) is None
+    assert [made.price("p", "m", at=day(at)).fresh for at in ("2025-12-31", "2026-01-01", "2025-12-31")] == [1, 2, 1]
+
+
+def test_without_a_time_what_is_announced_does_not_hold_yet():
+    rows = parse("[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t").rows
+    assert Rules(rows, date(2026, 10, 24)).whole("lifetime", "p", "m") == 1
+    assert Rules((), date(2026, 10, 24)).overridden_by(rows).whole("lifetime", "p", "m") == 2
+    assert packaged().price("gemini", "gemini-3.8-flash").fresh == Decimal("0.75")
+    assert packaged().price("gemini", "gemini-3.8-flash", at=day("2027-01-01")) is None
+
+
+def test_many_names_of_models_do_not_fill_the_memory():
+    made = rules(("minimum_tokens", 1, ""))
+    for number in range(10_000):
+        assert made.whole("minimum_tokens", "p", f"m{number}") == 1
+        assert made.price("p", f"m{number}") is None
+    assert max(len(made._matching), len(made._prices)) <= 4096
+
+
+@pytest.mark.parametrize(("at", "read"), [("2026-10-06T23:59:59", "0.2"), ("2026-10-07T00:00:00", "0.1")])
+def test_a_price_that_changed_holds_from_its_day_on(at, read):
+    price = packaged().price("anthropic", "claude-sonnet-5-5", at=day(at))
+    assert price.read == Decimal(read)
+    assert price.fresh == Decimal(2)
+
+
+@pytest.mark.parametrize(
+    ("model", "platform", "tokens"),
+    [
+        ("claude-opus-4-7", "", 2048),
+        ("anthropic.claude-opus-4-7-v1:0", "bedrock", 4096),
+        ("claude-opus-4-7@20260201", "vertex", 2048),
+        ("claude-opus-4-5-20251101", "", 4096),
+        ("claude-haiku-5-5", "", None),
+        ("claude-opus-9", "", None),
+        ("claude-opus-5-7", "", None),  # nothing begins with a known name by chance
+        (None, "", None),
+    ],
+)
+def test_a_minimum_depends_on_model_and_platform_and_an_unknown_model_is_unknown(model, platform, tokens):
+    assert packaged().whole("minimum_tokens", "anthropic", model, platform) == tokens
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [("anthropic", "claude-opus-9"), ("anthropic", None), ("openai", "gpt-9"), ("xai", "grok-9"), ("", "x")],
+)
+def test_an_unknown_model_has_no_price(provider, model):
+    assert packaged().price(provider, model, prompt_tokens=1) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "fresh", "read", "output"),
+    [
+        ("claude-haiku-5-5", 100_000, "0.1", "0.01", "0.5"),
+        ("claude-haiku-5-5", 100_001, "0.5", "0.05", "2.5"),
+        ("claude-haiku-5-5", None, "0.1", "0.01", "0.5"),
+        ("gemini-3.1-pro-preview", 200_000, "2", "0.2", "12"),
+        ("gemini-3.1-pro-preview", 200_001, "4", "0.4", "18"),
+    ],
+)
+def test_a_long_prompt_has_prices_of_its_own(model, prompt, fresh, read, output):
+    price = packaged().price(model.split("-")[0].replace("claude", "anthropic"), model, prompt_tokens=prompt)
+    assert (price.fresh, price.read, price.output) == tuple(map(Decimal, (fresh, read, output)))
+
+
+def test_prompts_above_272k_cost_twice_the_input_and_half_more_output():
+    short = packaged().price("openai", "gpt-5.6-sol", prompt_tokens=272_000)
+    long = packaged().price("openai", "gpt-5.6-sol", prompt_tokens=272_001)
+    assert short[:3] == tuple(map(Decimal, ("4", "0.4", "5")))
+    assert long[:3] == tuple(map(Decimal, ("8", "0.8", "10")))
+    assert (short.output, long.output) == (20, 30)
+    assert packaged().price("openai", "gpt-4.1", prompt_tokens=900_000).fresh == 2
+
+
+def test_where_the_price_of_long_prompts_is_not_known_there_is_none():
+    made = rules(("price_fresh", 2, ""), ("price_fresh", "'unknown'", "above_tokens=200000"))
+    assert made.price("p", "m", prompt_tokens=200_000).fresh == 2
+    assert made.price("p", "m", prompt_tokens=200_001) is None
+
+
+def test_where_the_surcharge_of_long_prompts_is_not_known_there_is_no_price():
+    made = rules(("price_fresh", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
+    assert made.price("p", "m", prompt_tokens=10).fresh == 2
+    assert made.price("p", "m", prompt_tokens=11) is None
+
+
+@given(st.lists(st.sampled_from(["fast", "batch", "us"]), unique=True))
+def test_what_is_asked_for_besides_multiplies_every_price(extras):
+    factor = {"fast": Decimal(2), "batch": Decimal("0.5"), "us": Decimal("1.1")}
+    plain = packaged().price("anthropic", "claude-opus-5")
+    made = packaged().price("anthropic", "claude-opus-5", extras=extras)
+    times = Decimal(1)
+    for name in extras:
+        times *= factor[name]
+    assert made[:2] == (plain.fresh * times, plain.read * times)
+    assert made.output == plain.output * times
+
+
+def test_what_nobody_has_a_price_for_makes_the_price_unknown():
+    assert packaged().price("anthropic", "claude-opus-5", extras=["gold"]) is None
+
+
+@pytest.mark.parametrize(
+    ("at", "fresh"),
+    [
+        ("2026-10-12T01:00:00", "1.32"),  # a Monday
+        ("2026-10-12T04:00:00", "0.66"),
+        ("2026-10-16T09:59:59", "1.32"),  # a Friday
+        ("2026-10-17T02:00:00", "0.66"),  # a Saturday
+        (None, "0.66"),
+    ],
+)
+def test_deepseek_costs_twice_in_its_peak_hours(at, fresh):
+    at = None if at is None else day(at)
+    assert packaged().price("deepseek", "deepseek-v4-pro", at=at).fresh == Decimal(fresh)
+
+
+def test_a_price_that_is_a_multiple_of_the_fresh_one_needs_no_row_of_its_own():
+    price = packaged().price("moonshot", "kimi-k3")
+    assert (price.write_5m, price.write_1h) == (3, 6)
+    made = rules(("price_fresh", 2, ""), ("multiple_read", "0.1", ""), ("price_write", "'unknown'", ""),
+                 ("multiple_write", "1.25", ""))  # fmt: skip
+    assert made.price("p", "m").read == Decimal("0.2")
+    assert made.price("p", "m").write is None  # said to be unknown: not derived
+
+
+def test_a_makers_prices_do_not_hold_where_a_gateway_makes_its_own():
+    assert packaged().price("anthropic", "claude-opus-5", "openrouter") is None
+    own = parse("[[rules]]\nrule='price_fresh'\nprovider='anthropic'\nplatform='openrouter'\nvalue=6\n", "own.toml")
+    price = packaged().overridden_by(own.rows).price("anthropic", "claude-opus-5", "openrouter")
+    assert (price.fresh, price.read) == (6, None)
+
+
+def test_a_users_row_holds_over_any_other_that_matches():
+    own = parse(
+        "[[rules]]\nprovider='anthropic'\nrows=["
+        "{rule='price_read',model='claude-*',value=0.9},"
+        "{rule='minimum_tokens',model='claude-opus-4-7',value=7,valid_from=2026-09-01}]",
+        "own.toml",
+    )
+    made = packaged().overridden_by(own.rows)
+    assert made.price("anthropic", "claude-opus-5").read == Decimal("0.9")
+    assert made.price("anthropic", "claude-opus-5").fresh == 5
+    assert made.whole("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock") == 7
+    assert made.whole("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock", day("2026-08-31")) == 4096
+    assert packaged().price("anthropic", "claude-opus-5").read == Decimal("0.5")
+
+
+def test_a_users_row_takes_the_place_of_the_same_row():
+    one = packaged().find("price_read", "anthropic", "claude-opus-5")
+    made = packaged().overridden_by([one._replace(value=Decimal(9))])
+    assert len(made.rows) == len(packaged().rows)
+    assert made.number("price_read", "anthropic", "claude-opus-5") == 9
+
+
+def test_the_day_on_which_the_tables_were_checked_is_not_newer_than_itself():
+    made = Rules((), date(2026, 10, 24))
+    assert not made.newer(day("2026-10-24T23:59:59"))
+    assert made.newer(day("2026-10-25"))
+    assert not made.newer(None)
+    assert not Rules(()).newer(day("2026-10-25"))
+
+
+def test_the_tables_say_what_the_lookback_of_checks_says():
+    for rule in POSITIONS:
+        at = max(rule.since, day("2024-09-01"))
+        assert packaged().whole("lookback", "anthropic", "claude-sonnet-4", at=at) == rule.positions
+        assert packaged().flag("lookback_runs", "anthropic", "claude-sonnet-4", at=at) is rule.runs
+
+
+def test_seconds_are_those_of_midnight_in_utc():
+    assert seconds(date(2026, 10, 7)) == day("2026-10-07")
+
+
+@pytest.mark.parametrize(
+    ("hours", "found"),
+    [("1-4,6-10", ((1, 4), (6, 10))), ("0-24", ((0, 24),)), ("4-1", None), ("1-25", None), ("x", None), ("", None)],
+)
+def test_hours_are_read_or_refused(hours, found):
+    assert spans(hours) == found

@@ -1,0 +1,191 @@
+"""What a model said: whole, or put together from a stream in whatever form it was kept."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+import pytest
+
+from formats.calls import exchange, text
+from formats.captures import exchanges
+from formats.streaming import anthropic, chat, converse, frame, gemini, sse, wrapped
+from lore.formats import http
+from lore.formats.bodies import Bodies
+from lore.formats.contents import LARGEST, Content, content_of
+from lore.formats.registry import recognise
+from lore.formats.said import said, said_by
+from lore.model.exchange import Streamed
+
+BLOCKS = [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": "text", "text": "it is 😀"},
+          {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {"path": "/a"}}]  # fmt: skip
+EVENTS = list(anthropic(BLOCKS, [3]))
+MESSAGE = [{"role": "assistant", "content": BLOCKS}]
+SAID = {"role": "assistant", "content": "yes"}
+
+
+def dumps(value):
+    """JSON in ASCII: the halves of an emoji may stand in different events."""
+    return json.dumps(value).encode()
+
+
+def based(data):
+    return Content(dumps(base64.b64encode(data).decode()), "base64")
+
+
+def test_a_whole_output_is_given_back():
+    assert said(b'[{"role":"assistant"}]') == b'[{"role":"assistant"}]'
+    assert said(b"") == b""
+
+
+@pytest.mark.parametrize("kept", [
+    text(sse(EVENTS).decode()),
+    content_of(dumps({"kind": "sse", "chunks": [one.decode() for one in sse(EVENTS).split(b"\n\n")]})),
+    Content(dumps(EVENTS), "events"),
+    Content(dumps([{"event": one["type"], "data": one} for one in EVENTS]), "events"),
+    Content(dumps([{"event": one["type"], "data": json.dumps(one)} for one in EVENTS]), "events"),
+    based(sse(EVENTS)),
+    based(gzip.compress(sse(EVENTS))),
+    based(b"".join(map(wrapped, EVENTS))),
+], ids=["text", "chunks", "events", "named events", "text of events", "base64", "gzip", "frames"])  # fmt: skip
+def test_a_stream_says_the_same_in_whatever_form_it_was_kept(kept):
+    found = exchange(response=kept)
+    assert json.loads(said(found.output)) == MESSAGE
+
+
+def test_frames_of_converse_say_what_their_blocks_do():
+    blocks = [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": 1}}}]
+    found = exchange(response=based(b"".join(map(frame, converse(blocks, [2])))))
+    assert json.loads(said(found.output)) == [{"role": "assistant", "content": blocks}]
+
+
+def test_a_list_of_chunks_is_all_of_them_and_not_the_last():
+    """Gemini answers with one array where no events are asked for: only its last chunk was taken for the answer."""
+    chunks = list(gemini([{"text": "a long answer"}], [4]))
+    found = exchange(response=Content(dumps(chunks), "json"))
+    assert json.loads(said(found.output)) == [{"role": "model", "parts": [{"text": "a long answer"}]}]
+
+
+@pytest.mark.parametrize("response", [
+    sse(chat(SAID, [1])).decode(), list(chat(SAID, [1])), [one.decode() for one in sse(chat(SAID, [1])).split(b"\n\n")],
+])  # fmt: skip
+def test_a_record_with_a_stream_says_it_too(response):
+    body = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
+    found = exchanges(Bodies, dumps({"request": body, "response": response}))
+    assert json.loads(said(found[0].output)) == [SAID]
+
+
+ITEM = {"type": "message", "id": "m1", "role": "assistant", "content": []}
+WHOLE = {"id": "resp_1", "output": [ITEM], "usage": {"input_tokens": 9, "output_tokens": 1}}
+CREATED = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
+DONE = {"type": "response.output_item.done", "item": ITEM}
+
+
+@pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
+def test_the_responses_api_says_all_of_it_again_at_the_end(kind):
+    delta = {"type": "response.output_text.delta", "delta": "x"}
+    found = exchange(response=text(sse([CREATED, delta, DONE, {"type": kind, "response": WHOLE}]).decode()))
+    assert json.loads(said(found.output)) == [ITEM]
+
+
+def test_items_stand_in_where_the_end_leaves_them_out_or_does_not_come():
+    short = {"type": "response.completed", "response": {**WHOLE, "output": []}}
+    for events in ((CREATED, DONE, short), (CREATED, DONE)):
+        assert json.loads(said_by(map(dumps, events))) == [ITEM]
+
+
+def test_more_items_than_any_model_says_are_not_kept():
+    assert said_by([dumps(DONE)] * 3).count(b"m1") == 3
+    assert said_by([dumps(DONE)] * 5000) == b""
+
+
+@pytest.mark.parametrize("output", [
+    Streamed(b"5"), Streamed(b'"'), Streamed(b""), Streamed(b"{}"), Streamed(b"[1]", "events"),
+    Streamed(b"x", "events"),
+    Streamed(b'"%%%"', "base64"), Streamed(b'"data: {"'), Streamed(b'"data: 5"'), Streamed(b"{}", "elsewhere"),
+    Streamed(dumps("\x1f\x8bnot gzip")), Streamed(b'"' + b"x" * LARGEST + b'"'), Streamed(b"[[[[", "json"),
+    Streamed(dumps(base64.b64encode(b"\xff" * 9).decode()), "base64", "br"),
+])  # fmt: skip
+def test_what_cannot_be_read_says_nothing(output):
+    assert said(output) == b""
+
+
+def test_a_stream_that_is_compressed_stays_so_until_it_is_asked_for():
+    """Opened while it is read, a thousand answers of one file would be held at once."""
+    counted = " ".join(map(str, range(40_000)))
+    kept = based(gzip.compress(sse(anthropic([{"type": "text", "text": counted}], [50]))))
+    found = exchange(response=kept)
+    assert isinstance(found.output, Streamed)
+    assert len(found.output.raw) < 200_000 < len(said(found.output))
+
+
+def test_reading_a_capture_puts_nothing_together(monkeypatch):
+    def refuse(events):
+        raise AssertionError(events)
+
+    monkeypatch.setattr("lore.formats.said.said_by", refuse)
+    assert isinstance(exchange(response=text(sse(EVENTS).decode())).output, Streamed)
+    assert not hasattr(http, "said")
+
+
+# real recordings
+
+
+def plain(value):
+    """A value without marks, and without what only the provider says of a call (`caller`)."""
+    if isinstance(value, dict):
+        kept = {key: plain(one) for key, one in value.items() if key != "cache_control"}
+        return {key: one for key, one in kept.items() if key != "caller" or one != {"type": "direct"}}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.corpus
+def test_an_answer_of_a_real_stream_is_what_the_same_recording_keeps_as_its_body(corpus):
+    files = sorted(corpus.glob("capture/vibe-proxy*.jsonl"))
+    responses = [json.loads(line).get("response") for file in files for line in file.read_bytes().splitlines()]
+    both = [one for one in responses if one and one.get("events") and one.get("body")]
+    assert both
+    for one in both:
+        found = said_by(dumps(event["data"]) for event in one["events"])
+        assert json.loads(found)[0]["content"] == one["body"]["content"]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("pattern", ["capture/vibe-proxy*", "capture/braintrust__*"])
+def test_an_answer_of_a_real_stream_is_what_the_next_request_sends_back(corpus, pattern):
+    """Where one has the same call or the same signed thought; all are equal but for marks and `caller`."""
+    compared = 0
+    for file in sorted(corpus.glob(pattern)):
+        data = file.read_bytes()
+        reader = recognise(data)
+        assert reader is not None
+        found = exchanges(reader, data)
+        bodies = [json.loads(one.body) for one in found]
+        sent = [plain(one) for body in bodies for one in body.get("messages", []) if one["role"] == "assistant"]
+        for answer in [*_streams(found), *_events_of(data)]:
+            known = _known_by(answer)
+            same = [one for one in sent if known and known in json.dumps(one)]
+            compared += bool(same)
+            assert all(one["content"] == plain(answer["content"]) for one in same)
+    assert compared
+
+
+def _streams(found):
+    """The messages that streams say; items of the Responses API are no messages."""
+    told = [json.loads(said(one.output) or b"[]") for one in found if isinstance(one.output, Streamed)]
+    return [one for listed in told for one in listed if "content" in one and "type" not in one]
+
+
+def _events_of(data):
+    """The messages of streams that stand beside a whole body, which a reader prefers."""
+    for line in data.splitlines() if data.count(b"\n") > 1 else []:
+        events = (
+            (json.loads(line).get("response") or {}).get("events") if line[:1] == b"{" and line[-1:] == b"}" else None
+        )
+        yield from json.loads(said_by(dumps(one["data"]) for one in events)) if events else []
+
+
+def _known_by(answer):
+    """What no other answer has: the id of a call, a thought's signature."""
+    return next((one[key] for one in answer["content"] for key in ("id", "signature") if one.get(key)), None)

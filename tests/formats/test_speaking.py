@@ -1,0 +1,266 @@
+"""Answers put together from events: every dialect, however it was cut, whatever is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.streaming import anthropic, chat, converse, gemini, whole
+from lore.formats.said import said_by
+
+WRITERS = {"anthropic": anthropic, "chat": chat, "gemini": gemini, "converse": converse}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {"path": "/a", "n": 12345678901234567890123}}
+SERVER = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"type": "web_search_result"}]}
+
+
+def spoken(events):
+    """What a list of events says, decoded."""
+    found = said_by(json.dumps(one).encode() for one in events)
+    return json.loads(found) if found else []
+
+
+def message(*blocks):
+    return [{"role": "assistant", "content": list(blocks)}]
+
+
+TEXT = st.text(max_size=12)
+INPUT = st.dictionaries(TEXT, st.one_of(TEXT, st.integers(), st.booleans(), st.none()), max_size=3)
+ANTHROPIC = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, TEXT),
+    st.builds(lambda text, sign: {"type": "thinking", "thinking": text, "signature": sign}, TEXT, TEXT),
+    st.builds(lambda text: {"type": "redacted_thinking", "data": text}, TEXT),
+    st.builds(lambda text: {"type": "compaction", "content": text}, TEXT),
+    st.builds(lambda given: {**CALL, "input": given}, INPUT),
+    st.builds(lambda given: {**SERVER, "input": given}, INPUT),
+    st.just(FOUND),
+)
+CALLS = st.builds(
+    lambda name, given: {"id": "c" + name, "type": "function", "function": {"name": "f", "arguments": given}},
+    TEXT, st.builds(json.dumps, INPUT),
+)  # fmt: skip
+CHAT = st.builds(
+    lambda text, thought, calls: {
+        "role": "assistant", "content": text, **({"reasoning_content": thought} if thought else {}),
+        **({"tool_calls": calls} if calls else {}),
+    },
+    st.one_of(st.none(), TEXT), TEXT, st.lists(CALLS, max_size=3),
+)  # fmt: skip
+GEMINI = st.one_of(
+    st.builds(lambda text: {"text": text}, TEXT),
+    st.builds(lambda text: {"text": text, "thought": True}, TEXT),
+    st.builds(lambda given: {"functionCall": {"name": "f", "args": given}, "thoughtSignature": "sig"}, INPUT),
+)
+CONVERSE = st.one_of(
+    st.builds(lambda text: {"text": text}, TEXT),
+    st.builds(lambda given: {"toolUse": {"toolUseId": "t1", "name": "f", "input": given}}, INPUT),
+    st.builds(
+        lambda text, sign: {"reasoningContent": {"reasoningText": {"text": text, "signature": sign}}}, TEXT, TEXT
+    ),
+)
+SIZES = st.lists(st.integers(1, 5), max_size=4)
+
+
+@given(st.lists(ANTHROPIC, min_size=1, max_size=5), SIZES)
+def test_a_message_is_the_same_however_it_was_cut(blocks, sizes):
+    assert spoken(anthropic(blocks, sizes)) == message(*blocks)
+
+
+@given(CHAT, SIZES)
+def test_so_is_a_chat_message_and_other_choices_are_passed_over(given_message, sizes):
+    assert spoken(chat(given_message, sizes)) == [given_message]
+
+
+def apart(parts):
+    """Parts without neighbours that are one text: nothing says where one ends."""
+    found = []
+    for part in parts:
+        if found and "text" in part and "text" in found[-1] and part.get("thought") == found[-1].get("thought"):
+            continue
+        found.append(part)
+    return found
+
+
+@given(st.lists(GEMINI, min_size=1, max_size=5).map(apart), SIZES)
+def test_so_is_a_content_of_gemini(parts, sizes):
+    assert spoken(gemini(parts, sizes)) == [{"role": "model", "parts": parts}]
+
+
+def name_of(event):
+    """The name of an event of Converse, which stands in the headers of its frame."""
+    if "contentBlockIndex" not in event:
+        return "metadata"
+    return next(("contentBlock" + key.title() for key in ("start", "delta") if key in event), "contentBlockStop")
+
+
+@given(st.lists(CONVERSE, min_size=1, max_size=5), SIZES, st.booleans())
+def test_so_is_a_message_of_converse_its_events_plain_or_under_their_names(blocks, sizes, named):
+    events = list(converse(blocks, sizes))
+    if named:
+        events = [{name_of(one): one} for one in events]
+    assert spoken(events) == message(*blocks)
+
+
+def test_halves_of_an_emoji_that_came_apart_are_one_again():
+    assert spoken(anthropic([{"type": "text", "text": "a😀b"}], [1])) == message({"type": "text", "text": "a😀b"})
+    assert whole("\ud83d\ude00") == "😀"
+
+
+def test_numbers_of_any_length_stay_as_they_were_written():
+    assert b"12345678901234567890123" in said_by(json.dumps(one).encode() for one in anthropic([CALL], [3]))
+
+
+def delta(kind, index=0, **given):
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **given}}
+
+
+def start(block, index=0):
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def test_citations_are_gathered_beside_their_text():
+    cited = {"type": "char_location", "cited_text": "x"}
+    given = [start({"type": "text", "text": "", "citations": []}), delta("text_delta", text="a"),
+             delta("citations_delta", citation=cited),
+             delta("citations_delta", citation={**cited, "n": 2})]  # fmt: skip
+    assert spoken(given) == message({"type": "text", "text": "a", "citations": [cited, {**cited, "n": 2}]})
+
+
+def test_input_that_was_cut_is_the_text_that_came():
+    given = [start({**CALL, "input": {}}), delta("input_json_delta", partial_json='{"path": "/a')]
+    assert spoken(given) == message({**CALL, "input": '{"path": "/a'})
+
+
+def test_a_call_without_input_keeps_its_empty_one():
+    assert spoken([start({**CALL, "input": {}}), delta("input_json_delta", partial_json="")]) == message(
+        {**CALL, "input": {}}
+    )
+
+
+def test_a_summary_that_a_block_begins_without_is_taken_whole():
+    given = [start({"type": "compaction", "content": None}), delta("compaction_delta", content="All of it.")]
+    assert spoken(given) == message({"type": "compaction", "content": "All of it."})
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("anthropic", [{"type": "thinking", "thinking": "hm " * 9, "signature": "s" * 20}, {"type": "text", "text": "y"}]),
+    ("chat", {"role": "assistant", "content": "yes, of course", "reasoning_content": "hm " * 9}),
+    ("gemini", [{"text": "hm", "thought": True}, {"text": "yes"}]),
+    ("converse", [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": [1, 2]}}}]),
+])  # fmt: skip
+def test_a_stream_that_was_cut_gives_what_came(name, said):
+    events = list(WRITERS[name](said, [2]))
+    last = 0
+    for end in range(len(events)):
+        size = len(letters(spoken(events[:end])))
+        assert size >= last
+        last = size
+    assert last >= len(letters(said))
+
+
+def letters(value):
+    """The letters of the texts in a value."""
+    return re.sub(r"\W", "", json.dumps([value] if isinstance(value, dict) else value).replace("null", ""))
+
+
+def test_blocks_stand_in_the_order_of_their_places_whenever_they_began():
+    given = [start({"type": "text", "text": "b"}, 5), start({"type": "text", "text": "a"}, 2),
+             delta("text_delta", 2, text="!"), delta("text_delta", 5, text="?")]  # fmt: skip
+    assert spoken(given) == message({"type": "text", "text": "a!"}, {"type": "text", "text": "b?"})
+
+
+HOSTILE = [
+    5, None, [], "x", {}, {"type": 7}, {"type": []}, {"type": "content_block_start"}, {"type": "content_block_delta"},
+    start(None), start([]), start({}), start("x"), start({"type": "text"}, -1), start({"type": "text"}, 10**30),
+    start({"type": "text"}, "0"), start({"type": "text"}, 1.5), start({"type": "text"}, None),
+    delta("text_delta", 0, text=5), delta("text_delta", 0, text=None),
+    delta("text_delta", 0), delta("text_delta", 99, text="x"), delta("text_delta", -1, text="x"),
+    delta("input_json_delta", 0, partial_json=["x"]), delta("citations_delta", 7, citation={}), delta(7),
+    {"type": "content_block_delta", "index": 0, "delta": []}, {"type": "content_block_stop", "index": {}},
+    {"type": "error", "error": {"type": "overloaded_error"}},
+]  # fmt: skip
+
+
+def test_events_that_say_nothing_are_passed_over():
+    real = list(anthropic([{"type": "text", "text": "yes"}], [1]))
+    mixed = [one for event in real for one in (event, *HOSTILE)]
+    found = spoken(mixed)
+    assert found[0]["content"][0] == {"type": "text", "text": "yes"}
+
+
+@pytest.mark.parametrize("chunk", [
+    {"choices": 5}, {"choices": []}, {"choices": [5]}, {"choices": [{"index": 3, "delta": {"content": "no"}}]},
+    {"choices": [{"delta": []}]}, {"choices": [{"delta": {"content": ["x"], "role": 5, "tool_calls": {}}}]},
+    {"choices": [{"delta": {"tool_calls": [5, None, {}, {"index": -1, "id": "x"}, {"index": "0", "id": "y"}]}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 10**40, "function": {"arguments": "no"}}]}}]},
+])  # fmt: skip
+def test_chunks_that_say_nothing_are_passed_over(chunk):
+    real = {"role": "assistant", "content": "yes"}
+    found = spoken(one for event in chat(real, [1]) for one in (event, chunk))
+    assert (found[0]["content"], found[0].get("tool_calls")) == ("yes", None)
+
+
+@pytest.mark.parametrize("chunk", [
+    {"candidates": 5}, {"candidates": [7]}, {"candidates": [{"content": []}]}, {"response": 5},
+    {"candidates": [{"content": {"parts": {}}}]}, {"candidates": [{"content": {"parts": [5, None, {}]}}]},
+    {"candidates": [{"index": 1, "content": {"parts": [{"text": "no"}]}}]},
+])  # fmt: skip
+def test_candidates_that_say_nothing_are_passed_over(chunk):
+    found = spoken(one for event in gemini([{"text": "yes"}], [1]) for one in (event, chunk))
+    assert found == [{"role": "model", "parts": [{"text": "yes"}]}]
+
+
+@pytest.mark.parametrize("event", [
+    {"contentBlockIndex": 0, "start": 5}, {"contentBlockIndex": -1, "delta": {"text": "no"}},
+    {"contentBlockIndex": 0, "delta": []}, {"contentBlockIndex": 0, "delta": {"text": 5, "toolUse": 7}},
+    {"contentBlockIndex": [], "delta": {}}, {"contentBlockDelta": 7},
+    {"contentBlockIndex": 0, "delta": {"reasoningContent": [], "toolResult": {}}},
+])  # fmt: skip
+def test_events_of_converse_that_say_nothing_are_passed_over(event):
+    found = spoken(one for real in converse([{"text": "yes"}], [1]) for one in (real, event))
+    assert found == message({"text": "yes"})
+
+
+def test_a_second_message_in_one_stream_is_another_answer():
+    one, two = ([{"type": "text", "text": text}] for text in ("first", "second"))
+    assert spoken([*anthropic(one, [2]), *anthropic([*two, *two], [2])]) == message(*one)
+
+
+def test_calls_that_are_sent_whole_and_without_a_place_are_each_a_call():
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in (1, 2)]
+    chunks = [{"choices": [{"delta": {"role": "assistant", "tool_calls": [one]}}]} for one in calls]
+    assert spoken(chunks) == [{"role": "assistant", "content": None, "tool_calls": calls}]
+
+
+def test_a_signature_closes_the_text_that_it_is_of_and_a_wrapper_is_looked_through():
+    parts = [{"text": "a"}, {"text": "b", "thoughtSignature": "s"}, {"text": "c"}]
+    chunks = [{"response": {"candidates": [{"content": {"parts": [one]}}]}} for one in parts]
+    assert spoken(chunks) == [
+        {"role": "model", "parts": [{"text": "ab", "thoughtSignature": "s"}, {"text": "c"}]}
+    ]  # fmt: skip
+
+
+def test_citations_and_redacted_thoughts_of_converse():
+    events = [{"contentBlockIndex": 0, "delta": {"reasoningContent": {"redactedContent": "cmVk"}}},
+              {"contentBlockIndex": 1, "delta": {"text": "a"}},
+              {"contentBlockIndex": 1, "delta": {"citation": {"title": "t"}}}]  # fmt: skip
+    cited = {"citationsContent": {"content": [{"text": "a"}], "citations": [{"title": "t"}]}}
+    assert spoken(events) == message({"reasoningContent": {"redactedContent": "cmVk"}}, cited)
+
+
+def test_more_blocks_than_any_model_says_are_not_kept():
+    assert len(spoken(start({"type": "text", "text": "x"}, n) for n in range(5000))[0]["content"]) == 4096
+    calls = ({"choices": [{"delta": {"tool_calls": [{"index": n, "id": "c"}]}}]} for n in range(5000))
+    assert len(spoken(calls)[0]["tool_calls"]) == 4096
+    parts = ({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}}]} for _ in range(5000))
+    assert len(spoken(parts)[0]["parts"]) == 4096
+
+
+def test_two_hundred_thousand_deltas_are_joined_once():
+    """Joined one by one to the text before, they would take minutes."""
+    text = {"type": "text", "text": "ab" * 200_000}
+    assert spoken(anthropic([text], [2])) == message(text)

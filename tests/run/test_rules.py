@@ -1,0 +1,87 @@
+"""The rules in force: the packaged tables, a user's file over them, and what is said of recordings after them."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from lore.cache.rules import Rules, seconds
+from lore.cache.settings import Simulate
+from lore.config import Loaded, Settings
+from lore.errors import LoreError
+from lore.run.rules import LARGEST, chosen, listed, load, packaged, stale
+
+OWN = "[[rules]]\nrule='price_read'\nprovider='anthropic'\nmodel='claude-opus-5'\nvalue={}\n"
+
+
+def read_price(rules):
+    return rules.price("anthropic", "claude-opus-5").read
+
+
+def test_the_packaged_tables_are_read_once():
+    assert load() is load() is packaged()
+    assert packaged().as_of == max(date(2026, 10, 24), packaged().as_of)
+
+
+def test_a_users_file_holds_over_the_tables(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_bytes(b"\xef\xbb\xbfas_of = 2027-02-01\n" + OWN.format(0.25).encode())
+    made = load(str(file))
+    assert read_price(made) == Decimal("0.25")
+    assert made.as_of == date(2027, 2, 1)
+    file.write_text("as_of = 2020-01-01\n" + OWN.format(1), "utf-8")
+    assert load(str(file)).as_of == packaged().as_of
+
+
+def test_a_given_file_wins_over_that_of_the_settings_which_stands_beside_them(tmp_path):
+    (tmp_path / "own.toml").write_text(OWN.format(1), "utf-8")
+    (tmp_path / "given.toml").write_text(OWN.format(2), "utf-8")
+    loaded = Loaded(Settings(simulate=Simulate(rules="own.toml")), tmp_path / "lore.toml")
+    assert read_price(chosen(None, loaded)) == 1
+    assert read_price(chosen(str(tmp_path / "given.toml"), loaded)) == 2
+    assert chosen(None, Loaded(Settings())) is packaged()
+    here = Loaded(Settings(simulate=Simulate(rules=str(tmp_path / "own.toml"))))
+    assert read_price(chosen(None, here)) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"\xff\xfe", "is not UTF-8 text"), (b"#" * (LARGEST + 1), "holds more than 4 MiB"),
+     (b"[[rules]]\nrulee='x'\n", "rules 1: unknown key 'rulee'")],
+)  # fmt: skip
+def test_a_file_that_is_no_table_of_rules_is_one_error(tmp_path, data, said):
+    file = tmp_path / "own.toml"
+    file.write_bytes(data)
+    with pytest.raises(LoreError, match=said) as caught:
+        load(str(file))
+    assert str(file) in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["none.toml", ".", "a\0b"])
+def test_a_file_that_cannot_be_read_is_one_error(tmp_path, name):
+    with pytest.raises(LoreError, match="cannot read"):
+        load(f"{tmp_path}/{name}")
+
+
+def test_all_rows_are_listed_or_those_that_can_hold_for_a_provider_or_a_model(tmp_path):
+    assert len(listed(packaged()).rules) == len(packaged().rows)
+    assert listed(packaged()).as_of == packaged().as_of.isoformat()
+    engines = listed(packaged(), provider="vllm").rules
+    assert {(one.provider, one.value) for one in engines if one.rule == "block_tokens"} == {("vllm", 16)}
+    opus = listed(packaged(), provider="anthropic", model="anthropic.claude-opus-5-v1:0").rules
+    assert {one.model for one in opus} == {"*", "claude-opus-5"}
+    assert any(one.rule == "lifetime_grace" and one.value == 1.02 for one in opus)
+    file = Path(tmp_path) / "own.toml"
+    file.write_text(OWN.format("'unknown'"), "utf-8")
+    first = listed(load(str(file))).rules[0]
+    assert (first.own, first.value, first.file, first.valid_from) == (True, None, str(file), "1970-01-01")
+
+
+def test_a_recording_after_the_tables_draws_a_note():
+    rules = Rules((), date(2026, 10, 24))
+    assert stale(rules, seconds(date(2026, 10, 24))) is None
+    assert "2026-10-24" in stale(rules, seconds(date(2026, 10, 25)))
+    assert stale(rules, None) is None
