@@ -9,10 +9,10 @@ from lore.cache.base import Mark, Piece, Request
 from lore.cache.registry import make
 from lore.model.events import Billed
 
-NOW = {"lookback_positions": 20, "lifetime_seconds": 300, "minimum_tokens": 0}
+NOW = {"lookback": 20, "lifetime": 300, "minimum_tokens": 0}
 RUNS = {**NOW, "lookback_runs": 1}
-EARLY = {**NOW, "lookback_positions": 0}
-SOL = {"compared_breakpoints": 80, "minimum_tokens": 1024, "lifetime_seconds": 1800}
+EARLY = {**NOW, "lookback": 0}
+SOL = {"compared_breakpoints": 80, "minimum_tokens": 1024, "lifetime": 1800}
 
 
 def after(new: int, kind: str = "") -> list[Request]:
@@ -113,7 +113,7 @@ def test_marks_that_stand_behind_no_piece_are_passed_over():
 
 
 def test_prompts_under_the_minimum_are_not_cached():
-    assert predicted("anthropic", [request("ab", marks=[1])], rules({**NOW, "minimum_tokens": 33}))[0][:3] == (0, 0, 32)
+    assert predicted("anthropic", [request("ab", marks=[1])], rules({**NOW, "minimum_tokens": 50}))[0][:3] == (0, 0, 32)
 
 
 def test_openai_5_6_with_an_unmarked_tail_reads_nothing_and_writes_all():

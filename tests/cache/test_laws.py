@@ -27,7 +27,7 @@ BLOCKS = {
     "vllm": ("block", 16), "sglang": ("page_size", 4), "lmcache": ("chunk_size", 8),
     "openai": (None, 128), "kimi": (None, 256), "xai": (None, 128),
 }  # fmt: skip
-HOSTED = {"minimum_tokens": 20, "lifetime_seconds": 300, "lookback_positions": 20}
+HOSTED = {"minimum_tokens": 20, "lifetime": 300, "lookback": 20}
 LIVING = ("anthropic", "bedrock", "qwen", "openai-breakpoint", "openai", "gemini", "kimi", "xai", "qwen-implicit")
 
 
@@ -82,7 +82,7 @@ def test_block_models_read_whole_blocks(name, asked, capacity):
 @given(asked=growing(), short=st.sampled_from((60, 300, 1000)), more=st.sampled_from((1, 2, 13)))
 def test_on_one_chain_that_only_grows_a_longer_lifetime_never_reads_less(name, asked, short, more):
     found = [
-        [said.read for said in predicted(name, asked, known(name, lifetime_seconds=lifetime))]
+        [said.read for said in predicted(name, asked, known(name, lifetime=lifetime))]
         for lifetime in (short, short * more)
     ]
     assert all(one <= other for one, other in zip(*found, strict=True))
