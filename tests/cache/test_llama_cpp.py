@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cache.asking import piece, pieces, predicted, reads, request
+from cache.asking import piece, pieces, predicted, reads, request, rules
 from lore.cache.base import Piece, Request
+from lore.cache.registry import make
+from lore.cache.views import ANTHROPIC, PLAIN, Views
 from lore.errors import LoreError
+from lore.prefix.dropped import without_dropped
+from model.making import body, parsed, turn
+
+MARKED = {"type": "text", "text": "you are an agent. " * 400, "cache_control": {"type": "ephemeral"}}
 
 
 def test_an_identical_prompt_reads_all_but_one_token():
@@ -49,6 +55,11 @@ def test_a_header_that_changes_costs_everything():
     assert reads("llama.cpp", [request("abc"), request("abc")]) == [0, 47]
 
 
+def test_what_begins_alike_behind_something_else_is_not_shared():
+    """The first pieces of two spaces were compared by their bytes, as if what stands before them were the same."""
+    assert reads("llama.cpp", [request("ab"), request("ab", space=b"other")]) == [0, 0]
+
+
 def test_chunks_behind_a_change_are_shifted_where_that_is_asked_for():
     asked = [request("aXbcde"), request("abcde")]
     assert reads("llama.cpp", asked) == [0, 16]
@@ -76,3 +87,15 @@ def test_confidence_is_a_ceiling_for_models_that_resume_only_at_checkpoints():
 def test_a_server_without_slots_is_an_error():
     with pytest.raises(LoreError, match="slot"):
         reads("llama.cpp", [], slots=0)
+
+
+def test_a_change_of_the_header_alone_is_harmless_on_anthropic_and_total_on_llama_cpp():
+    headers = [f"x-anthropic-billing-header: cc_version=2.1; cch={number};" for number in "12"]
+    bodies = [body("hello", model="claude-opus-5", system=[{"type": "text", "text": one}, MARKED]) for one in headers]
+    prompts = [without_dropped(parsed(one), "api.anthropic.com") for one in bodies]
+    found = {}
+    for name, view in (("anthropic", ANTHROPIC), ("llama.cpp", PLAIN)):
+        views, model = Views(view), make(name, rules())
+        found[name] = [model.predict(views.of(turn(prompt, number))).read for number, prompt in enumerate(prompts, 1)]
+    assert found["anthropic"][1] > 1000
+    assert found["llama.cpp"][1] <= 20

@@ -9,7 +9,7 @@ from lore.cache.base import Piece, Request
 from lore.cache.registry import make
 from lore.model.events import Billed
 
-OPENAI = {"minimum_tokens": 1024, "block_tokens": 128, "lifetime_seconds": 600}
+OPENAI = {"minimum_tokens": 1024, "block_tokens": 128, "lifetime": 600}
 
 
 def test_classic_openai_rounds_down_to_128():
@@ -53,7 +53,7 @@ def test_qwens_implicit_minimum_is_its_own():
 
 def test_a_lifetime_ends_and_a_use_renews():
     def at(*times):
-        return reads("openai", [request("ab", at=time) for time in times], rules(lifetime_seconds=600))
+        return reads("openai", [request("ab", at=time) for time in times], rules(lifetime=600))
 
     assert at(0, 599) == [0, 32]
     assert at(0, 601) == [0, 0]
@@ -62,7 +62,7 @@ def test_a_lifetime_ends_and_a_use_renews():
 
 def test_another_chains_use_renews_what_it_shares():
     asked = [request("abc", at=0), request("abx", at=500, chain="other"), request("abcd", at=1000)]
-    assert reads("openai", asked, rules(lifetime_seconds=600)) == [0, 32, 32]
+    assert reads("openai", asked, rules(lifetime=600)) == [0, 32, 32]
 
 
 def test_what_a_chain_left_is_as_old_as_its_last_use():
@@ -72,9 +72,9 @@ def test_what_a_chain_left_is_as_old_as_its_last_use():
         request("ax", at=600, same=1),
         request("abcd", at=1050, same=1),
     ]
-    assert reads("openai", asked, rules(lifetime_seconds=600)) == [0, 48, 16, 64]
+    assert reads("openai", asked, rules(lifetime=600)) == [0, 48, 16, 64]
     late = [*asked[:3], asked[3]._replace(at=1150)]
-    assert reads("openai", late, rules(lifetime_seconds=600)) == [0, 48, 16, 16]
+    assert reads("openai", late, rules(lifetime=600)) == [0, 48, 16, 16]
 
 
 def test_a_parallel_fan_out_pays_for_each():
@@ -90,7 +90,7 @@ def test_a_common_beginning_inside_a_piece_counts_by_its_bytes():
 
 
 def test_without_a_clock_nothing_expires():
-    assert reads("openai", [request("ab", at=0), request("ab"), request("ab", at=9999)], rules(lifetime_seconds=5)) == [
+    assert reads("openai", [request("ab", at=0), request("ab"), request("ab", at=9999)], rules(lifetime=5)) == [
         0, 32, 32,
     ]  # fmt: skip
 

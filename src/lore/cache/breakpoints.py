@@ -240,12 +240,12 @@ class Breakpoints:
 def _marks(request: Request) -> tuple[Mark, ...]:
     """Return the marks that stand behind a piece, and the provider's own where the request leaves that to it."""
     size = len(request.pieces)
-    marks = [mark for mark in request.marks if 0 <= mark.place < size]
+    marks = {mark.place: mark for mark in request.marks if 0 <= mark.place < size}
     if request.implicit:
         last = next((at for at in range(size - 1, -1, -1) if _markable(request.pieces[at])), -1)
-        if last >= 0 and all(mark.place != last for mark in marks):
-            marks.append(Mark(last))
-    return tuple(sorted(marks))
+        if last >= 0:
+            marks.setdefault(last, Mark(last))
+    return tuple(marks[place] for place in sorted(marks))
 
 
 def _markable(piece: Piece) -> bool:

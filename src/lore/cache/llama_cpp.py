@@ -95,7 +95,7 @@ class LlamaCpp(Measured):
         if place == len(request.pieces):
             return position
         piece = request.pieces[place]
-        begun = self._tree.common(slot.nodes[place], piece)
+        begun = self._tree.common(slot.nodes[place], path.begins[place], piece)
         return max(position, self._ruler.inside(place, begun, len(piece.data)) if begun else 0)
 
     def _shifted(self, slot: _Slot, nodes: list[int]) -> int:

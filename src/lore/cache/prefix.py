@@ -4,7 +4,7 @@ Kimi's, xAI's, Qwen's implicit one.
 In: requests, what was billed for them, and a look-up of dated rules. Out: predictions. Rules: what is read is rounded
 down to whole blocks and is nothing below a minimum; a use renews; a request cannot read what another one is still
 computing. Where a request is routed and what is thrown away early is not known: a prediction is the best case.
-Rules that are looked up: `block_tokens`, `minimum_tokens` (or `minimum_implicit`), `lifetime_seconds`; what is not
+Rules that are looked up: `block_tokens`, `minimum_tokens` (or `minimum_implicit`), `lifetime`; what is not
 known is not applied.
 
 Source: the providers' documentation; Kimi's chunks and xAI's blocks were measured (see the rows of `data/`).
@@ -34,7 +34,7 @@ class Prefix(Measured):
     def predict(self, request: Request) -> Prediction:
         """Say what would be read, and keep the request."""
         path = self._lay(request)
-        lifetime = self._look("lifetime_seconds", request.model, request.at)
+        lifetime = self._look("lifetime", request.model, request.at)
         places = self._recency.use(request, path, lifetime)
         if not request.pieces:
             return UNKNOWN

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from lore.cache.base import Piece
-from lore.cache.tree import Path, common_nodes
+from lore.cache.tree import Path
 
 RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0}  # tokens of a byte, or of an image
 _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}
@@ -61,13 +61,12 @@ class Ruler:
         self._rate = list(RATES.values())
 
     def lay(self, chain: str, path: Path, pieces: Sequence[Piece], model: str | None) -> None:
-        """Measure along a path from now on. What the chain's latest path had in common with it stays."""
+        """Measure along the chain's latest path from now on; each of its paths has to be laid, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
-        same = common_nodes(scale.nodes, path.nodes)
-        scale.cut(same)
-        scale.nodes = list(path.nodes)
-        for place in range(same, len(pieces)):
+        scale.cut(path.kept)
+        scale.nodes = path.nodes
+        for place in range(len(scale.counted), len(pieces)):
             scale.add(pieces[place])
             if path.nodes[place] in self._known:
                 scale.known.append(place)
@@ -136,8 +135,9 @@ class Ruler:
         whole = sum(parts)
         if whole <= 0 or ratio <= 0:
             return
-        for number, part in enumerate(parts):
-            self._rate[number] *= ratio ** (_STEP * part / whole)
+        for number, (part, first) in enumerate(zip(parts, RATES.values(), strict=True)):
+            moved = self._rate[number] * ratio ** (_STEP * part / whole)
+            self._rate[number] = min(max(moved, FEWEST * first), MOST * first)
 
 
 def _class_of(piece: Piece) -> int:

@@ -55,7 +55,7 @@ class Tree:
     def __init__(self, kept: int = KEPT) -> None:
         self._nodes: dict[tuple[int, bytes], int] = {}
         self._children: dict[int, list[int]] = {}
-        self._bytes: OrderedDict[int, bytes] = OrderedDict()
+        self._bytes: OrderedDict[int, tuple[int, bytes]] = OrderedDict()  # the node before a piece, and its bytes
         self._room = kept
         self._trails: dict[str, _Trail] = {}
         self.size = 0  # nodes made so far
@@ -101,9 +101,13 @@ class Tree:
             nodes.append(node)
         return nodes
 
-    def common(self, node: int, piece: Piece) -> int:
-        """Count the leading bytes that a piece shares with that of a node; 0 where they are not kept any more."""
-        return common_bytes(piece.data, self._bytes.get(node, b""))
+    def common(self, node: int, before: int, piece: Piece) -> int:
+        """Count the leading bytes that a piece behind a node shares with that of another node in its place.
+
+        0 where the other does not stand there, or its bytes are not kept any more.
+        """
+        found = self._bytes.get(node)
+        return common_bytes(piece.data, found[1]) if found is not None and found[0] == before else 0
 
     def _kept(self, request: Request) -> tuple[_Trail, list[int]]:
         """Return the chain's trail as far as it holds for this request, and what was cut off it."""
@@ -131,16 +135,16 @@ class Tree:
     def _made(self, node: int, piece: Piece) -> int:
         made = self._step(node, key_of(piece))
         self._children.setdefault(node, []).append(made)
-        self._bytes[made] = piece.data
+        self._bytes[made] = (node, piece.data)
         self._room -= len(piece.data)
         while self._room < 0 and len(self._bytes) > 1:
-            self._room += len(self._bytes.popitem(last=False)[1])
+            self._room += len(self._bytes.popitem(last=False)[1][1])
         return made
 
     def _alike(self, node: int, piece: Piece) -> tuple[int, int]:
         """Return the length of the longest common beginning with a piece that stood in the same place, and its node."""
         others = (one for one in self._children.get(node, [])[-_COMPARED:] if one in self._bytes)
-        return max(((common_bytes(piece.data, self._bytes[one]), one) for one in others), default=(0, 0))
+        return max(((common_bytes(piece.data, self._bytes[one][1]), one) for one in others), default=(0, 0))
 
 
 def key_of(piece: Piece) -> bytes:
@@ -152,13 +156,12 @@ def key_of(piece: Piece) -> bytes:
     return b"%b#%b" % (kind, hashlib.blake2b(data, digest_size=16).digest())
 
 
-def common_nodes(mine: list[int], theirs: list[int]) -> int:
-    """Count the leading nodes that are equal; paths of one chain mostly extend each other."""
-    size = min(len(mine), len(theirs))
-    if mine[:size] == theirs[:size]:
-        return size
-    low, high = 0, size
-    while low < high:  # a node stands for all before it: equal nodes have equal beginnings
+def common_nodes(mine: Sequence[int], theirs: Sequence[int]) -> int:
+    """Count the leading nodes that are equal. Cost O(log nodes): a node stands for all before it."""
+    low, high = 0, min(len(mine), len(theirs))
+    if high and mine[high - 1] == theirs[high - 1]:
+        return high
+    while low < high:
         middle = (low + high + 1) // 2
         if mine[middle - 1] == theirs[middle - 1]:
             low = middle

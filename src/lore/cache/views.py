@@ -78,6 +78,7 @@ class Views:
         return Request(
             turn.chain, pieces, same, marks[-view.most :], model=prompt.model, at=turn.at, answered=turn.answered_at,
             space=self._space(turn), salts=_salts(prompt, view),
+            cached=prompt.params.get("cachedContent", b"") or prompt.params.get("cached_content", b""),
         )  # fmt: skip
 
     def _head(self, prompt: Prompt, seen: _Seen | None) -> tuple[tuple[Piece, ...], list[int]]:

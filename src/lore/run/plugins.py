@@ -1,4 +1,4 @@
-"""Readers, dialects, rules and reports that other packages publish under lore's entry-point groups.
+"""Readers, dialects, rules, cache models and reports that other packages publish under lore's entry-point groups.
 
 Loaded once, when a command begins to read. A plug-in never replaces what lore has under the same name;
 one that cannot be loaded is an error that names it.
@@ -10,16 +10,18 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from lore.cache.registry import CACHES
 from lore.check.rules import RULES
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.prompt.dialects import DIALECTS
 
-# A reader is published as its class; a dialect or rule is made by calling what is published.
+# A reader or cache model is published as its class; a dialect or rule is made by calling what is published.
 _GROUPS: dict[str, tuple[dict[str, Any], bool]] = {
     "lore.formats": (READERS, False),
     "lore.dialects": (DIALECTS, True),
     "lore.rules": (RULES, True),
+    "lore.caches": (CACHES, False),
 }
 
 

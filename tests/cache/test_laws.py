@@ -1,0 +1,206 @@
+"""Laws of every cache model: what is read was there, the parts make the whole, more memory never reads less.
+
+Held over generated sequences of requests with exact sizes: a read is never longer than the best common beginning
+with anything earlier; block models read whole blocks; read + write + fresh = total; on one append-only chain a longer
+lifetime never reads less; a larger memory never reads less; with room for all the order of independent chains does
+not matter; nothing that a request holds raises; no bill changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cache.asking import piece, predicted, rules
+from cache.sessions import growing, sequences
+from lore.cache.base import Look, Mark, Piece, Request
+from lore.cache.registry import CACHES, make
+from lore.model.common import common_bytes
+from lore.model.events import Billed
+
+EVERY = pytest.mark.parametrize("name", CACHES)
+MEMORIES = {"vllm": "capacity", "sglang": "capacity", "lmcache": "capacity"}
+BLOCKS = {
+    "vllm": ("block", 16), "sglang": ("page_size", 4), "lmcache": ("chunk_size", 8),
+    "openai": (None, 128), "kimi": (None, 256), "xai": (None, 128),
+}  # fmt: skip
+HOSTED = {"minimum_tokens": 20, "lifetime": 300, "lookback": 20}
+LIVING = ("anthropic", "bedrock", "qwen", "openai-breakpoint", "openai", "gemini", "kimi", "xai", "qwen-implicit")
+
+
+def known(name: str, **more: float) -> Look:
+    """Rules under which a model does all that it can do."""
+    return rules({**HOSTED, **({"compared_breakpoints": 80} if name == "openai-breakpoint" else {}), **more})
+
+
+def common(one: Request, other: Request) -> int:
+    """The tokens of the pieces that two requests begin with, and of the bytes that the next two begin with."""
+    found = 0
+    for left, right in zip(one.pieces, other.pieces, strict=False):
+        if left != right:
+            alike = common_bytes(left.data, right.data)
+            return found + math.floor((left.tokens or 0) * alike / max(1, len(left.data)))
+        found += left.tokens or 0
+    return found
+
+
+@given(asked=sequences())
+def test_a_read_is_never_longer_than_the_best_common_beginning_with_anything_earlier(asked):
+    for name in CACHES:
+        for number, said in enumerate(predicted(name, asked, known(name))):
+            best = max((common(asked[number], earlier) for earlier in asked[:number]), default=0)
+            assert (said.read or 0) <= best, name
+
+
+@given(asked=sequences())
+def test_read_write_and_fresh_make_the_whole(asked):
+    for name in CACHES:
+        model = make(name, known(name))
+        for one in asked:
+            said = model.predict(one)
+            if not one.pieces:
+                assert (said.read, said.write, said.fresh) == (None, None, None)
+                continue
+            assert said.total == sum(each.tokens or 0 for each in one.pieces), name
+            assert min(said.read, said.write, said.fresh) >= 0
+            assert 0 <= (said.write_1h or 0) <= said.write
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@given(asked=sequences(), capacity=st.none() | st.integers(0, 60))
+def test_block_models_read_whole_blocks(name, asked, capacity):
+    option, block = BLOCKS[name]
+    options = {option: block, "capacity": capacity} if option else {}
+    look = rules({} if option else {"block_tokens": block})
+    assert all((said.read or 0) % block == 0 for said in predicted(name, asked, look, **options))
+
+
+@pytest.mark.parametrize("name", LIVING)
+@given(asked=growing(), short=st.sampled_from((60, 300, 1000)), more=st.sampled_from((1, 2, 13)))
+def test_on_one_chain_that_only_grows_a_longer_lifetime_never_reads_less(name, asked, short, more):
+    found = [
+        [said.read for said in predicted(name, asked, known(name, lifetime=lifetime))]
+        for lifetime in (short, short * more)
+    ]
+    assert all(one <= other for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+@given(asked=sequences(), small=st.integers(0, 40), more=st.none() | st.integers(0, 40))
+def test_a_larger_memory_never_reads_less(name, asked, small, more):
+    option, block = BLOCKS[name]
+    sizes = (small, None if more is None else small + more)
+    found = [[said.read or 0 for said in predicted(name, asked, capacity=size, **{option: block})] for size in sizes]
+    assert all(one <= other for one, other in zip(*found, strict=True))
+
+
+@given(asked=sequences(), seed=st.randoms(use_true_random=False))
+def test_with_room_for_all_the_order_of_independent_chains_does_not_matter(asked, seed):
+    for name in CACHES:
+        apart = [one._replace(space=one.chain.encode()) for one in asked]
+        order = [one.chain for one in apart]
+        seed.shuffle(order)
+        chains = {chain: iter([one for one in apart if one.chain == chain]) for chain in order}
+        mixed = [next(chains[chain]) for chain in order]
+        options = {"slots": 20} if name == "llama.cpp" else {}
+        found = []
+        for sequence in (apart, mixed):
+            said = predicted(name, sequence, known(name), **options)
+            found.append(
+                {
+                    chain: [one[:3] for one, asked in zip(said, sequence, strict=True) if asked.chain == chain]
+                    for chain in chains
+                }
+            )
+        assert found[0] == found[1], name
+
+
+HOSTILE = (
+    Request("h", []),
+    Request("h", [], 7, marks=(Mark(0), Mark(-1), Mark(99))),
+    Request("h", [Piece(b"", "messages")] * 5, marks=(Mark(4), Mark(4), Mark(2))),
+    Request("h", [Piece(b"", "messages", tokens=0)] * 3, -5, implicit=True, at=-1e18),
+    Request("h", [piece("a")] * 40, 10**9, marks=tuple(Mark(n % 60 - 10) for n in range(10_000)), at=1e18),
+    Request("h", [piece("a")] * 40, 40, at=5.0, answered=1.0, output=[Piece(b"", "messages")]),
+    Request("h", [piece("a")], 1, at=None, answered=7.0, output=[piece("b", 0), piece("c", None)]),
+    Request("h", [piece("t", 5, "tools"), piece("s", 5, "system"), piece("t", 5, "tools")], space=b"\x00", cached=b"c"),
+    Request("h", [piece("i", None, kind="image"), piece("?", None, kind="no such kind")], salts=(("system", b"x"),)),
+    Request("", [piece("a", -5)], 1, at=3.0, cached=b"c"),
+    Request("h", [piece("a")._replace(tokens=10**15)], at=2.0, cached=b"c", marks=(Mark(0, -1.0),)),
+)  # fmt: skip
+BILLS = (
+    None,
+    Billed(),
+    Billed(fresh_tokens=-1, read_tokens=-2, write_tokens=-3),
+    Billed(fresh_tokens=0, read_tokens=0, write_tokens=0),
+    Billed(fresh_tokens=10**18, read_tokens=10**18, write_tokens=10**18, write_1h_tokens=5, write_5m_tokens=1),
+    Billed(fresh_tokens=2000, read_tokens=0),
+    Billed(read_tokens=50, write_tokens=3),
+)
+
+
+@given(asked=st.lists(st.tuples(st.sampled_from(HOSTILE), st.sampled_from(BILLS)), min_size=1, max_size=25))
+def test_nothing_that_a_request_or_a_bill_holds_raises(asked):
+    for name in CACHES:
+        model = make(name, known(name))
+        for one, bill in asked:
+            said = model.predict(one)
+            assert said.confidence in ("exact", "rule", "ceiling")
+            assert isinstance(model.learn(bill), str)
+            assert isinstance(model.learn(bill), str)  # a bill for nothing that was asked
+
+
+@given(asked=sequences(), bills=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900)), min_size=14, max_size=14))
+def test_no_bill_changes_nothing(asked, bills):
+    """A turn without usage stands between turns with it: the others are predicted as if nobody had asked after it."""
+    for name in CACHES:
+        models = [make(name, known(name)) for _ in range(2)]
+        for number, (one, (fresh, read)) in enumerate(zip(asked, bills, strict=False)):
+            assert models[0].predict(one) == models[1].predict(one), name
+            if number % 2:
+                bill = Billed(fresh_tokens=fresh, read_tokens=read, write_tokens=0)
+                assert models[0].learn(bill) == models[1].learn(bill)
+            else:
+                models[0].learn(None)
+
+
+@given(asked=sequences(), bills=st.lists(st.integers(0, 2000), min_size=1, max_size=5))
+def test_a_turns_own_bill_changes_nothing_in_its_prediction(asked, bills):
+    for name in CACHES:
+        models = [make(name, known(name)) for _ in range(2)]
+        for one in asked[:-1]:
+            for model in models:
+                model.predict(one)
+                model.learn(Billed(fresh_tokens=bills[0], read_tokens=0, write_tokens=bills[-1]))
+        said = [model.predict(asked[-1]) for model in models]
+        models[0].learn(Billed(fresh_tokens=bills[0], read_tokens=bills[-1], write_tokens=0))
+        assert said[0] == said[1], name
+
+
+@EVERY
+def test_work_is_linear(name):
+    """Twice the turns, pieces walked twice: counted by what is asked of a sequence that counts."""
+
+    class Counting(list):
+        asked = 0
+
+        def __getitem__(self, key):
+            if isinstance(key, int):
+                Counting.asked += 1
+            return super().__getitem__(key)
+
+    def walked(turns: int) -> int:
+        Counting.asked = 0
+        model, text = make(name, known(name)), []
+        for turn in range(turns):
+            same = len(text)
+            text = [*text, *(piece(f"{turn}.{number}", 30) for number in range(3))]
+            at = turn * 10.0
+            model.predict(Request("main", Counting(text), same, marks=(Mark(len(text) - 1),), at=at, answered=at))
+            model.learn(None)
+        return Counting.asked
+
+    assert walked(200) <= 2.2 * walked(100)

@@ -1,0 +1,87 @@
+"""The table of cache models: found by name, made with options, extended by others."""
+
+from __future__ import annotations
+
+import pytest
+
+from cache.asking import rules
+from lore.cache.base import UNKNOWN
+from lore.cache.registry import CACHES, cache_named, make
+from lore.errors import LoreError
+from lore.run import plugins
+from lore.testing import CacheContract
+
+
+@pytest.mark.parametrize("name", CACHES)
+class TestContract(CacheContract):
+    @pytest.fixture(autouse=True)
+    def _chosen(self, name):
+        self.cache = CACHES[name]
+
+
+def test_a_model_stands_under_its_name():
+    assert all(name == one.name for name, one in CACHES.items())
+    assert {"anthropic", "openai", "openai-breakpoint", "gemini", "deepseek", "bedrock", "qwen", "kimi"} <= set(CACHES)
+    assert {"vllm", "sglang", "llama.cpp", "lmcache"} <= set(CACHES)
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_every_option_is_taken(name):
+    for option in CACHES[name].options:
+        assert make(name, rules(), {option: 1}).name == name
+
+
+def test_an_option_decides():
+    asked = {"capacity": 0}
+    assert make("vllm", rules(), asked).name == "vllm"
+
+
+def test_an_unknown_name_is_an_error_that_names_the_nearest():
+    with pytest.raises(LoreError, match="'antropic'") as raised:
+        cache_named("antropic")
+    assert raised.value.hint == "did you mean anthropic?"
+
+
+def test_an_unknown_option_is_an_error_that_names_those_there_are():
+    with pytest.raises(LoreError, match="no option 'slot'") as raised:
+        make("vllm", rules(), {"slot": 4})
+    assert raised.value.hint == "options: block, capacity, hybrid"
+    with pytest.raises(LoreError) as raised:
+        make("anthropic", rules(), {"slot": 4})
+    assert raised.value.hint == "it has none"
+
+
+class Nothing:
+    """A cache that keeps nothing."""
+
+    name, provider, options = "nothing", "nobody", ()
+
+    def __init__(self, look):
+        self.look = look
+
+    def predict(self, request):
+        return UNKNOWN
+
+    def learn(self, usage):
+        return ""
+
+
+class TestNothing(CacheContract):
+    cache = Nothing
+
+
+def test_others_publish_models_under_an_entry_point(monkeypatch):
+    class Point:
+        name, value = "nothing", "package:Nothing"
+
+        @staticmethod
+        def load():
+            return Nothing
+
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point] if group == "lore.caches" else [])
+    known = dict(CACHES)
+    plugins.register("lore.caches", known, call=False)
+    assert known["nothing"] is Nothing
+    registry, call = plugins._GROUPS["lore.caches"]
+    assert registry is CACHES
+    assert not call

@@ -1,0 +1,117 @@
+"""Prefixes in a tree: equal prefixes are equal nodes, whatever chain they come by."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cache.asking import piece, pieces, request
+from cache.sessions import sequences
+from lore.cache.base import Piece, Request
+from lore.cache.tree import Tree, common_nodes, key_of
+
+
+def nodes(tree: Tree, asked: Request) -> list[int]:
+    return list(tree.path(asked).nodes)
+
+
+def test_equal_prefixes_are_equal_nodes_in_every_chain():
+    tree = Tree()
+    one, other = nodes(tree, request("abc")), nodes(tree, request("abd", chain="other"))
+    assert one[:2] == other[:2]
+    assert one[2] != other[2]
+
+
+def test_spaces_never_meet():
+    tree = Tree()
+    assert not set(nodes(tree, request("ab"))) & set(nodes(tree, request("ab", space=b"x")))
+
+
+def test_a_salt_changes_its_section_and_all_behind_it():
+    tree = Tree()
+    text = [piece("t", section="tools"), piece("s", section="system"), piece("m")]
+    one, other = (nodes(tree, request(text, salts=(("system", salt),))) for salt in (b"1", b"2"))
+    assert one[0] == other[0]
+    assert not set(one[1:]) & set(other[1:])
+
+
+def test_a_salt_that_moves_is_seen_although_the_pieces_are_the_same():
+    tree = Tree()
+    text = [piece("s", section="system"), piece("m")]
+    one = nodes(tree, request(text))
+    assert nodes(tree, request(text, same=2, salts=(("messages", b"x"),)))[1] != one[1]
+
+
+def test_a_path_says_where_it_is_new_and_how_far_it_begins_alike():
+    tree = Tree()
+    tree.path(request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))
+    tree.path(request([piece("a"), Piece(b"x" * 60 + b"2", "messages")]))
+    path = tree.path(request([piece("a"), Piece(b"x" * 80 + b"3", "messages")]))
+    assert (path.new, path.alike) == (1, 80)
+    assert path.like == nodes(tree, request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))[1]
+    assert tree.path(request("zz", chain="new"))[1:3] == (0, 0)
+
+
+def test_a_path_says_what_the_chain_left():
+    tree = Tree()
+    before = nodes(tree, request("abc"))
+    path = tree.path(request("abX", same=2))
+    assert (path.kept, list(path.cut)) == (2, before[2:])
+
+
+def test_a_negative_count_of_kept_pieces_keeps_none():
+    """It cut the path from its end, as a slice does."""
+    tree = Tree()
+    one = nodes(tree, request("abcd"))
+    assert nodes(tree, request("abcd", same=-2)) == one
+
+
+def test_what_is_said_behind_a_request_leads_to_the_nodes_of_the_next():
+    tree = Tree()
+    asked = request("ab", output=pieces("cd"))
+    tree.path(asked)
+    behind = tree.beyond(asked)
+    assert nodes(tree, request("abcde"))[2:4] == behind
+
+
+def test_bytes_that_are_not_kept_begin_alike_with_nothing():
+    tree = Tree(kept=10)
+    tree.path(request([Piece(b"x" * 100, "messages")]))
+    tree.path(request([Piece(b"y" * 100, "messages")], chain="2"))
+    assert tree.path(request([Piece(b"x" * 99, "messages")], chain="3")).alike == 0
+
+
+def test_pieces_of_two_kinds_are_two_pieces():
+    assert key_of(piece("a", kind="call")) != key_of(piece("a"))
+    assert key_of(Piece(b"x" * 65, "messages")) != key_of(Piece(b"x" * 66, "messages"))
+
+
+@given(sequences())
+def test_nodes_are_equal_exactly_where_all_that_leads_to_them_is(asked):
+    tree, seen = Tree(), {}
+    for one in asked:
+        path = tree.path(one)
+        for place, node in enumerate(path.nodes):
+            leading = tuple(key_of(each) for each in one.pieces[: place + 1])
+            assert seen.setdefault(node, leading) == leading
+        assert len({*path.nodes}) == len(one.pieces)
+    assert len(set(seen.values())) == len(seen)
+
+
+@given(sequences())
+def test_nodes_ascend_and_those_that_a_request_made_are_greater_than_all_before(asked):
+    tree = Tree()
+    for one in asked:
+        before = tree.size
+        path = tree.path(one)
+        assert path.nodes == sorted(path.nodes)
+        assert all((node > before) == (place >= path.new) for place, node in enumerate(path.nodes))
+
+
+@given(
+    st.lists(st.integers(1, 9), max_size=12),
+    st.lists(st.integers(10, 19), max_size=4),
+    st.lists(st.integers(20, 29), max_size=4),
+)
+def test_common_nodes_are_counted_as_one_by_one(shared, mine, theirs):
+    assert common_nodes([*shared, *mine], [*shared, *theirs]) == len(shared)
