@@ -20,6 +20,7 @@ OTHER = ""  # the code of what nothing explains
 MOST = 64  # differing lines that are looked at one by one; what differs in more is another text
 BEFORE = 24_000  # characters before the first difference in which the heading is sought that it stands under
 WINDOW = 131_072  # characters behind the first difference that are compared line by line: causes repeat
+_EACH = 64  # characters that a look costs by itself
 ROOM = 24_576  # characters that are looked through for words and headings, in all differences of a pair
 
 _SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
@@ -48,9 +49,11 @@ class Room:
         self.left = left
 
     def take(self, *texts: str) -> bool:
-        """Take the room for some texts; False where it is used up."""
-        self.left -= sum(map(len, texts)) + 64
-        return self.left > 0
+        """Take the room for some texts; False where there is too little: then smaller ones may still find some."""
+        size = sum(map(len, texts))
+        fits = size + _EACH < self.left
+        self.left -= size + _EACH if fits else _EACH
+        return fits
 
 
 def reasons(mine: str, theirs: str, room: Room) -> list[Reason]:
