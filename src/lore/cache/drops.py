@@ -70,9 +70,6 @@ NAMES: dict[str, str] = {
     "interrupt": FELL,
     "api-error": FELL,
     "permission-mode": FELL,
-    "settings-edit": FELL,
-    "memory-edit": FELL,
-    "git-write": FELL,
     "unattributable": FELL,
 }
 
@@ -216,8 +213,8 @@ def _idle(seen: _Seen) -> _Reason | None:
 
 
 _WEAK = (
-    "resume", "api-error", "slash-command", "micro-compaction", "permission-mode", "settings-edit", "interrupt",
-    "memory-edit", "git-write", "instructions-delta", "skill", "image",
+    "resume", "api-error", "slash-command", "micro-compaction", "permission-mode", "interrupt",
+    "instructions-delta", "skill", "image",
 )  # fmt: skip
 
 

@@ -37,7 +37,6 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
-    is_text,
     said_in,
     type_of,
 )  # fmt: skip
@@ -174,8 +173,6 @@ class ClaudeCode:
         if state.taken and record.parent_uuid in state.taken and record.message is not None:
             said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
             self._problem("LORE206", said)
-        if record.version != chain.version:
-            self._observe(signs.moved(record, chain, "version"), record, name)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
@@ -218,8 +215,6 @@ class ClaudeCode:
         for part in parts:
             if type(part) is ToolResult:
                 self._result(record, name, part)
-                if not is_text(part.content):
-                    self._observe(signs.of_result(part.content), record, name)
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
@@ -239,11 +234,12 @@ class ClaudeCode:
             self._state.items[record.uuid] = items
 
     def _result(self, record: Record, name: str, part: ToolResult) -> None:
-        status = "failed" if part.is_error else "completed"
-        output = output_of(part.content)
+        status, output = "failed" if part.is_error else "completed", output_of(part.content)
         self._emit(
             e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
         )
+        if output is not part.content:  # a list
+            self._observe(signs.of_result(part.content), record, name)
 
     def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
         """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
@@ -289,7 +285,7 @@ class ClaudeCode:
             self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
-            self._observe(signs.of_error(record), record, name)
+            self._observe(signs.of_error(line.data), record, name)
             return
         response = message.id or uuid
         self._respond(record, name, chain, response, message)
@@ -301,8 +297,8 @@ class ClaudeCode:
             own = _own(uuid, number) if number else uuid
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
-                if part.name in signs.CALLS:
-                    self._observe(signs.of_call(part), record, name)
+                if part.name == "Skill":
+                    self._observe(signs.SKILL, record, name)
             self._append(record, name, spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
@@ -316,6 +312,8 @@ class ClaudeCode:
             if message.model is not None and message.model != chain.model:
                 chain.model = message.model
                 self._emit(e.SessionChanged(model=message.model, chain=name))
+            if record.version != chain.version:
+                self._observe(signs.moved(record, chain, "version"), record, name)
             if record.effort != chain.effort:
                 self._observe(signs.moved(record, chain, "effort"), record, name)
             at = chain.asked_at or record.timestamp
@@ -390,7 +388,7 @@ class ClaudeCode:
         if chain.boundary is not None:
             read = self._found.pop()
             chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
-        self._observe(signs.of_attachment(record.attachment), record, name)
+        self._observe(signs.of_attachment(self._line.data), record, name)
 
     def _append(self, record: Record, name: str, item: Item) -> None:
         self._emit(e.Append(item=item, chain=name, at=record.timestamp, agent_id=record.agent_id))

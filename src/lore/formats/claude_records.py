@@ -165,11 +165,9 @@ class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
     is_visible_in_transcript_only: bool | None = None
     compact_metadata: Raw = NULL
     microcompact_metadata: Raw = NULL
-    attachment: Raw = NULL
     version: Raw = NULL
     effort: Raw = NULL
     permission_mode: Raw = NULL
-    is_api_error_message: Raw = NULL
 
 
 class Record(_Envelope, frozen=True, gc=False):

@@ -9,22 +9,23 @@ Source: counts over 769 public sessions of what stood before a drop of billed re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.claude_memory import ChainMemory
-from lore.formats.claude_records import Image, Part, Plain, Record, Text, ToolUse
-from lore.model.items import NULL
+from lore.formats.claude_records import Image, Part, Plain, Record, Text
+from lore.model.items import NULL, is_absent
 
 Sign: TypeAlias = tuple[str, str]
 
 RESUMED = b'"SessionStart:resume"'
-_LOOKED_AT = 256  # bytes of a call, a result or a text
+_LOOKED_AT = 256  # bytes of a result or a text
 _DETAIL = 80
 _IMAGE: Sign = ("image", "")
+SKILL: Sequence[Sign] = (("skill", ""),)  # a call of the tool of this name
 _TOOL_REFERENCE: Sign = ("tool-reference", "")
 
 
@@ -33,12 +34,11 @@ class _Attachment(Struct, frozen=True, gc=False, rename="camel"):
     hook_name: str | None = None
 
 
-_ATTACHMENT = msgspec.json.Decoder(_Attachment)
-_MEMORY = re.compile(rb"CLAUDE(?:\.local)?\.md|/memory/|\\\\memory\\\\")
-_SETTINGS = re.compile(rb"\.claude(?:/|\\\\)")
-_GIT = re.compile(
-    rb"git (?:\S+ )?(?:commit|checkout|switch|merge|rebase|pull|reset|stash|cherry-pick|revert|add|mv|rm)\b"
-)
+class _Attached(Struct, frozen=True, gc=False):
+    attachment: _Attachment = _Attachment()
+
+
+_ATTACHMENT = msgspec.json.Decoder(_Attached)
 _ATTACHED = {
     "deferred_tools_delta": "tools-delta",
     "mcp_instructions_delta": "instructions-delta",
@@ -49,7 +49,7 @@ _ATTACHED = {
 def moved(record: Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
     """Return that a standing field says another thing than on the lines before; remember what it says."""
     said: Raw = getattr(record, field)
-    if said is NULL:
+    if is_absent(said):
         return ()
     known: Raw = getattr(chain, field)
     setattr(chain, field, said.copy())
@@ -90,9 +90,9 @@ def _said(raw: Raw) -> Sequence[Sign]:
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 
 
-def of_error(record: Record) -> Sequence[Sign]:
+def of_error(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that stands for an answer that never came."""
-    return (("api-error", ""),) if bytes(record.is_api_error_message) == b"true" else ()
+    return (("api-error", ""),) if b'"isApiErrorMessage":true' in line else ()
 
 
 def of_system(record: Record) -> Sequence[Sign]:
@@ -104,53 +104,16 @@ def of_system(record: Record) -> Sequence[Sign]:
 _SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"}
 
 
-def of_attachment(raw: Raw) -> Sequence[Sign]:
-    """Return the sign of an attachment."""
+def of_attachment(line: bytes) -> Sequence[Sign]:
+    """Return the sign of a line that is an attachment."""
     try:
-        attached = _ATTACHMENT.decode(raw)
+        attached = _ATTACHMENT.decode(line).attachment
     except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
         return ()
     name = _ATTACHED.get(attached.type)
     if name is not None:
         return ((name, (attached.hook_name or "")[:_DETAIL]),)
     return (("resume", ""),) if attached.hook_name == "SessionStart:resume" else ()
-
-
-def of_call(part: ToolUse) -> Sequence[Sign]:
-    """Return the signs of a call of one of `CALLS`."""
-    return CALLS[part.name](_head(part.input))
-
-
-def _skill(_: bytes) -> Sequence[Sign]:
-    return (("skill", ""),)
-
-
-def _edit(call: bytes) -> Sequence[Sign]:
-    found: list[Sign] = []
-    if b".claude" in call and _SETTINGS.search(call):
-        found.append(("settings-edit", ""))
-    if b"CLAUDE." in call or b"memory" in call:
-        found += [("memory-edit", "")] if _MEMORY.search(call) else []
-    return found
-
-
-def _shell(call: bytes) -> Sequence[Sign]:
-    place = call.find(b"git ")
-    while place >= 0:
-        if _GIT.match(call, place):
-            return (("git-write", ""),)
-        place = call.find(b"git ", place + 1)
-    return ()
-
-
-CALLS: dict[str, Callable[[bytes], Sequence[Sign]]] = {
-    "Skill": _skill,
-    "Edit": _edit,
-    "MultiEdit": _edit,
-    "Write": _edit,
-    "Bash": _shell,
-    "PowerShell": _shell,
-}
 
 
 def _head(raw: Raw) -> bytes:

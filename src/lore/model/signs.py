@@ -21,7 +21,4 @@ SIGNS: dict[str, str] = {
     "api-error": "the provider answered with an error",
     "permission-mode": "the permission mode changed",
     "image": "an image came in",
-    "settings-edit": "the client's own settings were edited",
-    "memory-edit": "a memory file was edited",
-    "git-write": "the repository was written to",
 }
