@@ -17,17 +17,19 @@ from bench import clock
 from bench.recordings import ABSENT, Fields, sessions
 from lore.check.agreement import Agreement, agreement
 from lore.check.budgets import Budgets
-from lore.check.simulated import simulated
 from lore.run.check import check
 from lore.run.options import Options
+from lore.run.predicting import Predictor
 from lore.run.recording import Recording
+from lore.run.rules import packaged
+from lore.run.simulating import Simulation
 
 
 def judged(paths: list[Path]) -> dict[str, Agreement]:
     """Compare each file; a response that several hold counts in the first."""
-    known, found = set[str](), dict[str, Agreement]()
+    simulation, found = Simulation(Predictor(packaged())), dict[str, Agreement]()
     for path in paths:
-        every = simulated(Recording(str(path)).turns(), known)
+        every = simulation.turns(Recording(str(path)).turns(), path.name)
         found[path.name] = agreement(one.row for one in every if one.row is not None)
     return found
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
-from lore.check.simulated import simulated
 from lore.corpus import Name
 from lore.errors import LoreError
 from lore.formats.base import Read
@@ -19,8 +18,11 @@ from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.run.converting import convert
 from lore.run.options import Options
+from lore.run.predicting import Predictor
 from lore.run.problems import Problems
 from lore.run.recording import Recording
+from lore.run.rules import packaged
+from lore.run.simulating import Simulation
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
 from strategies import any_events, claude_logs, lore_logs, read_all
@@ -281,8 +283,10 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path):
     path = put(tmp_path, joined(*made))
     log_ = put(tmp_path, converted(path), "made.jsonl")
     both = [
-        [(one.prediction, one.situation, one.drop) for one in simulated(Recording(p).turns())] for p in (path, log_)
+        [(one.result.predicted, one.result.cause) for one in Simulation(Predictor(packaged())).turns(turns, "a")]
+        for turns in (list(Recording(p).turns()) for p in (path, log_))
     ]
     assert both[0] == both[1]
-    assert {sign.name for _, one, _ in both[0] for sign in one.signs} == {"tool-reference", "client-version"}
-    assert any(drop for _, _, drop in both[0])
+    signs = {sign.name for turn in Recording(log_).turns() for sign in turn.signs}
+    assert signs == {"tool-reference", "client-version"}
+    assert any(why for _, why in both[0])

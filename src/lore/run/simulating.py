@@ -7,7 +7,7 @@ Cost O(what is new in each turn) for transcripts, O(bytes) for requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
 from lore.model.turn import Turn
 from lore.run.predicting import Predicted, Predictor, served_by
-from lore.run.recording import Recording
 
 CURRENCY = "USD"
 _RANK = ("expected", "unattributable", "waste")
@@ -53,11 +52,11 @@ class Simulation:
         self._responses: set[str] = set()
         self.copied = 0
 
-    def turns(self, recording: Recording, shown: str) -> Iterator[Seen]:
+    def turns(self, turns: Iterable[Turn], shown: str) -> Iterator[Seen]:
         """Yield every turn of a recording, but copies of those that an earlier one had."""
         self._predictor.begin()
         chained, stood = Chained(), dict[str, int]()
-        for turn in recording.turns():
+        for turn in turns:
             predicted = self._predictor.turn(turn)
             pair = None if predicted.situation is not None else chained.advance(turn)
             left = predicted.situation.stood if predicted.situation is not None else stood.get(turn.chain)

@@ -1,0 +1,96 @@
+"""Simulating: what is compared and counted, and what the models reach on real recordings."""
+
+from __future__ import annotations
+
+import pytest
+
+from cache.talk import Talk, bill
+from fuzz.samples import CORPUS
+from lore.check.agreement import Agreement, agreement
+from lore.run.options import Options
+from lore.run.predicting import Predictor
+from lore.run.recording import Recording
+from lore.run.rules import packaged
+from lore.run.simulating import Simulation
+
+SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
+WIRE = sorted((CORPUS / "capture").iterdir()) + sorted((CORPUS / "vcr").iterdir()) if SESSIONS else []
+real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
+
+
+def simulation_of():
+    return Simulation(Predictor(packaged()))
+
+
+def _turns(*bills, responses=None):
+    talk, found = Talk(), []
+    for number, usage in enumerate(bills):
+        talk.use()
+        talk.turn(usage, response=None if responses is None else responses[number])
+        found.append(talk.last)
+    return found
+
+
+def test_a_copied_response_is_compared_once():
+    turns = _turns(bill(0, 5_000), bill(5_000, 10), bill(5_010, 10), responses=("a", "b", "c"))
+    simulation = simulation_of()
+    assert sum(one.row is not None for one in simulation.turns(turns, "a")) == 2
+    assert list(simulation.turns(turns, "b")) == []
+    assert simulation.copied == 3
+
+
+def test_what_is_not_billed_or_cannot_be_is_not_compared():
+    turns = _turns(bill(0, 5_000), None, bill(5_000, 10), bill(-1, 10), bill(5_010, 10))
+    assert [one.row for one in simulation_of().turns(turns, "a")] == [None] * 5
+
+
+def _of(paths):
+    found, simulation, drops = Agreement(), simulation_of(), []
+    for path in paths:
+        every = list(simulation.turns(Recording(str(path)).turns(), path.name))
+        found = found.plus(agreement(one.row for one in every if one.row is not None))
+        drops += [one for one in every if one.row is not None and one.row.fell]
+    return found, drops
+
+
+@pytest.mark.corpus
+@real
+def test_the_floors_hold_on_real_sessions():
+    found, drops = _of(SESSIONS)
+    assert found.turns > 1_500
+    assert found.within >= 0.975 * found.turns
+    assert found.exact >= found.naive_exact
+    assert found.error <= 0.6 * found.naive_error
+    assert found.foreseen >= 0.45 * found.drops
+    assert found.false_drops < 0.05 * found.foreseen
+    assert all(one.result.cause is not None and one.result.cause.evidence for one in drops)
+    assert all(one.result.cause.ruled_out for one in drops if one.result.cause.strength == "none")
+
+
+@pytest.mark.corpus
+@real
+def test_no_single_session_carries_the_floors():
+    """Each left out in its turn, the others still meet them."""
+    alone = [_of([path])[0] for path in SESSIONS]
+    for out in range(len(alone)):
+        rest = Agreement()
+        for place, one in enumerate(alone):
+            rest = rest if place == out else rest.plus(one)
+        assert rest.within >= 0.975 * rest.turns, SESSIONS[out].name
+        assert rest.error <= 0.6 * rest.naive_error, SESSIONS[out].name
+        assert rest.foreseen >= 0.45 * rest.drops, SESSIONS[out].name
+        assert rest.false_drops < 0.05 * rest.foreseen, SESSIONS[out].name
+
+
+@pytest.mark.corpus
+@real
+def test_clean_extensions_of_wire_captures_are_read_to_the_token():
+    """A clean extension: Anthropic's cache, billed before, and nothing was lost."""
+    clean = exact = 0
+    for path in WIRE:
+        for one in simulation_of().turns(Options().open(str(path)).turns(), path.name):
+            if one.result.cache == "anthropic" and one.result.cause is None and one.row is not None and one.row.naive:
+                clean += 1
+                exact += one.row.predicted == one.row.billed
+    assert clean >= 30
+    assert exact >= 0.95 * clean
