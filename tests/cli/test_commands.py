@@ -11,7 +11,7 @@ import pytest
 
 from cli.running import compacted, lore, put, session
 from lore.model.codes import CODES, NOT_SHOWN
-from lore.model.results import SCHEMAS
+from lore.model.schemas import SCHEMAS
 from model.making import assistant, body, dumps, header, log, record, user
 
 ONE, TWO = body("one", model="claude-x"), body("one", assistant("two"), "three", model="claude-x")

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from lore.check.base import Place, finding
 from lore.model.problems import Problem
-from lore.model.results import SCHEMAS, Checked, CostlyCause, Summary
+from lore.model.results import Checked, CostlyCause, Summary
+from lore.model.schemas import SCHEMAS
 from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS

@@ -10,7 +10,7 @@ import msgspec
 
 from lore.cache.rule_file import parse
 from lore.cache.rules import Rules
-from lore.model.results import SCHEMAS
+from lore.model.schemas import SCHEMAS
 from lore.report.console import console
 from lore.report.json_report import render
 from lore.report.rules_table import write

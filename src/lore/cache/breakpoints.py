@@ -188,6 +188,7 @@ class Breakpoints:
         why = self._ruler.learn(last, read + write) if write or asked.hit in (-1, last) else ""
         if why:
             return why
+        self._stored(asked)
         self._learn_marks(asked, usage, read)
         self._learn_suffix(asked, usage, last)
         return ""
@@ -213,6 +214,12 @@ class Breakpoints:
             node = asked.path.nodes[mark.place]
             if self._ruler.known(mark.place) == read and node not in self._entries:
                 self._put(node, self._entry(asked.request, mark))
+
+    def _stored(self, asked: _Asked) -> None:
+        """Keep an entry at the last mark: the bill shows that there was enough before it."""
+        last = asked.request.marks[-1]
+        if asked.path.nodes[last.place] not in self._entries:
+            self._put(asked.path.nodes[last.place], self._entry(asked.request, last))
 
     def _warmed(self, asked: _Asked, read: int) -> None:
         """Place a read that nothing recorded explains at the only mark of no known position that it fits."""

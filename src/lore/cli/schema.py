@@ -21,7 +21,7 @@ def run(
     import msgspec
 
     from lore.errors import LoreError
-    from lore.model.results import SCHEMAS
+    from lore.model.schemas import SCHEMAS
 
     if name is None:
         sys.stdout.write("\n".join(SCHEMAS) + "\n")

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from lore.model.assembled import AssembledTurn, WholeTurn
 from lore.model.codes import CauseKind, Severity
 from lore.model.problems import Problem
-from lore.model.ruled import RulesResult
 
 SCHEMA = 1
 
@@ -342,18 +340,3 @@ class KnowledgeWritten(Struct, frozen=True, kw_only=True):
     op: str
     ids: list[str]
     written: int
-
-
-SCHEMAS: dict[str, type[Struct]] = {
-    "diff-prefix": Diff,
-    "check": Checked,
-    "finding": Finding,
-    "fold": FoldResult,
-    "follow": Followed,
-    "assemble-all": AssembledTurn,
-    "assemble-full": WholeTurn,
-    "assemble-explain": Explained,
-    "knowledge": KnowledgeResult,
-    "knowledge-written": KnowledgeWritten,
-    "simulate-rules": RulesResult,
-}

@@ -33,14 +33,23 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
     for note in result.notes:
         out.print(line((f"note: {note}", "dim")))
     if result.problems:
-        out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings; lore check names them"))
+        out.print(
+            line(f"{counted(len(result.problems), 'problem')} in the recordings{'' if verbose else ', shown with -v'}")
+        )
+    for one in result.problems if verbose else ():
+        out.print(line(f"  {one.code} {one.file}:{one.line or 0}: {one.message}"))
 
 
 def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None:
     shown = [one for one in turns if every or one.cause is not None]
     if not shown:
         return
-    out.print(line((f"{'turn':>14} {'predicted':>11} {'billed':>11} {'difference':>11}  why", "bold")))
+    out.print(
+        line(
+            (f"{'turn':>14} {'predicted':>11} {'billed':>11} {'difference':>11}  why", "bold"),
+            ("   (~: a best case, or unsure)", "dim"),
+        )
+    )
     before = ""
     for one in shown:
         if one.path != before and len({each.path for each in turns}) > 1:
@@ -110,7 +119,8 @@ def _counts(found: BilledResult) -> str:
 def _money(value: float | None) -> str:
     if value is None:
         return "unknown"
-    return f"${value:,.2f}" if abs(value) >= 0.1 or not value else f"${value:,.4f}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.2f}" if abs(value) >= 0.1 or not value else f"{sign}${abs(value):,.4f}"
 
 
 def _agreement(found: AgreementResult, out: Console) -> None:

@@ -123,6 +123,8 @@ class Predictor:
         self._models: dict[tuple[str, str, str], CacheModel] = {}
         self._asking: dict[tuple[str, str, str], _Asking] = {}
         self._recording = 0
+        if cache is not None:  # what cannot be made is said before anything is read
+            make(cache, _Bound(rules, cache, ""), dict(change.options))
 
     def begin(self) -> None:
         """Begin another recording: its chains are its own, what it wrote to a cache is not."""

@@ -20,10 +20,12 @@ from lore.check.chained import Chained
 from lore.check.pairs import Pair, is_remark, lost_tokens
 from lore.model.codes import CODES
 from lore.model.events import Billed
+from lore.model.problems import Problem
 from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
 from lore.model.turn import Turn
 from lore.run.predicting import Predicted, Predictor, served_by
+from lore.run.problems import Problems
 
 CURRENCY = "USD"
 _RANK = ("expected", "unattributable", "waste")
@@ -47,8 +49,9 @@ class _Lost(NamedTuple):
 class Simulation:
     """Predict recordings one after the other; what one leaves in a cache the next may find."""
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(self, predictor: Predictor, problems: Problems | None = None) -> None:
         self._predictor = predictor
+        self.problems = problems or Problems()
         self._responses: set[str] = set()
         self.copied = 0
 
@@ -65,6 +68,9 @@ class Simulation:
                 stood.update({} if there is None else {turn.chain: there})
             if self._is_copy(turn):
                 continue
+            if predicted.odd:
+                said = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {predicted.odd}"
+                self.problems.add(Problem("LORE303", said), turn.file or shown, turn.line, turn.byte)
             price = self._price(turn, predicted.prediction)
             result = _result(turn, predicted, _lost(turn, predicted, pair, left), price, shown)
             yield Seen(result, _row(turn, predicted, left), _parts(price, turn.usage))

@@ -68,6 +68,7 @@ def _run(
         problems = Problems()
         read += _file(file, simulation, sums, options, problems)
         found.extend(problems.kept)
+    found.extend(simulation.problems.kept)
     if not read:
         raise LoreError(f"no recordings in {corpus.show(first)}", hint="lore simulate reads sessions and captures")
     as_of = None if rules.as_of is None else rules.as_of.isoformat()

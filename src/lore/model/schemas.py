@@ -1,0 +1,34 @@
+"""Every result by the name under which `lore schema` prints it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from lore.model.assembled import AssembledTurn, WholeTurn
+from lore.model.results import (
+    Checked,
+    Diff,
+    Explained,
+    Finding,
+    FoldResult,
+    Followed,
+    KnowledgeResult,
+    KnowledgeWritten,
+)
+from lore.model.ruled import RulesResult
+from lore.model.simulated import Simulated
+
+SCHEMAS: dict[str, type[Struct]] = {
+    "diff-prefix": Diff,
+    "check": Checked,
+    "finding": Finding,
+    "fold": FoldResult,
+    "follow": Followed,
+    "assemble-all": AssembledTurn,
+    "assemble-full": WholeTurn,
+    "assemble-explain": Explained,
+    "knowledge": KnowledgeResult,
+    "knowledge-written": KnowledgeWritten,
+    "simulate": Simulated,
+    "simulate-rules": RulesResult,
+}
