@@ -20,7 +20,7 @@ SHOWN = re.findall(r"^    lore ([^\n]+)\n\nprints\n\n((?:    [^\n]*\n|\n)+?)(?=\
 
 
 def test_the_readme_shows_outputs() -> None:
-    assert [command.split()[0] for command, _ in SHOWN] == ["diff-prefix", "check", "fold", "diff-prefix"]
+    assert [command.split()[0] for command, _ in SHOWN] == ["diff-prefix", "check", "simulate", "fold", "diff-prefix"]
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
@@ -37,7 +37,7 @@ def test_a_command_of_the_readme_prints_what_the_readme_says(
 
 
 @pytest.mark.parametrize(
-    "command", ["assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema"]
+    "command", ["assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema", "simulate"]
 )
 def test_every_command_stands_in_the_readme(command: str) -> None:
     assert f"lore {command}" in README
