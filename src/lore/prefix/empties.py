@@ -23,7 +23,7 @@ _AS_WRITTEN = frozenset((
     "input_schema", "inputSchema", "parameters", "parametersJsonSchema", "schema", "input", "arguments", "args",
     "response", "output", "format", "json",
 ))  # fmt: skip
-_TEXTS = frozenset(("text", "input_text", "output_text"))
+_TEXTS = ("text", "input_text", "output_text")  # no set: a type may be anything
 _SIGN = re.compile(rb'null|""|\[\s*\]|\{\s*\}|false|"success"')
 _MOST = 4096  # bytes that members which hold nothing may take
 _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))
