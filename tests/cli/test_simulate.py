@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from cli.running import lore, put, session
@@ -111,7 +112,47 @@ def test_what_no_bill_says_is_unknown_and_counted():
     assert ran["totals"]["unbilled"] == 2
     assert ran["totals"]["billed"]["read_tokens"] is None
     assert ran["agreement"]["turns"] == 0
-    assert ran["turns"][1]["predicted"]["read_tokens"] > 4000
+    assert ran["turns"][1]["predicted"]["read_tokens"] == pytest.approx(4000, rel=0.02)  # as o200k_base counts
+    assert any("counted with o200k_base" in note for note in ran["notes"])
+
+
+def test_every_answer_is_what_its_schema_says():
+    for args in ((), ("--cache", "vllm"), ("--what-if",), ("--what-if", "ttl=1h")):
+        answer = lore("simulate", stable(), *args, "--json").json
+        jsonschema.validate(answer, json.loads(lore("schema", "simulate").out))
+
+
+def test_without_clocks_nothing_expires_and_nothing_is_sure():
+    lines = [json.loads(line) for line in Path(stable()).read_text().splitlines()]
+    put("timeless.jsonl", "\n".join(json.dumps({**one, "timestamp": None}) for one in lines).encode())
+    ran = lore("simulate", "timeless.jsonl", "--json")
+    assert reads(ran) == [0, 5000, 5100]
+    assert {one["predicted"]["confidence"] for one in ran.json["turns"]} == {"ceiling"}
+
+
+def test_clocks_that_run_backwards_are_no_crash():
+    lines = [json.loads(line) for line in Path(stable()).read_text().splitlines()]
+    put("back.jsonl", "\n".join(json.dumps({**one, "timestamp": -n * 1e5}) for n, one in enumerate(lines)).encode())
+    assert lore("simulate", "back.jsonl", "--json").code == 0
+
+
+def test_a_model_without_a_price_costs_unknown_and_says_so():
+    path = capture((body("one", model="claude-next-9"), usage(0, 5000), 0))
+    ran = lore("simulate", path, "--json").json
+    assert ran["turns"][0]["cost"] is None
+    assert (ran["totals"]["unpriced"], ran["totals"]["cost"]["billed"]) == (1, None)
+    assert any("no price is known for claude-next-9" in note for note in ran["notes"])
+
+
+def test_a_bill_that_contradicts_its_body_is_said_and_not_learned_from():
+    path = capture(
+        (body("one"), usage(0, 5000), 0),
+        (body("one", "1", "two"), usage(61_838, 900_000), 60),
+        (body("one", "1", "two", "2", "three"), usage(5000, 200), 120),
+    )
+    ran = lore("simulate", path, "--json").json
+    assert [one["code"] for one in ran["problems"]] == ["LORE303"]
+    assert ran["turns"][2]["predicted"]["read_tokens"] < 6000
 
 
 def test_another_cache_can_be_asked_for_and_several():

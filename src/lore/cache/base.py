@@ -56,14 +56,15 @@ class Piece(NamedTuple):
     """One piece of a request, in the provider's render order.
 
     `data` and `section` tell it from others; `kind` is "call", "result", "thinking", "image", "envelope" (what a
-    message is before its content) or "" (text); `tokens` is its exact count, None where it has to be estimated
-    from its bytes.
+    message is before its content) or "" (text); `tokens` is its exact count, None where it has to be estimated:
+    from `counted`, what another tokenizer counts, else from its bytes.
     """
 
     data: bytes
     section: Section
     kind: str = ""
     tokens: int | None = None
+    counted: int | None = None
 
 
 class Request(NamedTuple):

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from lore.cache.base import Piece
 from lore.cache.tree import Path
 
-RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0}  # tokens of a byte, or of an image
+# Tokens of a byte, of an image, of a token of another tokenizer.
+RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0, "counted": 1.0}
 _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}
 _CLASSES = tuple(RATES)
 _STEP = 0.5  # how far one bill moves a rate
@@ -44,7 +45,7 @@ class _Scale:
     def add(self, piece: Piece) -> None:
         counted = piece.tokens
         own = _class_of(piece)
-        size = 1.0 if piece.kind == "image" else float(len(piece.data))
+        size = _size_of(piece)
         for number, sums in enumerate(self.sums):
             sums.append((sums[-1] if sums else 0.0) + (size if number == own and counted is None else 0.0))
         self.counted.append((self.counted[-1] if self.counted else 0) + (counted or 0))
@@ -89,7 +90,7 @@ class Ruler:
         if piece.tokens is not None:
             return piece.tokens
         number = _class_of(piece)
-        return self._rate[number] * (1.0 if piece.kind == "image" else len(piece.data))
+        return self._rate[number] * _size_of(piece)
 
     def learn(self, place: int, tokens: int) -> str:
         """Take a billed position; return why it cannot be, empty where it can."""
@@ -141,7 +142,16 @@ class Ruler:
 
 
 def _class_of(piece: Piece) -> int:
+    if piece.counted is not None:
+        return _CLASSES.index("counted")
     return _CLASSES.index(_CLASS.get(piece.kind, "json" if piece.section == "tools" else "text"))
+
+
+def _size_of(piece: Piece) -> float:
+    """Return how much of its class a piece is."""
+    if piece.counted is not None:
+        return float(piece.counted)
+    return 1.0 if piece.kind == "image" else float(len(piece.data))
 
 
 def _span(sums: Sequence[float], start: int, end: int) -> float:

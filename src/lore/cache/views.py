@@ -11,7 +11,7 @@ behind the system prompt; images that come or go lose nothing on Anthropic, agai
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Mark, Piece, Request
@@ -22,6 +22,9 @@ from lore.model.turn import Turn
 Marking: TypeAlias = Literal["body", "latest", "none"]
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
+
+
+Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
 
 
 class View(NamedTuple):
@@ -64,15 +67,16 @@ class _Seen(NamedTuple):
 class Views:
     """The requests of one recording, in one view. A request's pieces change when its chain goes on."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, count: Count | None = None) -> None:
         self._view = view
+        self.count = count  # while nothing is billed; None: sizes are estimated from bytes
         self._chains: dict[str, _Seen] = {}
 
     def of(self, turn: Turn) -> Request:
         """Return a turn as a request."""
         prompt, view, seen = turn.prompt, self._view, self._chains.get(turn.chain)
         head, places = self._head(prompt, seen)
-        pieces, same = _grown(seen, head, prompt)
+        pieces, same = _grown(seen, head, prompt, self.count)
         self._chains[turn.chain] = _Seen(prompt, head, pieces)
         marks = () if view.marking == "none" else tuple(self._marks(prompt, pieces, places, len(head)))
         return Request(
@@ -91,7 +95,8 @@ class Views:
             places[at] = number + len(first)
         if seen is not None and prompt.head is seen.prompt.head and prompt.dropped == seen.prompt.dropped:
             return seen.head, places
-        return (*first, *(Piece(prompt.head[at].data, prompt.head[at].section) for at in order)), places
+        pieces = (*first, *(Piece(prompt.head[at].data, prompt.head[at].section) for at in order))
+        return pieces if self.count is None else tuple([_counted(one, self.count) for one in pieces]), places
 
     def _marks(self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int) -> Iterator[Mark]:
         """Yield the marks in ascending order; each place has one."""
@@ -118,7 +123,13 @@ def _salts(prompt: Prompt, view: View) -> tuple[tuple[Section, bytes], ...]:
     ])  # fmt: skip
 
 
-def _grown(seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple[list[Piece], int]:
+def _counted(piece: Piece, count: Count) -> Piece:
+    return piece if piece.kind == "image" else piece._replace(counted=count(piece.data))
+
+
+def _grown(
+    seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt, count: Count | None
+) -> tuple[list[Piece], int]:  # fmt: skip
     """Return the pieces of a prompt, and how many of them its chain sent before; what it made of them is kept."""
     pieces: list[Piece] = [] if seen is None else seen.pieces
     if seen is None or (seen.head is not head and seen.head != head):
@@ -134,7 +145,8 @@ def _grown(seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple
     for segment in (*prompt.messages.since(start), *prompt.tail):
         kind = kind_of(segment, envelope)
         envelope = segment.data if kind == "envelope" else envelope
-        pieces.append(Piece(segment.data if kind else content_of(segment.data), segment.section, kind))
+        piece = Piece(segment.data if kind else content_of(segment.data), segment.section, kind)
+        pieces.append(piece if count is None else _counted(piece, count))
     return pieces, same
 
 

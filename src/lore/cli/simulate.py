@@ -59,8 +59,9 @@ def run(
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
     from lore.run.options import Options
     from lore.run.what_if import Asked, simulate
+    from lore.tokens.o200k import Counter
 
-    options = Options(format=format, dialect=dialect, log=log(verbose))
+    options = Options(format=format, dialect=dialect, counter=Counter(), log=log(verbose))
     asked = Asked(paths, tuple(cache or settings.settings.simulate.caches), tuple(what_if or ("",)))
     for number, result in enumerate(simulate(asked, options, table)):
         if as_json:

@@ -18,7 +18,18 @@ from lore.cache.registry import Option, make
 from lore.cache.rules import Rules
 from lore.cache.served import Served, served
 from lore.cache.situation import Situation
-from lore.cache.views import ANTHROPIC, MARKED, OPENAI, OPENAI_BREAKPOINT, PLAIN, SYSTEM_FIRST, View, Views, automatic
+from lore.cache.views import (
+    ANTHROPIC,
+    MARKED,
+    OPENAI,
+    OPENAI_BREAKPOINT,
+    PLAIN,
+    SYSTEM_FIRST,
+    Count,
+    View,
+    Views,
+    automatic,
+)
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 
@@ -82,9 +93,9 @@ class _Asking(Protocol):
 class _Requests:
     """Turns of one recording for a model that looks at requests."""
 
-    def __init__(self, model: CacheModel, view: View, recording: int, change: Change) -> None:
+    def __init__(self, model: CacheModel, views: Views, recording: int, change: Change) -> None:
         self._model = model
-        self._views = Views(view)
+        self._views = views
         self._recording = recording
         self._change = change
 
@@ -98,6 +109,8 @@ class _Requests:
         return self._model.predict(request._replace(chain=chain, marks=marks, model=change.model or request.model))
 
     def learn(self, turn: Turn) -> str:
+        if turn.usage is not None and turn.usage.fresh_tokens is not None:
+            self._views.count = None  # from here on bills say what a token is
         return self._model.learn(turn.usage)
 
 
@@ -113,10 +126,16 @@ class _Levels(Levels):
 
 
 class Predictor:
-    """Predict the turns of recordings, one after the other; `cache` overrides who serves them."""
+    """Predict the turns of recordings, one after the other; `cache` overrides who serves them.
 
-    def __init__(self, rules: Rules, cache: str | None = None, change: Change = NO_CHANGE) -> None:
+    `count` counts tokens until a recording's first bill says what a token is.
+    """
+
+    def __init__(
+        self, rules: Rules, cache: str | None = None, change: Change = NO_CHANGE, count: Count | None = None
+    ) -> None:  # fmt: skip
         self.rules = rules
+        self._count = count
         self.model = change.model
         self._change = change
         self._cache = cache
@@ -149,7 +168,7 @@ class Predictor:
             self._asking[key] = (
                 _Levels(self._change.lifetime)
                 if name == LEVELS
-                else _Requests(self._model(key), view_of(name), self._recording, self._change)
+                else _Requests(self._model(key), Views(view_of(name), self._count), self._recording, self._change)
             )
         return self._asking[key]
 
