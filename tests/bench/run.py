@@ -2,7 +2,7 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, levels,
+Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, levels, wire,
 simulate. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its
 figures are not judged.
 """
@@ -208,6 +208,11 @@ def predicted(_: Path, sizes: Sizes) -> Row:
     return Row(*levels.agrees(sizes.file))
 
 
+def extended(_: Path, __: Sizes) -> Row:
+    """How far predictions of requests agree with their bills."""
+    return Row(*levels.extends())
+
+
 def predicting(_: Path, sizes: Sizes) -> Row:
     """Predicting real sessions against judging them."""
     return Row(*levels.simulate(sizes.judged, sizes.file))
@@ -237,6 +242,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "captures": wire,
     "pair": explain,
     "levels": predicted,
+    "wire": extended,
     "simulate": predicting,
 }
 

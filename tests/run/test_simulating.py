@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from bench.levels import captures, clean
 from cache.talk import Talk, bill
 from fuzz.samples import CORPUS
 from lore.check.agreement import Agreement, agreement
-from lore.run.options import Options
 from lore.run.predicting import Predictor
 from lore.run.recording import Recording
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
-WIRE = sorted((CORPUS / "capture").iterdir()) + sorted((CORPUS / "vcr").iterdir()) if SESSIONS else []
 real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
 
 
@@ -86,11 +85,6 @@ def test_no_single_session_carries_the_floors():
 @real
 def test_clean_extensions_of_wire_captures_are_read_to_the_token():
     """A clean extension: Anthropic's cache, billed before, and nothing was lost."""
-    clean = exact = 0
-    for path in WIRE:
-        for one in simulation_of().turns(Options().open(str(path)).turns(), path.name):
-            if one.result.cache == "anthropic" and one.result.cause is None and one.row is not None and one.row.naive:
-                clean += 1
-                exact += one.row.predicted == one.row.billed
-    assert clean >= 30
-    assert exact >= 0.95 * clean
+    found, exact = clean(captures())
+    assert found >= 30
+    assert exact >= 0.95 * found
