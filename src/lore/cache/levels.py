@@ -93,7 +93,7 @@ class Levels:
 
 
 def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situation]:
-    model = turn.model
+    model, at = turn.model, turn.at
     lane = chain.lanes.get(model)
     new = lane is None
     if lane is None:
@@ -105,7 +105,7 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         chain.waiting = None
     top = lane.before(same)
     base = size if same == size else 0 if top is None else top.size
-    grown = growth(entries, base, turn.at)
+    grown = growth(entries, base, at)
     waiting = chain.waiting
     if waiting is None and not grown.prompted and same == size and any(one.name == _HOOK for one in turn.signs):
         chain.waiting = size
@@ -117,13 +117,13 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         size=size,
         same=same,
         grown=grown,
-        pause=_pause(lane, turn),
+        pause=_pause(lane, at),
         lifetime=chain.lives if lane.top is None else lane.top.lifetime,
         changes=turn.changes,
         signs=turn.signs,
         models=(chain.model if chain.begun else model, model),
         moved_head=moved_head,
-        reach=_reach(lane, same, turn),
+        reach=_reach(lane, same, at),
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=waiting,
         put_back=_left(lane, waiting, turn.at) if waiting is not None and grown.prompted else None,
@@ -131,21 +131,21 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
     )
     if new and not chain.begun:
         return lane, found
-    level = next(level for rule in _RULES if (level := rule(chain, lane, found, habits, turn.at)) is not None)
+    level = next(level for rule in _RULES if (level := rule(chain, lane, found, habits, at)) is not None)
     return lane, found._replace(level=level)
 
 
-def _pause(lane: Lane, turn: Turn) -> float | None:
+def _pause(lane: Lane, at: float | None) -> float | None:
     """Return the seconds since the lane was last answered; None where the clocks say nothing or run backwards."""
-    if lane.used is None or turn.at is None or turn.at < lane.used:
+    if lane.used is None or at is None or at < lane.used:
         return None
-    return turn.at - lane.used
+    return at - lane.used
 
 
-def _reach(lane: Lane, same: int, turn: Turn) -> int:
+def _reach(lane: Lane, same: int, at: float | None) -> int:
     """Count the positions between the last known position that still holds and the end."""
     top = lane.before(same)
-    return 0 if top is None else _positions(lane, top, turn.at)
+    return 0 if top is None else _positions(lane, top, at)
 
 
 def _left(lane: Lane, size: int, at: float | None) -> int:
