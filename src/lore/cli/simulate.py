@@ -40,9 +40,9 @@ def run(
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """Predict, turn by turn, how many tokens a prompt cache reads, writes and leaves fresh, and what that costs.
+    """Predict what a cache reads, writes and costs.
 
-    Each prediction is made before the turn's own bill is looked at; every drop of what was read has a cause.
+    A row a turn: the tokens that were predicted to be read, those billed, why they differ. Each prediction is made before the turn's own bill is looked at; every drop of what was read has a cause.
     """
     from lore.errors import LoreError
     from lore.run.rules import chosen
