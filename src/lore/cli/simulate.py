@@ -42,7 +42,8 @@ def run(
 ) -> int:
     """Predict what a cache reads, writes and costs.
 
-    A row a turn: the tokens that were predicted to be read, those billed, why they differ. Each prediction is made before the turn's own bill is looked at; every drop of what was read has a cause.
+    A row a turn: the tokens that were predicted to be read, those billed, why they differ. Each prediction
+    is made before the turn's own bill is looked at; every drop of what was read has a cause.
     """
     from lore.errors import LoreError
     from lore.run.rules import chosen
