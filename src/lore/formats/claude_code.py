@@ -23,6 +23,7 @@ from lore.formats import claude_signs as signs
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import billed, block_of, output_of, spoken, summary_of, verdict_of
 from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
+from lore.formats.claude_names import first_line, item_name, name_of
 from lore.formats.claude_records import (
     MARKERS,
     METADATA,
@@ -176,7 +177,7 @@ class ClaudeCode:
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            self._opaque("LORE207", f"{record.type} record: {odd or _short(error)}; kept as opaque")
+            self._opaque("LORE207", f"{record.type} record: {odd or first_line(error)}; kept as opaque")
 
     def _observe(self, seen: Sequence[signs.Sign], record: Record, name: str) -> None:
         for sign, detail in seen:
@@ -243,7 +244,7 @@ class ClaudeCode:
 
     def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
         """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
-        parent, uuid = record.parent_uuid, _uuid(record, self._line)
+        parent, uuid = record.parent_uuid, name_of(record, self._line)
         if parent is not None and not record.is_meta and not beside:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
@@ -277,7 +278,7 @@ class ClaudeCode:
         message, line = record.message, self._line
         parts = said_in(message)
         assert message is not None
-        uuid = record.uuid or _uuid(record, line)
+        uuid = record.uuid or name_of(record, line)
         if chain.boundary is not None:
             self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
@@ -292,9 +293,9 @@ class ClaudeCode:
         if record.uuid is not None:
             chain.order[uuid] = response
             if len(parts) != 1:
-                self._state.items[uuid] = tuple(_own(uuid, number) for number in range(len(parts)))
+                self._state.items[uuid] = tuple(item_name(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
-            own = _own(uuid, number) if number else uuid
+            own = item_name(uuid, number) if number else uuid
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
@@ -367,7 +368,7 @@ class ClaudeCode:
             chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
         chain.prompts = {}
         return e.CompactApplied(
-            uuid=_uuid(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
+            uuid=name_of(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
             pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, preserved_uuids=items,
         )  # fmt: skip
 
@@ -382,7 +383,7 @@ class ClaudeCode:
 
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Keep an attachment as it is; one between a boundary and its summary comes after both."""
-        self._append(record, name, OpaqueItem(_uuid(record, self._line), Raw(self._line.data)))
+        self._append(record, name, OpaqueItem(name_of(record, self._line), Raw(self._line.data)))
         if record.uuid is not None:
             chain.order[record.uuid] = None
         if chain.boundary is not None:
@@ -400,16 +401,3 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
     "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def _uuid(record: Record, line: Line) -> str:
-    return record.uuid or f"line-{line.number}"
-
-
-def _own(uuid: str, number: int) -> str:
-    """Name the item of a line's content block."""
-    return f"{uuid}:{number}" if number else uuid
-
-
-def _short(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:120]
