@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec import structs
+
 from lore.check.base import Place, finding
 from lore.check.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, runs_tools
 from lore.check.expected import SOON, duration, since
@@ -28,6 +30,7 @@ from lore.prefix.overlap import overlap
 
 WITNESSES = 16  # other chains that are looked at, the latest
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
+ANOTHER = 2.0  # so much, where the bill read something: that may be the very position that was estimated
 UNTIMED = 60.0  # seconds within which a response has surely begun, where its beginning is not recorded
 HOUR = 3600.0
 
@@ -125,12 +128,14 @@ class ReadShort:
     # what is said of them
 
     def _judge(self, turn: Turn, before: Sequence[Turn], read: int) -> None:
+        before = [_whole(one) for one in before]
         foreseen = self._outlook.foresee([*before, turn])
         expected = foreseen.prediction.read
         if expected is None or not foreseen.cache or foreseen.prediction.confidence == "ceiling":
             return
         exact = expected in _billed_positions(before)
-        if (expected if exact else expected / ESTIMATED) - read <= self._tolerated(turn):
+        surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
+        if surely - read <= self._tolerated(turn):
             return
         made = _Said(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
         self._said = made if self._said is None else self._said._replace(times=self._said.times + 1)
@@ -175,12 +180,29 @@ def _kept_an_hour(turn: Turn) -> int | None:
     return None if usage is None else (usage.read_tokens or 0) + (usage.write_1h_tokens or 0)
 
 
+def _whole(turn: Turn) -> Turn:
+    """Return a turn as if it had written all that it read.
+
+    The turns that did are not predicted. What was read ended at a mark of one of them: taken for one of this turn's,
+    it would be a wrong position, and the prediction far too high.
+    """
+    usage = turn.usage
+    if usage is None or usage.read_tokens is None:
+        return turn
+    wrote = cached(usage) or 0
+    hour = usage.read_tokens + usage.write_1h_tokens if usage.write_1h_tokens else 0
+    split = bool(usage.write_1h_tokens or usage.write_5m_tokens)
+    bill = structs.replace(
+        usage, read_tokens=0, write_tokens=wrote, write_1h_tokens=hour if split else None,
+        write_5m_tokens=wrote - hour if split else None,
+    )  # fmt: skip
+    return structs.replace(turn, usage=bill)
+
+
 def _billed_positions(turns: Sequence[Turn]) -> set[int]:
-    """Return the positions of marks that bills told."""
+    """Return the positions of marks that the bills of such turns told."""
     bills = [one.usage for one in turns if one.usage is not None]
-    reads = {one.read_tokens or 0 for one in bills}
-    hours = {(one.read_tokens or 0) + one.write_1h_tokens for one in bills if one.write_1h_tokens}
-    return {*reads, *hours, *(cached(one) or 0 for one in bills)} - {0}
+    return {*(cached(one) or 0 for one in bills), *(one.write_1h_tokens or 0 for one in bills)} - {0}
 
 
 def _evidence(turn: Turn, before: Sequence[Turn], foreseen: Foreseen, read: int, *, exact: bool) -> str:

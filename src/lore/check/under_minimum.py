@@ -49,9 +49,9 @@ class UnderMinimum:
         if was_cached or prompt.partial or turn.fidelity not in ("wire", "parsed"):
             self._silent = True
         elif (prompt.marks or prompt.auto_mark) and not (usage is not None and _half_told(turn)):
-            self._marked(turn)
+            self._take(turn)
 
-    def _marked(self, turn: Turn) -> None:
+    def _take(self, turn: Turn) -> None:
         said = self._evidence(turn)
         if not said:
             self._silent = True
@@ -62,8 +62,9 @@ class UnderMinimum:
 
     def _evidence(self, turn: Turn) -> str:
         """Say how short the marked prefix is; empty where it is long enough, or that is not known."""
-        estimate, billed = _estimate(turn.prompt) * ROOM, asked(turn.usage)
-        most = min(estimate, billed) if billed else estimate
+        billed = asked(turn.usage)
+        estimate = _marked(turn.prompt, billed)
+        most = min(estimate * ROOM, billed) if billed else estimate * ROOM
         if most >= MOST:
             return ""
         least = self._outlook.minimum(turn)
@@ -73,7 +74,7 @@ class UnderMinimum:
             return f"the prompt has {billed:,} tokens; {least:,} are the fewest that {turn.model} caches"
         if has_unseen(turn.prompt):
             return ""
-        about = f"about {estimate / ROOM:,.0f} tokens stand up to the last mark"
+        about = f"about {estimate:,.0f} tokens stand up to the last mark"
         return f"{about}; {least:,} are the fewest that {turn.model} caches"
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -105,9 +106,12 @@ def _half_told(turn: Turn) -> bool:
     return usage is None or usage.read_tokens is None or usage.write_tokens is None
 
 
-def _estimate(prompt: Prompt) -> float:
-    """Estimate the tokens up to the last mark, from bytes; no further than matters."""
+def _marked(prompt: Prompt, billed: int) -> float:
+    """Estimate the tokens up to the last mark from bytes: their share of the bill, where there is one."""
     upto = len(prompt) if prompt.auto_mark else prompt.marks[-1] + 1
+    if billed:
+        every = [len(one.data) for one in prompt] if billed < MOST / ROOM else []
+        return billed * sum(every[:upto]) / max(1, sum(every)) if every else billed
     size, most = 0, MOST * BYTES_PER_TOKEN
     for one in islice(prompt, upto):
         size += len(one.data)
