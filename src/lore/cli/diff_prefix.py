@@ -18,10 +18,10 @@ from lore.cli.common import (
     Tools,
     Verbose,
     completion,
+    found_settings,
     log,
     out,
     quiet_pipe,
-    settings,
     tail_policy,
     writing,
 )
@@ -40,6 +40,9 @@ def run(
         float | None, typer.Option("--fail-under", help="Exit 1 where a pair reuses less than this share (0 to 1).")
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True,
+    cache: Annotated[
+        list[str] | None, typer.Option("--cache", help="Say what this cache would read, whoever serves; also several.")
+    ] = None,
     as_json: AsJson = False,
     dialect: Dialect = None,
     tail: Tail = None,
@@ -53,16 +56,20 @@ def run(
 ) -> int:
     """Compare two turns: what is reused, and why not all.
 
-    With one name, every successive pair of a session is compared.
+    With one name, every successive pair of a session is compared. Beside it stands what the provider's cache would
+    read of the later turn; with --no-tokens only where --cache names one.
     """
     from lore.errors import LoreError
     from lore.run.diff import compared
+    from lore.run.diff_caches import Caches
     from lore.run.options import Options
+    from lore.run.rules import chosen
     from lore.tokens.o200k import Counter
 
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
-    rules = settings(config).assemble
+    loaded = found_settings(config)
+    rules = loaded.settings.assemble
     options = Options(
         format=format,
         dialect=dialect,
@@ -72,7 +79,9 @@ def run(
         completion=completion(system, tools),
         log=log(verbose),
     )
-    diffs = compared(left, right, options, redact=redact)
+    names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
+    caches = Caches(chosen(None, loaded), names) if tokens or names else None
+    diffs = compared(left, right, options, redact=redact, caches=caches)
     write = _writer(as_json=as_json, color=color)
     failed = False
     for diff in diffs:
