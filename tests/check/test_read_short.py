@@ -119,3 +119,17 @@ def test_nothing_is_foreseen_where_bills_leave_no_room():
         [FIRST, SECOND, other(usage=bill(2900, 100)), asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))],
         outlook,
     )
+
+
+# Each of 300 conversations missed: predicting all of them took three times as long as judging the recording.
+def test_a_recording_in_which_every_conversation_misses_is_told_a_few_times():
+    count = 0
+
+    def foresee(turns):
+        nonlocal count
+        count += 1
+        return Foreseen("anthropic", Prediction(3000, 0, 0, "rule"))
+
+    turns = [FIRST, SECOND]
+    turns += [replace(other(at=100 + 5 * n, text=f"task {n}"), chain=f"c-{n}") for n in range(150)]
+    assert len(told(turns, Outlook(foresee=foresee))) == count == 8 + 1

@@ -24,15 +24,41 @@ from lore.check.outlook import Foreseen, Outlook
 from lore.check.pairs import Pair, is_remark
 from lore.check.ruled_out import same_parameters
 from lore.model.endpoints import place_in
+from lore.model.prompt import Prompt
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.prefix.overlap import overlap
 
 WITNESSES = 16  # other chains that are looked at, the latest
+PREDICTED, TURNS = 8, 128  # turns of a recording that are predicted at most: so many, and one more of so many turns
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
 ANOTHER = 2.0  # so much, where the bill read something: that may be the very position that was estimated
 UNTIMED = 60.0  # seconds within which a response has surely begun, where its beginning is not recorded
 HOUR = 3600.0
+
+
+class Beside:
+    """The chains of one recording that go on, the latest last, and how many predictions may still be made.
+
+    A recording in which every conversation misses says so often enough; it must not cost more than the others.
+    """
+
+    def __init__(self) -> None:
+        self.chains: OrderedDict[str, ReadShort] = OrderedDict()
+        self._turns = 0
+        self._asked = 0
+
+    def goes_on(self, chain: str, rule: ReadShort) -> None:
+        """Take a turn of a chain."""
+        self._turns += 1
+        self.chains[chain] = rule
+        self.chains.move_to_end(chain)
+
+    def may_ask(self) -> bool:
+        """Tell whether one more turn may be predicted, and count it."""
+        if self._asked >= PREDICTED + self._turns // TURNS:
+            return False
+        self._asked += 1
+        return True
 
 
 class _Said(NamedTuple):
@@ -44,11 +70,11 @@ class _Said(NamedTuple):
 
 
 class ReadShort:
-    """Follow the turns of one chain; `others` are those of its recording that go on, the latest last."""
+    """Follow the turns of one chain; `beside` is its recording's."""
 
-    def __init__(self, outlook: Outlook, others: OrderedDict[str, ReadShort]) -> None:
+    def __init__(self, outlook: Outlook, beside: Beside) -> None:
         self._outlook = outlook
-        self._others = others
+        self._beside = beside
         self._said: _Said | None = None
         self._head_marks: tuple[int, ...] = ()
         self._chain = ""
@@ -70,7 +96,7 @@ class ReadShort:
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say what was found."""
-        self._others.pop(self._chain, None)
+        self._beside.chains.pop(self._chain, None)
         said = self._said
         if said is None:
             return
@@ -86,17 +112,16 @@ class ReadShort:
 
     def _look(self, turn: Turn, busts: Sequence[str]) -> None:
         read = turn.usage and turn.usage.read_tokens
-        if read is None:
-            return
+        if read is None or asked(turn.usage) - read <= self._tolerated(turn):
+            return  # there is nothing that could have been read besides
         before = self._before(turn, read, busts)
-        if before:
+        if before and self._beside.may_ask():
             self._judge(turn, before, read)
 
     def _before(self, turn: Turn, read: int, busts: Sequence[str]) -> list[Turn]:
         """Return the turns that wrote what this one may have missed, in the order in which they were asked."""
         if self.latest is None:
-            found = [] if busts else self._elsewhere(turn, read)
-            return sorted(found, key=lambda one: one.at or 0.0)
+            return [] if busts else self._elsewhere(turn, read)
         anchor = self._hour if tuple(busts) == ("LORE128",) else None if busts else self._anchor
         if anchor is None or (anchor is self.latest and not busts):
             return []  # the pair says it itself
@@ -106,21 +131,19 @@ class ReadShort:
         return [anchor] if anchor is self.latest else [anchor, self.latest]
 
     def _elsewhere(self, turn: Turn, read: int) -> list[Turn]:
-        """Return the turns of other chains that share more with this one than was read."""
-        if not turn.prompt.head or runs_tools(turn.prompt):
-            return []
-        per_token, room = 0.0, self._tolerated(turn)
-        found: list[Turn] = []
-        for other in islice(reversed(self._others.values()), WITNESSES):
+        """Return the latest turn of another chain that shares more with this one than was read."""
+        prompt, room = turn.prompt, self._tolerated(turn)
+        per_token = 0.0
+        for other in islice(reversed(self._beside.chains.values()), WITNESSES):
             one = other.latest
-            if one is None or not other.settled or not _comparable(one, turn) or not (cached(one.usage) or 0) > read:
+            if one is None or not other.settled or (cached(one.usage) or 0) - read <= room:
                 continue
-            shared = overlap(one.prompt, turn.prompt).common
-            size = sum(len(each.data) for each in islice(turn.prompt, shared))
-            per_token = per_token or bytes_per_token(turn, sum(len(each.data) for each in turn.prompt))
-            if size / per_token - read > room:
-                found.append(one)
-        return found
+            if not _comparable(one, turn):
+                continue
+            per_token = per_token or bytes_per_token(turn, sum(len(each.data) for each in prompt))
+            if _shared(one.prompt, prompt) / per_token - read > room:
+                return [] if runs_tools(prompt) else [one]
+        return []
 
     def _tolerated(self, turn: Turn) -> float:
         return max(TOLERANCE_TOKENS, self._outlook.tolerance * asked(turn.usage))
@@ -154,8 +177,16 @@ class ReadShort:
         if busts or cached(usage):
             self._anchor = turn
         self.latest = turn
-        self._others[turn.chain] = self
-        self._others.move_to_end(turn.chain)
+        self._beside.goes_on(turn.chain, self)
+
+
+def _shared(left: Prompt, right: Prompt) -> int:
+    """Return the bytes at the beginning that two prompts share, in whole segments."""
+    mine, theirs = left.head, right.head
+    same = next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
+    if same == len(mine) == len(theirs):
+        same += left.messages.common(right.messages)
+    return sum(len(one.data) for one in islice(right, same))
 
 
 def _comparable(left: Turn, right: Turn) -> bool:

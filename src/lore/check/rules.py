@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from lore.check.base import Place, Rule, TurnRule, finding
 from lore.check.laws import Laws
 from lore.check.outlook import Outlook
 from lore.check.pairs import BY_BILL, Pair, lost_tokens
-from lore.check.read_short import ReadShort
+from lore.check.read_short import Beside, ReadShort
 from lore.check.under_minimum import UnderMinimum
 from lore.check.unread import Reads, Unread
 from lore.model.problems import Problem
@@ -97,14 +96,14 @@ class ChainRules:
     def __init__(self, outlook: Outlook) -> None:
         self._rules: dict[str, list[TurnRule]] = {}
         self._outlook = outlook
-        self._others: OrderedDict[str, ReadShort] = OrderedDict()
+        self._beside = Beside()
         self._reads = Reads()
         self._heads: dict[int, int] = {}
 
     def _made(self) -> list[TurnRule]:
         look = self._outlook
         own: list[TurnRule] = [
-            Laws(look.minimum), ReadShort(look, self._others), Unread(self._reads), UnderMinimum(look, self._heads)
+            Laws(look.minimum), ReadShort(look, self._beside), Unread(self._reads), UnderMinimum(look, self._heads)
         ]  # fmt: skip
         return [*own, *(make() for make in TURN_RULES.values())]
 
