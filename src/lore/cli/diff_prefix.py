@@ -29,7 +29,9 @@ from lore.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lore.config import Loaded
     from lore.model.results import Diff
+    from lore.run.diff_caches import Caches
 
 
 @quiet_pipe
@@ -61,9 +63,7 @@ def run(
     """
     from lore.errors import LoreError
     from lore.run.diff import compared
-    from lore.run.diff_caches import Caches
     from lore.run.options import Options
-    from lore.run.rules import chosen
     from lore.tokens.o200k import Counter
 
     if fail_under is not None and not 0 <= fail_under <= 1:
@@ -80,8 +80,7 @@ def run(
         log=log(verbose),
     )
     names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
-    caches = Caches(chosen(None, loaded), names) if tokens or names else None
-    diffs = compared(left, right, options, redact=redact, caches=caches)
+    diffs = compared(left, right, options, redact=redact, caches=_caches(names, loaded) if tokens or names else None)
     write = _writer(as_json=as_json, color=color)
     failed = False
     for diff in diffs:
@@ -89,6 +88,14 @@ def run(
             write(diff)
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
     return 1 if failed else 0
+
+
+def _caches(names: tuple[str, ...], loaded: Loaded) -> Caches:
+    """Return what predicts; it costs 30 ms to load, so only where it is asked."""
+    from lore.run.diff_caches import Caches
+    from lore.run.rules import chosen
+
+    return Caches(chosen(None, loaded), names)
 
 
 def _writer(*, as_json: bool, color: bool | None) -> Callable[[Diff], None]:

@@ -7,6 +7,7 @@ turn; two whole files are also compared byte by byte, whatever they hold.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
@@ -21,12 +22,14 @@ from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
 from lore.prompt.base import Memo
 from lore.report.redacted import redacted_diff, redacted_error
-from lore.run.diff_caches import Caches
 from lore.run.figures import Figures
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
 from lore.run.sides import Picked, pick
+
+if TYPE_CHECKING:
+    from lore.run.diff_caches import Caches  # loaded only where it is asked
 
 HINT_COMPLETE = "leave --system and --tools out"
 

@@ -11,11 +11,10 @@ from functools import cache
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
+from lore.cache.served import served
 from lore.cache.settings import Simulate
 from lore.check.outlook import Foreseen, Outlook
 from lore.model.turn import Turn
-from lore.run.predicting import Predictor, served_by
-from lore.run.rules import load
 
 
 class Expecting(NamedTuple):
@@ -40,6 +39,8 @@ PACKAGED = Expecting()
 
 @cache
 def _rules(path: str) -> Rules:
+    from lore.run.rules import load  # what most recordings never need is loaded when it is asked
+
     return load(path or None)
 
 
@@ -51,6 +52,8 @@ class _Asked:
 
     def foresee(self, turns: Sequence[Turn]) -> Foreseen:
         """Predict the last turn after the others, which are learned from; nothing where a bill is not believed."""
+        from lore.run.predicting import Predictor
+
         predictor = Predictor(_rules(self._path))
         predictor.begin()
         for turn in turns[:-1]:
@@ -63,5 +66,5 @@ class _Asked:
 
     def minimum(self, turn: Turn) -> int | None:
         """Return the fewest tokens that the turn's model caches; None where nobody knows."""
-        where = served_by(turn)
+        where = served(turn.call.endpoint, turn.model, turn.dialect)
         return _rules(self._path).whole("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
