@@ -295,3 +295,22 @@ def test_the_number_of_processes_changes_nothing():
         pooled("check", "d", "--baseline", f"{jobs}.json", "--update-baseline", "--jobs", jobs)
         written.append(Path(f"{jobs}.json").read_bytes())
     assert written[0] == written[1]
+
+
+# rules of the user's own
+
+
+def test_minimums_are_those_of_the_rules_that_the_settings_name():
+    short = (Path(__file__).parents[2] / "fixtures/causes/LORE306/positive.jsonl").read_bytes()
+    put("a.jsonl", short)
+    assert [one["code"] for one in lore("check", "a.jsonl", "--json").json["findings"]] == ["LORE306"]
+    put("lore.toml", b'[simulate]\nrules = "own.toml"\n')
+    put("own.toml", b'[[rules]]\nrule = "minimum_tokens"\nprovider = "anthropic"\nvalue = 64\n')
+    assert lore("check", "a.jsonl", "--json").json["findings"] == []
+
+
+def test_rules_that_cannot_be_read_are_an_error():
+    put("a.jsonl", b"{}\n")
+    put("lore.toml", b'[simulate]\nrules = "own.toml"\n')
+    ran = lore("check", "a.jsonl")
+    assert (ran.code, "own.toml" in ran.err) == (2, True)

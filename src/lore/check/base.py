@@ -57,7 +57,7 @@ class Rule(Protocol):
 class TurnRule(Protocol):
     """A judgement of the turns of one chain, taken one by one; made anew for each chain.
 
-    To add one: publish a class without arguments under `TURN_RULES` in `lore.check.rules`.
+    To add one: publish a class without arguments under `TURN_RULES` in `lore.check.rules`, where those of others stand.
     """
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:

@@ -149,7 +149,7 @@ def contradiction(turn: Turn, total_bytes: int) -> str:
         said = _unmarked(turn.prompt, usage)
     if not said and tokens > total_bytes + SPARE_TOKENS:
         said = f"{tokens:,} tokens are billed for a prompt of {total_bytes:,} bytes: no token is shorter than a byte"
-    return said if said and not _has_unseen(turn.prompt) else ""
+    return said if said and not has_unseen(turn.prompt) else ""
 
 
 def _unmarked(prompt: Prompt, usage: Billed) -> str:
@@ -177,7 +177,8 @@ _UNSEEN = re.compile(
 _LOOKED_AT = 4096
 
 
-def _has_unseen(prompt: Prompt) -> bool:
+def has_unseen(prompt: Prompt) -> bool:
+    """Tell whether a provider makes tokens for a prompt that its bytes do not show: its own tools, files, pictures."""
     if any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS):
         return True
     return any(_UNSEEN.search(one.data[:_LOOKED_AT]) for one in prompt)

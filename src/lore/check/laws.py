@@ -9,8 +9,7 @@ body whose beginning is missing. Cost: O(what is new); a history that was rewrit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -33,28 +32,8 @@ _BYTES_PER_TOKEN = 4.0
 _SURELY = 1.5  # an estimate is taken for enough tokens where it is so much more
 
 
-class Row(NamedTuple):
-    """The fewest tokens that a model caches (shell style pattern), since when that is known, and the source."""
-
-    model: str
-    tokens: int
-    since: str
-    source: str
-
-
-_SOURCE = "Anthropic prompt caching: minimum cacheable length"
-MINIMUM: tuple[Row, ...] = (
-    Row("*opus-5*", 512, "2026-10", _SOURCE),
-    Row("*fable-5*", 512, "2026-10", _SOURCE),
-    Row("*mythos-5*", 512, "2026-10", _SOURCE),
-    Row("*sonnet-5-5*", 512, "2026-10", _SOURCE),
-    Row("*opus-4-7*", 2048, "2026-10", _SOURCE),
-    Row("*opus-4-[56]*", 4096, "2026-10", _SOURCE),
-    Row("*haiku-4-5*", 4096, "2026-10", _SOURCE),
-    Row("*haiku-5*", 4096, "2026-10", "not published: the most that any model asks for"),
-    Row("*3-5-haiku*", 2048, "2026-10", _SOURCE),
-    Row("*", 1024, "2026-10", _SOURCE),
-)
+FEWEST = 512  # tokens: no model of marks caches less, so for less nothing is looked up
+UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
 
 
 class _Said(NamedTuple):
@@ -75,9 +54,10 @@ class _Call(NamedTuple):
 
 
 class Laws:
-    """Follow the turns of one chain and remember where they break a law."""
+    """Follow the turns of one chain and remember where they break a law; `minimum` is the outlook's."""
 
-    def __init__(self) -> None:
+    def __init__(self, minimum: Callable[[Turn], int | None]) -> None:
+        self._minimum = minimum
         self._said: dict[str, _Said] = {}
         self._calls: list[_Call] = []
         self._head: tuple[Segment, ...] = ()
@@ -207,8 +187,10 @@ class Laws:
             return
         if any((one.usage.read_tokens or one.usage.write_tokens) for one in (turn, pair.left) if one.usage is not None):
             return
-        fewest = _fewest(turn)
-        if fewest is None or pair.bytes.left < fewest * _BYTES_PER_TOKEN * _SURELY:
+        if not _needs_marks(turn) or pair.bytes.left < FEWEST * _BYTES_PER_TOKEN:
+            return
+        fewest = self._minimum(turn) or UNPUBLISHED
+        if pair.bytes.left < fewest * _BYTES_PER_TOKEN * _SURELY:
             return
         tokens = f"about {pair.bytes.left / _BYTES_PER_TOKEN:,.0f} tokens; this model caches from {fewest:,} on"
         if not prompt.marks and not prompt.auto_mark:
@@ -221,17 +203,13 @@ class Laws:
                 self._say("LORE114", turn, "messages", "" if last is None else last.path, words)
 
 
-def _fewest(turn: Turn) -> int | None:
-    """Return the fewest tokens that are cached where marks are needed; None where they are not."""
+def _needs_marks(turn: Turn) -> bool:
+    """Tell whether nothing is cached without a mark."""
     prompt = turn.prompt
-    model = (prompt.model or "").lower().replace(".", "-")
     provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
     if provider == "openai" and has_exact_breakpoints(prompt.model):
-        explicit = b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
-        return 1024 if explicit else None
-    if provider not in ("anthropic", "bedrock", "vertex") or "claude" not in model:
-        return None
-    return next(row.tokens for row in MINIMUM if fnmatchcase(model, row.model))
+        return b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
+    return provider in ("anthropic", "bedrock", "vertex") and "claude" in (prompt.model or "").lower()
 
 
 def _message_start(prompt: Prompt, place: int) -> int:

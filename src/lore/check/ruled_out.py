@@ -110,9 +110,18 @@ def _endpoint(mine: Call, theirs: Call) -> _Reason:
 
 
 def _parameters(left: Turn, right: Turn) -> _Reason:
-    mine, theirs = left.prompt.params, right.prompt.params
-    other = [name for name in sorted({*mine, *theirs} - _PASSING) if mine.get(name) != theirs.get(name)]
+    other = _changed(left, right)
     return _Reason("parameters", f"changed: {', '.join(other)}" if other else "the same", out=not other)
+
+
+def _changed(left: Turn, right: Turn) -> list[str]:
+    mine, theirs = left.prompt.params, right.prompt.params
+    return [name for name in sorted({*mine, *theirs} - _PASSING) if mine.get(name) != theirs.get(name)]
+
+
+def same_parameters(left: Turn, right: Turn) -> bool:
+    """Tell whether two requests differ in no parameter that lasts longer than one of them."""
+    return not _changed(left, right)
 
 
 def _edits(turn: Turn) -> str:

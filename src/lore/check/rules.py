@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable
 
 from lore.check.base import Place, Rule, TurnRule, finding
 from lore.check.laws import Laws
+from lore.check.outlook import Outlook
 from lore.check.pairs import BY_BILL, Pair, lost_tokens
+from lore.check.read_short import Beside, ReadShort
+from lore.check.under_minimum import UnderMinimum
+from lore.check.unread import Reads, Unread
 from lore.model.problems import Problem
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -83,14 +87,25 @@ RULES: dict[str, Rule] = {
     "damage": TranscriptDamage(),
 }
 BUILT_IN = frozenset(RULES)
-TURN_RULES: dict[str, Callable[[], TurnRule]] = {"laws": Laws}
+TURN_RULES: dict[str, Callable[[], TurnRule]] = {}  # those of others, besides lore's own
 
 
 class ChainRules:
     """Ask the rules that follow whole chains; those of a chain are made when its first turn comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, outlook: Outlook) -> None:
         self._rules: dict[str, list[TurnRule]] = {}
+        self._outlook = outlook
+        self._beside = Beside()
+        self._reads = Reads()
+        self._heads: dict[int, int] = {}
+
+    def _made(self) -> list[TurnRule]:
+        look = self._outlook
+        own: list[TurnRule] = [
+            Laws(look.minimum), ReadShort(look, self._beside), Unread(self._reads), UnderMinimum(look, self._heads)
+        ]  # fmt: skip
+        return [*own, *(make() for make in TURN_RULES.values())]
 
     @property
     def chains(self) -> list[str]:
@@ -101,13 +116,16 @@ class ChainRules:
         """Take the next turn of any chain."""
         rules = self._rules.get(turn.chain)
         if rules is None:
-            rules = self._rules[turn.chain] = [make() for make in TURN_RULES.values()]
+            rules = self._rules[turn.chain] = self._made()
         for rule in rules:
             rule.turn(turn, pair)
 
     def ended(self, chain: str, place: Place) -> list[Finding]:
         """Return what was found in a chain that goes on no more."""
-        return [found for rule in self._rules.pop(chain, ()) for found in rule.findings(place)]
+        found = [one for rule in self._rules.pop(chain, ()) for one in rule.findings(place)]
+        if any(one.code == "LORE114" for one in found):  # it says where the marks stand, too
+            return [one for one in found if one.code != "LORE306"]
+        return found
 
 
 def _where(pair: Pair, cause: Cause) -> At | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lore.model.results import Checked
     from lore.run.check import Against
     from lore.run.inputs import Input
+    from lore.run.outlook import Expecting
     from lore.run.reporting import Target
 
 
@@ -58,7 +59,17 @@ def held_against(
         update=update,
         redact=redact,
         narrowed=narrowed,
+        expecting=expecting(loaded),
     )
+
+
+def expecting(loaded: Loaded) -> Expecting:
+    """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
+    from lore.run.outlook import Expecting
+
+    simulate, file = loaded.settings.simulate, loaded.file
+    rules = Path(simulate.rules or "")
+    return Expecting(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
 
 
 def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:

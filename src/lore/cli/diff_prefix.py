@@ -18,10 +18,10 @@ from lore.cli.common import (
     Tools,
     Verbose,
     completion,
+    found_settings,
     log,
     out,
     quiet_pipe,
-    settings,
     tail_policy,
     writing,
 )
@@ -29,7 +29,9 @@ from lore.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lore.config import Loaded
     from lore.model.results import Diff
+    from lore.run.diff_caches import Caches
 
 
 @quiet_pipe
@@ -40,6 +42,9 @@ def run(
         float | None, typer.Option("--fail-under", help="Exit 1 where a pair reuses less than this share (0 to 1).")
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True,
+    cache: Annotated[
+        list[str] | None, typer.Option("--cache", help="Say what this cache would read, whoever serves; also several.")
+    ] = None,
     as_json: AsJson = False,
     dialect: Dialect = None,
     tail: Tail = None,
@@ -53,7 +58,8 @@ def run(
 ) -> int:
     """Compare two turns: what is reused, and why not all.
 
-    With one name, every successive pair of a session is compared.
+    With one name, every successive pair of a session is compared. Beside it stands what the provider's cache would
+    read of the later turn; with --no-tokens only where --cache names one.
     """
     from lore.errors import LoreError
     from lore.run.diff import compared
@@ -62,7 +68,8 @@ def run(
 
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
-    rules = settings(config).assemble
+    loaded = found_settings(config)
+    rules = loaded.settings.assemble
     options = Options(
         format=format,
         dialect=dialect,
@@ -72,7 +79,8 @@ def run(
         completion=completion(system, tools),
         log=log(verbose),
     )
-    diffs = compared(left, right, options, redact=redact)
+    names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
+    diffs = compared(left, right, options, redact=redact, caches=_caches(names, loaded) if tokens or names else None)
     write = _writer(as_json=as_json, color=color)
     failed = False
     for diff in diffs:
@@ -80,6 +88,14 @@ def run(
             write(diff)
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
     return 1 if failed else 0
+
+
+def _caches(names: tuple[str, ...], loaded: Loaded) -> Caches:
+    """Return what predicts; it costs 30 ms to load, so only where it is asked."""
+    from lore.run.diff_caches import Caches
+    from lore.run.rules import chosen
+
+    return Caches(chosen(None, loaded), names)
 
 
 def _writer(*, as_json: bool, color: bool | None) -> Callable[[Diff], None]:

@@ -20,6 +20,9 @@ _WHOSE: dict[str, str] = {
         _SETTINGS,
     ),
     "LORE301": _OPEN,
+    "LORE304": _OPEN,
+    "LORE305": _OPEN,
+    "LORE306": _SETTINGS,
     "LORE302": "open: the witnesses contradict one another",
     "LORE303": _RECORDING,
 }  # fmt: skip

@@ -206,6 +206,19 @@ CODES: dict[str, Code] = {
         "unattributable",
         "Record the body that the provider got, uncut, and the bill of that same request.",
     ),
+    "LORE304": Code(
+        "read-short-of-prediction",
+        "unattributable",
+        "Compare with other sessions of that time, and keep one host, key and cache key for requests that begin alike.",
+    ),
+    "LORE305": Code(
+        "writes-never-read", "unattributable", "Leave cache marks out, or set them where the next turn will read."
+    ),
+    "LORE306": Code(
+        "prompt-under-minimum",
+        "unattributable",
+        "Leave the cache marks out, or put more of what stays the same before them.",
+    ),
     "LORE401": Code("reuse-below-budget", "waste", "Mend the busts named above, or lower check.min_reuse."),
     "LORE402": Code("busts-above-budget", "waste", "Mend the busts named above, or raise check.max_busts."),
     "LORE403": Code("lost-tokens-above-budget", "waste", "Mend the busts named above, or raise check.max_lost_tokens."),

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from lore.model.blame import whose
 from lore.model.common import common_bytes
-from lore.model.results import CauseResult, Diff, DivergenceResult, PromptLengths, Side
+from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.report.console import line
 from lore.report.plain import file_line, no_prompt_line, visible
 
@@ -28,6 +28,8 @@ def write(diff: Diff, out: Console) -> None:
     for cause in diff.causes:
         _cause(cause, out)
     _witnesses(diff, out)
+    for one in diff.caches:
+        out.print(line(f"  cache     {_foreseen(one)}"))
     if diff.file is not None:
         file = diff.file
         out.print(line(file_line(file.left_bytes, file.right_bytes, file.common_prefix_bytes)))
@@ -101,6 +103,14 @@ def _witnesses(diff: Diff, out: Console) -> None:
     out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
     if three is not None and three.dispute:
         out.print(line("  disagree  ", (three.dispute, "bold yellow")))
+
+
+def _foreseen(one: CachePrediction) -> str:
+    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.fresh_tokens, "fresh")))
+    return f"{one.cache} would read {_count(one.read_tokens, 'tokens')}, {rest} ({_SURE[one.confidence]})"
+
+
+_SURE = {"exact": "exact", "rule": "by its rules", "ceiling": "at best"}
 
 
 def _verdict(diff: Diff) -> str:

@@ -27,6 +27,7 @@ from lore.run.inputs import Input, inputs
 from lore.run.judging import FileResult, How
 from lore.run.merging import Merged
 from lore.run.options import Options
+from lore.run.outlook import Expecting
 from lore.run.places import place_of
 from lore.run.pool import Pool, here
 from lore.run.recent import nothing
@@ -64,7 +65,8 @@ class Against(NamedTuple):
 
     `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
     `path` is the baseline's file (empty: there is none), which `update` writes anew. `redact`: what is said
-    carries no content. `narrowed` is what was asked for in this run alone.
+    carries no content. `narrowed` is what was asked for in this run alone; `expecting` by which rules bills are
+    foreseen.
     """
 
     policy: Policy = Policy()
@@ -74,6 +76,7 @@ class Against(NamedTuple):
     update: bool = False
     redact: bool = False
     narrowed: Narrowed = Narrowed()
+    expecting: Expecting = Expecting()
 
 
 NOTHING = Against()
@@ -95,13 +98,14 @@ def check(
     against.policy.known(f"{against.settings}: check." if against.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
+    against.expecting.known()
     every = (one._replace(optional=pass_over) for one in inputs(paths))
     files = [file for file in every if wanted is None or wanted(file)]
     known = Known(_baseline(against)) if against.path else None
     recorder = Recorder(redacted_finding if against.redact else None) if against.update else None
     merged = Merged(known, recorder)
     merged.extent.narrowed, merged.extent.root = against.narrowed, against.root
-    how = How(options, budgets, against.policy, against.root, compared=known is not None)
+    how = How(options, budgets, against.policy, against.root, compared=known is not None, expecting=against.expecting)
     with closing(_results(files, how, jobs, progress)) as results:
         for result in results:
             for said in result.log:

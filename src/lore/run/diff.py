@@ -7,6 +7,7 @@ turn; two whole files are also compared byte by byte, whatever they hold.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
@@ -27,20 +28,30 @@ from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
 from lore.run.sides import Picked, pick
 
+if TYPE_CHECKING:
+    from lore.run.diff_caches import Caches  # loaded only where it is asked
+
 HINT_COMPLETE = "leave --system and --tools out"
 
 
-def compared(left: str, right: str | None, options: Options, *, redact: bool = False) -> Iterator[Diff]:
-    """Compare two turns, or every pair of a session; with `redact`, no result and no error carries content."""
+def compared(
+    left: str, right: str | None, options: Options, *, redact: bool = False, caches: Caches | None = None
+) -> Iterator[Diff]:  # fmt: skip
+    """Compare two turns, or every pair of a session; with `redact`, no result and no error carries content.
+
+    `caches` say what they would read; None: that is not asked.
+    """
     try:
-        diffs = diff_session(left, options) if right is None else iter((diff_files(left, right, options),))
+        diffs = (
+            diff_session(left, options, caches) if right is None else iter((diff_files(left, right, options, caches),))
+        )
         for diff in diffs:
             yield redacted_diff(diff) if redact else diff
     except LoreError as error:
         raise redacted_error(error) if redact else error from None
 
 
-def diff_files(left: str, right: str, options: Options) -> Diff:
+def diff_files(left: str, right: str, options: Options, caches: Caches | None = None) -> Diff:
     """Compare two named turns; raises LoreError where a name cannot be read or has no such turn."""
     names = corpus.parse_name(left), corpus.parse_name(right)
     if names[0].path == names[1].path == corpus.STDIN:
@@ -85,7 +96,10 @@ def diff_files(left: str, right: str, options: Options) -> Diff:
     figures.first(mine)
     pair = pairs.advance(theirs)
     assert pair is not None  # a second turn makes a pair
-    return figures.describe(pair, left_side, right_side, file=file, problems=problems.kept)
+    if caches is not None:
+        caches.turn(mine)
+    foreseen = [] if caches is None else caches.turn(theirs)
+    return figures.describe(pair, left_side, right_side, file=file, problems=problems.kept, caches=foreseen)
 
 
 def _asked(turn: Turn) -> Turn:
@@ -117,7 +131,7 @@ def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
     )
 
 
-def diff_session(name: str, options: Options) -> Iterator[Diff]:
+def diff_session(name: str, options: Options, caches: Caches | None = None) -> Iterator[Diff]:
     """Compare every turn of a session with the one before it in its chain, in the order recorded."""
     parsed = corpus.parse_name(name)
     if parsed.turn is not None:
@@ -134,6 +148,7 @@ def diff_session(name: str, options: Options) -> Iterator[Diff]:
         for name in gone:
             figured.pop(name, None)
         pair = chained.advance(turn)
+        foreseen = [] if caches is None else caches.turn(turn)
         if pair is None:
             if not turn.failed:
                 figured[turn.chain] = _begun(turn, options)
@@ -143,7 +158,9 @@ def diff_session(name: str, options: Options) -> Iterator[Diff]:
         sides = [_described(f"{recording.shown}#{one.chain}:{one.number}", recording, one) for one in (pair.left, turn)]
         if latest is not None:
             yield latest
-        latest = figured[turn.chain].describe(pair, *sides, file=None, problems=problems.take(), named=True)
+        latest = figured[turn.chain].describe(
+            pair, *sides, file=None, problems=problems.take(), named=True, caches=foreseen
+        )
     if latest is None:
         raise LoreError(
             f"{recording.shown} holds {chained.turns} turn{'s' * (chained.turns != 1)} and no pair to compare",

@@ -6,6 +6,7 @@ that looks like a credential is masked before it is cut, so that half of one is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 
 import msgspec
@@ -20,6 +21,7 @@ from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.results import (
     BilledResult,
+    CachePrediction,
     CauseResult,
     ColumnsResult,
     Diff,
@@ -77,7 +79,7 @@ class Figures:
 
     def describe(
         self, pair: Pair, left: Side, right: Side, *, file: FileLengths | None, problems: list[Problem],
-        named: bool = False,
+        named: bool = False, caches: Sequence[CachePrediction] = (),
     ) -> Diff:  # fmt: skip
         """Return the result for the next pair; `named` adds the chain and turn of its right side."""
         canonical = self._canonical_bytes(pair)
@@ -107,7 +109,7 @@ class Figures:
             divergence=None if where is None else DivergenceResult(**msgspec.structs.asdict(where)),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=[_cause(pair, number, counted) for number in causes],
-            caches=[],
+            caches=list(caches),
             billed=billed_result(pair.right.usage),
             verdict=verdict_result(pair.right.verdict),
             problems=problems,

@@ -20,6 +20,7 @@ from lore.model.turn import Turn
 from lore.run import plugins
 from lore.run.live import Live, Say, every
 from lore.run.options import Options
+from lore.run.outlook import PACKAGED, Expecting
 from lore.run.places import place_of
 from lore.run.problems import Problems
 from lore.run.recording import UnrecognisedError
@@ -29,7 +30,7 @@ from lore.tailing import Wait
 
 def follow_check(
     path: str, budgets: Budgets, options: Options, say: Say, *, wait: Wait = every, policy: Policy = NO_POLICY,
-    root: str = "",
+    root: str = "", expecting: Expecting = PACKAGED,
 ) -> Iterator[Finding | Checked | None]:  # fmt: skip
     """Judge a recording that is being written: yield findings as soon as their turn is whole.
 
@@ -37,12 +38,13 @@ def follow_check(
     """
     plugins.load()
     policy.known("check.")
+    expecting.known()
     live = Live(path, options.format, wait, say)
     while (head := live.head()) is not None:
         problems = Problems()
         pieces = _Pieces(live)
         recording = options.open(path, problems, opened=corpus.Opened(head, pieces.some()))
-        judge = _Judge(place_of(path, root), budgets, policy)
+        judge = _Judge(place_of(path, root), budgets, policy, expecting)
         turns = recording.turns()
         while True:
             try:
@@ -75,14 +77,14 @@ class _Pieces:
 class _Judge:
     """The sums of one log, turn by turn."""
 
-    def __init__(self, place: Place, budgets: Budgets, policy: Policy) -> None:
+    def __init__(self, place: Place, budgets: Budgets, policy: Policy, expecting: Expecting) -> None:
         self.summary = Summary(files=1, sessions=1)
         self.costs: Costs = {}
         self._place = place
         self._ruling = policy.ruling(place.key, budgets)
         self._budgets = self._limits(budgets, policy)
         self._chained = Chained()
-        self._followed = ChainRules()
+        self._followed = ChainRules(expecting.outlook())
 
     def _limits(self, budgets: Budgets, policy: Policy) -> Budgets:
         """Return the budgets of the sums: those of the entry of `per_path` that they count against."""

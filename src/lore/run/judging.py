@@ -27,6 +27,7 @@ from lore.run import plugins
 from lore.run.inputs import Input
 from lore.run.memory import collected_seldom
 from lore.run.options import Options
+from lore.run.outlook import Expecting
 from lore.run.places import place_of
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
@@ -41,7 +42,8 @@ _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a n
 class How(NamedTuple):
     """How files are judged: paths in settings and fingerprints are relative to `root`.
 
-    `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here.
+    `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `expecting`
+    says by which rules bills are foreseen.
     """
 
     options: Options
@@ -49,6 +51,7 @@ class How(NamedTuple):
     policy: Policy = Policy()
     root: str = ""
     compared: bool = False
+    expecting: Expecting = Expecting()
 
 
 @dataclass(slots=True)
@@ -119,7 +122,7 @@ class _Judge:
         self._kept: Counter[str] = Counter()
         self._prints: set[str] = set()  # of findings kept, where there is a baseline
         # Where only lore's own rules look, and none at every pair, a pair without a cause need not be made.
-        self._followed = ChainRules()
+        self._followed = ChainRules(how.expecting.outlook())
         self._events = False
         self._quickly = self._ruling.min_reuse is None and RULES.keys() <= BUILT_IN
 

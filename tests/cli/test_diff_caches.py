@@ -1,0 +1,109 @@
+"""`caches` of `lore diff-prefix`: what a cache would read of the right side after the left."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.running import lore, put
+
+MARK = {"type": "ephemeral"}
+LONG = "word " * 4000
+
+
+def body(*texts: str, system: str = LONG, **more: object) -> dict[str, object]:
+    messages = [
+        {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
+        for number, text in enumerate(texts)
+    ]
+    messages[-1]["content"][0]["cache_control"] = MARK  # type: ignore[index]
+    head = [{"type": "text", "text": system, "cache_control": MARK}]
+    return {"model": "claude-opus-4-6", "max_tokens": 9, "system": head, "messages": messages, **more}
+
+
+def usage(read: int, write: int) -> dict[str, int]:
+    return {
+        "input_tokens": 3,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": write,
+        "output_tokens": 9,
+    }
+
+
+def session(*turns: tuple[dict[str, object], dict[str, int] | None]) -> str:
+    lines = [
+        {"request": one, "timestamp": 1_780_000_000 + 60 * at, **({} if bill is None else {"usage": bill})}
+        for at, (one, bill) in enumerate(turns)
+    ]
+    put("capture.jsonl", "\n".join(map(json.dumps, lines)).encode() + b"\n")
+    return "capture.jsonl"
+
+
+THREE = (
+    (body("one"), usage(0, 5000)),
+    (body("one", "1", "two"), usage(5000, 100)),
+    (body("one", "1", "two", "2", "three"), usage(5100, 90)),
+)
+
+
+def caches(*args: str) -> list[list[tuple[str, int | None, str]]]:
+    ran = lore("diff-prefix", *args, "--json")
+    assert ran.code == 0
+    found = [json.loads(line)["caches"] for line in ran.out.splitlines()]
+    return [[(one["cache"], one["read_tokens"], one["confidence"]) for one in each] for each in found]
+
+
+def test_each_pair_of_a_session_is_predicted_before_its_own_bill():
+    assert caches(session(*THREE)) == [[("anthropic", 5000, "rule")], [("anthropic", 5100, "rule")]]
+    hidden = (*THREE[:2], (THREE[2][0], usage(0, 1)))
+    assert caches(session(*hidden))[1] == [("anthropic", 5100, "rule")]
+
+
+def test_a_prompt_that_parts_reads_nothing():
+    ((found,),) = caches(session(THREE[0], (body("one", "1", "two", system=LONG + "."), None)))
+    assert found == ("anthropic", 0, "rule")
+
+
+def test_two_bodies_are_predicted_without_bills_and_times():
+    for number in (1, 2):
+        put(f"{number}.json", json.dumps(THREE[number][0]).encode())
+    ((found,),) = caches("1.json", "2.json")
+    assert found[0] == "anthropic"
+    assert found[1] == pytest.approx(20_000 / 3.6, rel=0.05)
+    assert found[2] == "ceiling"
+
+
+def test_turns_of_one_recording_know_the_lefts_bill():
+    name = session(*THREE)
+    assert caches(f"{name}#1", f"{name}#2") == [[("anthropic", 5000, "rule")]]
+
+
+def test_nothing_is_said_where_nobody_knows_the_provider():
+    turns = [(body("one", model="house-model"), None), (body("one", "1", "two", model="house-model"), None)]
+    assert caches(session(*turns)) == [[]]
+
+
+def test_caches_that_are_named_are_asked_whoever_serves():
+    ((one, two),) = caches(session(*THREE[:2]), "--cache", "anthropic", "--cache", "vllm")
+    assert one == ("anthropic", 5000, "rule")
+    assert two[0] == "vllm"
+    assert two[1] is not None
+    assert two[1] % 16 == 0
+
+
+def test_without_tokens_only_a_cache_that_is_named_is_asked():
+    name = session(*THREE[:2])
+    assert caches(name, "--no-tokens") == [[]]
+    assert caches(name, "--no-tokens", "--cache", "anthropic") == [[("anthropic", 5000, "rule")]]
+
+
+def test_the_report_says_it_in_a_line():
+    said = lore("diff-prefix", session(*THREE[:2])).out
+    assert "  cache     anthropic would read 5,000 tokens, " in said
+    assert "(by its rules)" in said
+
+
+def test_a_cache_that_there_is_not_is_an_error():
+    ran = lore("diff-prefix", session(*THREE[:2]), "--cache", "antropic")
+    assert (ran.code, "did you mean anthropic?" in ran.err) == (2, True)
