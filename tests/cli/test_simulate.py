@@ -95,6 +95,30 @@ def test_a_bust_is_foreseen_before_its_bill_and_costs_money():
     assert ran["agreement"]["drops_predicted"] == 1
 
 
+def test_no_more_is_paid_again_than_was_paid():
+    """A session's prompt shrank without a word: 42,541 tokens were said to be wasted in a turn that paid for 18."""
+    path = capture(
+        (body("one", system=f"It is 09:14. {LONG}"), usage(0, 5000), 0),
+        (body("one", system=f"It is 09:15. {LONG}"), usage(0, 700, 18), 60),
+    )
+    late = lore("simulate", path, "--json").json["turns"][1]
+    assert (late["lost_tokens"], late["waste_tokens"]) == (5000, 718)
+    assert late["cost"]["waste"] < late["cost"]["billed"]
+
+
+def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
+    """A model of which only the fresh price was known wasted 5,000 tokens for $0.00."""
+    row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'
+    put("rules.toml", ("[[rules]]\n" + row.format("fresh", 5) + "[[rules]]\n" + row.format("output", 25)
+                       + "[[rules]]\n" + row.format("read", '"unknown"')).encode())  # fmt: skip
+    path = capture(
+        (body("one", system=f"It is 09:14. {LONG}", model="claude-next-9"), usage(0, 5000), 0),
+        (body("one", system=f"It is 09:15. {LONG}", model="claude-next-9"), usage(0, 5100), 60),
+    )
+    late = lore("simulate", path, "--rules-file", "rules.toml", "--json").json["turns"][1]
+    assert (late["waste_tokens"], late["cost"]["waste"]) == (5000, None)
+
+
 def test_a_turns_own_bill_changes_nothing_in_its_prediction():
     honest = reads(lore("simulate", stable(), "--json"))
     lines = [json.loads(line) for line in Path("capture.jsonl").read_text().splitlines()]

@@ -95,7 +95,7 @@ class Simulation:
 
 def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, shown: str) -> SimulatedTurn:
     usage, said, verdict = turn.usage, predicted.prediction, turn.verdict
-    waste = 0 if lost.why is not None and lost.why.kind == "expected" else lost.tokens
+    waste = 0 if lost.why is not None and lost.why.kind == "expected" else _within(lost.tokens, usage)
     return SimulatedTurn(
         turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
         predicted=PredictedResult(
@@ -138,6 +138,13 @@ def billed_result(usage: Billed) -> BilledResult:
     return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
+def _within(tokens: int | None, usage: Billed | None) -> int | None:
+    """Return how many of lost tokens were paid again: a prompt that shrank was not billed for all of them."""
+    if tokens is None or usage is None or usage.fresh_tokens is None:
+        return tokens
+    return min(tokens, max(0, usage.fresh_tokens + (usage.write_tokens or 0)))
+
+
 def _size(usage: Billed) -> int | None:
     if usage.fresh_tokens is None:
         return None
@@ -150,9 +157,11 @@ def _paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float
         return None
     if not tokens:
         return 0.0
+    if price.read is None:
+        return None
     hour = min(tokens, usage.write_1h_tokens or 0)
     short = min(tokens - hour, max(0, (usage.write_tokens or 0) - (usage.write_1h_tokens or 0)))
-    read = price.read if price.read is not None else price.fresh
+    read = price.read
     parts = (
         (hour, price.write_1h), (short, price.write_5m if price.write_5m is not None else price.write),
         (tokens - hour - short, price.fresh),
