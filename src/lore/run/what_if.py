@@ -168,16 +168,28 @@ def _is_named(base: Simulated) -> bool:
 
 
 def compared(text: str, base: Simulated, other: Simulated) -> Saving:
-    """Compare two simulations of the same recordings: tokens that are read in the second alone, and money."""
+    """Compare two simulations of the same recordings: tokens that are read in the second alone, and money.
+
+    Money is compared over the turns that have a price in both.
+    """
     moved = [
         (one.predicted.read_tokens, two.predicted.read_tokens)
         for one, two in zip(base.turns, other.turns, strict=True)
         if one.predicted.read_tokens != two.predicted.read_tokens
     ]
-    before, after = base.totals.cost.predicted, other.totals.cost.predicted
+    paid = [
+        (before, after)
+        for one, two in zip(base.turns, other.turns, strict=True)
+        if (before := _predicted_cost(one)) is not None and (after := _predicted_cost(two)) is not None
+    ]
+    before, after = money(one for one, _ in paid), money(two for _, two in paid)
     tokens = sum((two or 0) - (one or 0) for one, two in moved)
     saved = None if before is None or after is None else round(before - after, 6)
     return Saving(change=text, turns=len(moved), tokens=tokens, currency=CURRENCY, saved=saved, fix="")
+
+
+def _predicted_cost(turn: SimulatedTurn) -> float | None:
+    return None if turn.cost is None else turn.cost.predicted
 
 
 def removed(base: Simulated, code: str, text: str = "") -> list[Saving]:
