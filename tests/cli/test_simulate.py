@@ -106,6 +106,43 @@ def test_no_more_is_paid_again_than_was_paid():
     assert late["cost"]["waste"] < late["cost"]["billed"]
 
 
+def test_a_change_is_compared_over_the_turns_that_have_a_price_in_both():
+    """Half of a session had no price: with a cheaper model for all of it, lore said that it would cost more."""
+    path = capture(
+        (body("one"), usage(0, 5000), 0),
+        (body("other", model="claude-next-9"), usage(0, 5000), 10),
+    )
+    ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
+    first = ran["turns"][0]["cost"]["predicted"]
+    assert ran["what_if"][0]["saved"] == pytest.approx(first * (1 - 2 / 5))
+
+
+def test_a_request_that_names_a_cached_object_is_read_as_one():
+    """Gemini's `cachedContent` was taken for the implicit cache: a read of 3,512 tokens was predicted as 0."""
+    lines = [
+        {
+            "url": "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent",
+            "request": {"model": "gemini-2.5-flash", "cachedContent": "cachedContents/1",
+                        "contents": [{"role": "user", "parts": [{"text": f"ask {number}"}]}]},
+            "response": {"usageMetadata": {"promptTokenCount": 3520, "cachedContentTokenCount": 3512}},
+            "timestamp": 1_780_000_000 + number,
+        }
+        for number in range(2)
+    ]  # fmt: skip
+    put("gemini.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    ran = lore("simulate", "gemini.jsonl", "--json")
+    assert ran.json["cache"] == "gemini-explicit"
+    assert reads(ran) == [None, 3512]
+
+
+def test_lifetimes_that_do_not_add_up_are_said_and_not_learned_from():
+    """A request was billed 1,000,000 tokens for an hour of 5,000 written in all: nothing was said of it."""
+    odd = {**usage(0, 5000), "cache_creation": {"ephemeral_1h_input_tokens": 1_000_000}}
+    ran = lore("simulate", capture((body("one"), odd, 0)), "--json").json
+    assert [one["code"] for one in ran["problems"]] == ["LORE303"]
+    assert "by lifetime" in ran["problems"][0]["message"]
+
+
 def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
     """A model of which only the fresh price was known wasted 5,000 tokens for $0.00."""
     row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from msgspec import structs
 
 from lore.cache.base import UNKNOWN, CacheModel, Prediction
+from lore.cache.bills import unbelievable
 from lore.cache.breakpoints import HOUR
 from lore.cache.levels import Levels
 from lore.cache.registry import Option, make
@@ -111,7 +112,8 @@ class _Requests:
     def learn(self, turn: Turn) -> str:
         if turn.usage is not None and turn.usage.fresh_tokens is not None:
             self._views.count = None  # from here on bills say what a token is
-        return self._model.learn(turn.usage)
+        odd = "" if turn.usage is None else unbelievable(turn.usage)
+        return self._model.learn(None if odd else turn.usage) or odd
 
 
 class _Levels(Levels):
@@ -199,7 +201,15 @@ def cache_of(turn: Turn, where: Served) -> str:
         return "bedrock"
     if where.provider == "openai":
         return "openai-breakpoint" if has_exact_breakpoints(turn.model) else "openai"
+    if where.provider == "gemini" and names_object(turn):
+        return "gemini-explicit"
     return _BY_PROVIDER.get(where.provider, "")
+
+
+def names_object(turn: Turn) -> bool:
+    """Tell whether a request names an object at the provider that holds the beginning of its prompt."""
+    params = {} if is_transcript(turn) else turn.prompt.params
+    return bool(params.get("cachedContent") or params.get("cached_content"))
 
 
 def is_transcript(turn: Turn) -> bool:
