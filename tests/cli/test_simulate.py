@@ -143,6 +143,15 @@ def test_lifetimes_that_do_not_add_up_are_said_and_not_learned_from():
     assert "by lifetime" in ran["problems"][0]["message"]
 
 
+def test_one_model_for_all_requests_has_one_cache():
+    """`--what-if model=` priced a session that went from model to model as if it still did."""
+    path = capture(
+        (body("one"), usage(0, 5000), 0), (body("one", "1", "two", model="claude-sonnet-5"), usage(0, 5100), 9)
+    )
+    ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
+    assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"]) == (1, 5000)
+
+
 def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
     """A model of which only the fresh price was known wasted 5,000 tokens for $0.00."""
     row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'

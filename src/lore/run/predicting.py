@@ -107,7 +107,7 @@ class _Requests:
         if change.lifetime is not None:
             marks = tuple([mark._replace(lifetime=change.lifetime) for mark in marks])
         chain = f"{self._recording}:{turn.chain}"
-        return self._model.predict(request._replace(chain=chain, marks=marks, model=change.model or request.model))
+        return self._model.predict(request._replace(chain=chain, marks=marks))
 
     def learn(self, turn: Turn) -> str:
         if turn.usage is not None and turn.usage.fresh_tokens is not None:
@@ -170,9 +170,12 @@ class Predictor:
             self._asking[key] = (
                 _Levels(self._change.lifetime)
                 if name == LEVELS
-                else _Requests(self._model(key), Views(view_of(name), self._count), self._recording, self._change)
+                else _Requests(self._model(key), self._views(name), self._recording, self._change)
             )
         return self._asking[key]
+
+    def _views(self, name: str) -> Views:
+        return Views(view_of(name), self._count, self.model)
 
     def _model(self, key: tuple[str, str, str]) -> CacheModel:
         if key not in self._models:
