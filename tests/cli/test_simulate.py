@@ -152,6 +152,13 @@ def test_one_model_for_all_requests_has_one_cache():
     assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"]) == (1, 5000)
 
 
+@pytest.mark.parametrize(("more", "times"), [({"speed": "fast"}, 2), ({"inference_geo": "us"}, 1.1), ({}, 1)])
+def test_what_a_request_asks_for_besides_multiplies_its_price(more, times):
+    """A request in fast mode costs twice as much, the table says so, and it was priced as any other."""
+    ran = lore("simulate", capture((body("one", **more), usage(0, 5000), 0)), "--json").json
+    assert ran["totals"]["cost"]["billed"] == pytest.approx(times * (5000 * 6.25 + 3 * 5 + 10 * 25) / 1e6, abs=1e-6)
+
+
 def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
     """A model of which only the fresh price was known wasted 5,000 tokens for $0.00."""
     row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'

@@ -24,7 +24,7 @@ from lore.model.problems import Problem
 from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
 from lore.model.turn import Turn
-from lore.run.predicting import Predicted, Predictor, served_by
+from lore.run.predicting import Predicted, Predictor, is_transcript, served_by
 from lore.run.problems import Problems
 
 CURRENCY = "USD"
@@ -89,8 +89,27 @@ class Simulation:
         where, usage = served_by(turn), turn.usage
         size = said.total if usage is None else _size(usage)
         return self._predictor.rules.price(
-            where.provider, self._predictor.model or turn.model, where.platform, turn.at, prompt_tokens=size
+            where.provider,
+            self._predictor.model or turn.model,
+            where.platform,
+            turn.at,
+            prompt_tokens=size,
+            extras=_extras(turn),
         )
+
+
+# What a request can ask for at another price, by parameter and value. A transcript does not hold parameters.
+_EXTRAS = (
+    ("speed", b'"fast"', "fast"), ("service_tier", b'"priority"', "fast"), ("service_tier", b'"fast"', "fast"),
+    ("service_tier", b'"flex"', "flex"), ("inference_geo", b'"us"', "us"),
+)  # fmt: skip
+
+
+def _extras(turn: Turn) -> tuple[str, ...]:
+    if is_transcript(turn):
+        return ()
+    params = turn.prompt.params
+    return tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value])
 
 
 def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, shown: str) -> SimulatedTurn:
