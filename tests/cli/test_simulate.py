@@ -159,6 +159,47 @@ def test_what_a_request_asks_for_besides_multiplies_its_price(more, times):
     assert ran["totals"]["cost"]["billed"] == pytest.approx(times * (5000 * 6.25 + 3 * 5 + 10 * 25) / 1e6, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("model", "change", "said"),
+    [("gpt-5.4", "ttl=1h", "at Anthropic and Bedrock alone"),
+     ("gpt-5.6-sol", "ttl=5m", "at Anthropic and Bedrock alone"),
+     ("gpt-5.4", "marks=auto", "caches with marks"), ("claude-opus-4-6", "model=claude-next-9", "no price is known")],
+)  # fmt: skip
+def test_a_change_that_changes_nothing_says_why(model, change, said):
+    """`--what-if ttl=1h` on another provider's requests was taken and answered "0 tokens" without a word."""
+    lines = [
+        {"request": {"model": model, "messages": [{"role": "user", "content": LONG}]}, "timestamp": 1_790_000_000 + at,
+         "usage": {"input_tokens": 4000, "cached_tokens": 0, "output_tokens": 1}}
+        for at in (0, 20)
+    ]  # fmt: skip
+    put("one.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    ran = lore("simulate", "one.jsonl", "--what-if", change, "--json").json
+    assert [note for note in ran["notes"] if f"--what-if {change} changes nothing here" in note and said in note]
+
+
+def test_marks_of_its_own_keep_the_lifetimes_that_were_asked_for():
+    """`--what-if marks=auto` made five minutes of an hour, and an agent whose marks were right lost all it read."""
+    path = capture(
+        (body("one", ttl="1h"), usage(0, 5000), 0),
+        (body("one", "1", "two", ttl="1h"), usage(5000, 9), 900),
+    )
+    ran = lore("simulate", path, "--what-if", "marks=auto", "--json").json
+    assert ran["what_if"][0]["tokens"] == 0
+
+
+def test_a_pause_that_was_too_long_names_what_to_try():
+    """Of a session that lost most to pauses only the fix of its smallest cause was named."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
+    assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in lore("simulate", path).out
+
+
+def test_what_an_expected_cause_would_have_saved_is_not_known():
+    """`--what-if cause=LORE128` answered "15,000 tokens, $0.00": each of them had been written again, and paid."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
+    saving = lore("simulate", path, "--what-if", "cause=LORE128", "--json").json["what_if"][0]
+    assert (saving["tokens"], saving["saved"]) == (5000, None)
+
+
 def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
     """A model of which only the fresh price was known wasted 5,000 tokens for $0.00."""
     row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'

@@ -190,11 +190,11 @@ def _last(pieces: Sequence[Piece]) -> int:
 
 
 def automatic(request: Request) -> tuple[Mark, ...]:
-    """Return marks where a careful client sets them: at the end of each section."""
-    pieces = request.pieces
+    """Return marks where a careful client sets them: at the end of each section, as long-lived as one there was."""
+    pieces, lives = request.pieces, {mark.place: mark.lifetime for mark in request.marks}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
     last = _last(pieces)
-    return tuple([Mark(at) for at in sorted({*ends, last}) if at >= 0])
+    return tuple([Mark(at, lives.get(at)) for at in sorted({*ends, last}) if at >= 0])
 
 
 def lifetime_of(mark: bytes) -> float | None:

@@ -104,7 +104,7 @@ class _Requests:
         request = self._views.of(turn)
         change = self._change
         marks = automatic(request) if change.marks else request.marks
-        if change.lifetime is not None:
+        if change.lifetime is not None and self._model.provider == "anthropic":  # nobody else offers the choice
             marks = tuple([mark._replace(lifetime=change.lifetime) for mark in marks])
         chain = f"{self._recording}:{turn.chain}"
         return self._model.predict(request._replace(chain=chain, marks=marks))

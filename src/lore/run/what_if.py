@@ -53,9 +53,11 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
     for cache in asked.caches or (None,):
         base = _run(files, asked.paths[0], options, rules, cache, NO_CHANGE)
         savings = [saving for text, change in changes for saving in _saved(text, change, base, files, options, rules)]
+        notes = [*base.notes, *_idle(savings)]
         if RANK in asked.changes:
             savings += ranked(base)
-        yield msgspec.structs.replace(base, what_if=savings)
+            notes += _longer(base)
+        yield msgspec.structs.replace(base, what_if=savings, notes=notes)
 
 
 def _run(
@@ -112,6 +114,30 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
         yield f"no price is known for {', '.join(unpriced[:5])}: a file of --rules-file can give one"
     if copied:
         yield f"{copied:,} turns are copies of others and counted once"
+
+
+_HOLDS = {
+    "ttl": "entries live as long as a client asks at Anthropic and Bedrock alone",
+    "marks": "it holds for requests to caches with marks, and transcripts hold no marks",
+    "model": "no price is known for both models here (--rules-file can give one)",
+}
+
+
+def _idle(savings: Iterable[Saving]) -> Iterator[str]:
+    """Say of changes that change nothing why that is."""
+    for one in savings:
+        why = _HOLDS.get(one.change.partition("=")[0].strip())
+        if why is not None and not one.turns and not one.saved:
+            yield f"--what-if {one.change} changes nothing here: {why}"
+
+
+def _longer(base: Simulated) -> Iterator[str]:
+    """Say what to try where entries expired: what that saves is known once it is simulated."""
+    lost = [one.lost_tokens or 0 for one in base.turns if one.cause is not None and one.cause.code == "LORE128"]
+    paid = base.totals.by_price.keys()
+    short = not paid or paid & {"write", "write_5m"}
+    if any(lost) and short and {one.cache for one in base.turns} & {"anthropic", "bedrock"}:
+        yield f"{sum(lost):,} tokens were written again after pauses: --what-if ttl=1h says what an hour saves"
 
 
 # changes
@@ -208,6 +234,9 @@ def removed(base: Simulated, code: str, text: str = "") -> list[Saving]:
 
 
 def _again(turn: SimulatedTurn) -> float | None:
+    """Return what a turn paid again without need; what a session without an expected cause costs, nobody knows."""
+    if turn.cause is not None and turn.cause.kind == "expected" and turn.lost_tokens:
+        return None
     return None if turn.cost is None else turn.cost.waste
 
 
