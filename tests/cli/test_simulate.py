@@ -312,6 +312,13 @@ def test_a_person_is_told_each_turn_the_sums_and_the_agreement():
     assert "tokens read, turn by turn" in ran.out
 
 
+def test_sums_over_some_turns_say_over_how_many():
+    """The first turn of a transcript is not predicted: what all turns cost stood beside what the others would."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("other", model="nobodys-9"), usage(0, 5000), 10))
+    out = lore("simulate", path).out
+    assert out.count("(in 1 of them)") == 2
+
+
 def test_a_transcript_is_predicted_by_levels():
     fixture = next((Path(__file__).parents[2] / "fixtures" / "claude-code").glob("*.jsonl"))
     ran = lore("simulate", str(fixture), "--json")
