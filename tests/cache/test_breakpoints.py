@@ -163,3 +163,18 @@ def test_a_bill_for_a_body_without_a_mark_is_said():
     model = make("anthropic", rules(NOW))
     model.predict(request("ab"))
     assert "the body has no mark" in model.learn(Billed(fresh_tokens=3, read_tokens=0, write_tokens=2500))
+
+
+@pytest.mark.parametrize(
+    ("more", "read"),
+    [({}, [0, 32, 32]), ({"refreshed_by_reads": 0}, [0, 32, 0]), ({"lifetime_grace": 2.2}, [0, 32, 32])],
+)
+def test_rows_say_whether_reads_renew_and_how_much_longer_entries_live(more, read):
+    """A user's rows on both were taken, listed by --rules, and changed nothing."""
+    asked = [request("ab", marks=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
+    assert reads("anthropic", asked, rules({**NOW, **more})) == read
+
+
+def test_a_longer_grace_outlives_a_lifetime():
+    asked = [request("ab", marks=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 400.0)]
+    assert reads("anthropic", asked, rules({**NOW, "lifetime_grace": 1.5})) == [0, 32]

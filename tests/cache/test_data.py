@@ -38,6 +38,12 @@ def test_a_row_is_complete(row):
     assert any(sign in row.model for sign in "*?[") or normal(row.model) == row.model  # else nothing ever matches
 
 
+def test_a_price_that_was_not_read_on_the_vendors_page_says_so():
+    """Claude Sonnet 3.5 had left the page before the table was made, and its price was said to be read there."""
+    rows = [row for row in ROWS if row.model == "claude-sonnet-3-5" and row.rule.startswith("price_")]
+    assert {row.evidence for row in rows} == {"S"}
+
+
 def test_no_row_stands_there_twice():
     keys = [row.key for row in ROWS]
     assert len(set(keys)) == len(keys)

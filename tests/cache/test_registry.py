@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from cache.asking import rules
@@ -49,6 +51,17 @@ def test_an_unknown_option_is_an_error_that_names_those_there_are():
     with pytest.raises(LoreError) as raised:
         make("anthropic", rules(), {"slot": 4})
     assert raised.value.hint == "it has none"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("llama.cpp", {"slots": math.nan}), ("vllm", {"block": 2.5}), ("vllm", {"capacity": math.inf}),
+     ("llama.cpp", {"similarity": math.nan}), ("sglang", {"hybrid": 7})],
+)  # fmt: skip
+def test_a_value_that_cannot_be_is_an_error_that_says_what_can(name, options):
+    """`--what-if block=2.5` and `slots=nan` were a TypeError and "a bug in lore"; an endless capacity passed."""
+    with pytest.raises(LoreError, match="is not (a whole number|a number|true or false)"):
+        make(name, rules(), options)
 
 
 class Nothing:

@@ -95,6 +95,124 @@ def test_a_bust_is_foreseen_before_its_bill_and_costs_money():
     assert ran["agreement"]["drops_predicted"] == 1
 
 
+def test_no_more_is_paid_again_than_was_paid():
+    """A session's prompt shrank without a word: 42,541 tokens were said to be wasted in a turn that paid for 18."""
+    path = capture(
+        (body("one", system=f"It is 09:14. {LONG}"), usage(0, 5000), 0),
+        (body("one", system=f"It is 09:15. {LONG}"), usage(0, 700, 18), 60),
+    )
+    late = lore("simulate", path, "--json").json["turns"][1]
+    assert (late["lost_tokens"], late["waste_tokens"]) == (5000, 718)
+    assert late["cost"]["waste"] < late["cost"]["billed"]
+
+
+def test_a_change_is_compared_over_the_turns_that_have_a_price_in_both():
+    """Half of a session had no price: with a cheaper model for all of it, lore said that it would cost more."""
+    path = capture(
+        (body("one"), usage(0, 5000), 0),
+        (body("other", model="claude-next-9"), usage(0, 5000), 10),
+    )
+    ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
+    first = ran["turns"][0]["cost"]["predicted"]
+    assert ran["what_if"][0]["saved"] == pytest.approx(first * (1 - 2 / 5))
+
+
+def test_a_request_that_names_a_cached_object_is_read_as_one():
+    """Gemini's `cachedContent` was taken for the implicit cache: a read of 3,512 tokens was predicted as 0."""
+    lines = [
+        {
+            "url": "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent",
+            "request": {"model": "gemini-2.5-flash", "cachedContent": "cachedContents/1",
+                        "contents": [{"role": "user", "parts": [{"text": f"ask {number}"}]}]},
+            "response": {"usageMetadata": {"promptTokenCount": 3520, "cachedContentTokenCount": 3512}},
+            "timestamp": 1_780_000_000 + number,
+        }
+        for number in range(2)
+    ]  # fmt: skip
+    put("gemini.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    ran = lore("simulate", "gemini.jsonl", "--json")
+    assert ran.json["cache"] == "gemini-explicit"
+    assert reads(ran) == [None, 3512]
+
+
+def test_lifetimes_that_do_not_add_up_are_said_and_not_learned_from():
+    """A request was billed 1,000,000 tokens for an hour of 5,000 written in all: nothing was said of it."""
+    odd = {**usage(0, 5000), "cache_creation": {"ephemeral_1h_input_tokens": 1_000_000}}
+    ran = lore("simulate", capture((body("one"), odd, 0)), "--json").json
+    assert [one["code"] for one in ran["problems"]] == ["LORE303"]
+    assert "by lifetime" in ran["problems"][0]["message"]
+
+
+def test_one_model_for_all_requests_has_one_cache():
+    """`--what-if model=` priced a session that went from model to model as if it still did."""
+    path = capture(
+        (body("one"), usage(0, 5000), 0), (body("one", "1", "two", model="claude-sonnet-5"), usage(0, 5100), 9)
+    )
+    ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
+    assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"]) == (1, 5000)
+
+
+@pytest.mark.parametrize(("more", "times"), [({"speed": "fast"}, 2), ({"inference_geo": "us"}, 1.1), ({}, 1)])
+def test_what_a_request_asks_for_besides_multiplies_its_price(more, times):
+    """A request in fast mode costs twice as much, the table says so, and it was priced as any other."""
+    ran = lore("simulate", capture((body("one", **more), usage(0, 5000), 0)), "--json").json
+    assert ran["totals"]["cost"]["billed"] == pytest.approx(times * (5000 * 6.25 + 3 * 5 + 10 * 25) / 1e6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "said"),
+    [("gpt-5.4", "ttl=1h", "at Anthropic and Bedrock alone"),
+     ("gpt-5.6-sol", "ttl=5m", "at Anthropic and Bedrock alone"),
+     ("gpt-5.4", "marks=auto", "caches with marks"), ("claude-opus-4-6", "model=claude-next-9", "no price is known")],
+)  # fmt: skip
+def test_a_change_that_changes_nothing_says_why(model, change, said):
+    """`--what-if ttl=1h` on another provider's requests was taken and answered "0 tokens" without a word."""
+    lines = [
+        {"request": {"model": model, "messages": [{"role": "user", "content": LONG}]}, "timestamp": 1_790_000_000 + at,
+         "usage": {"input_tokens": 4000, "cached_tokens": 0, "output_tokens": 1}}
+        for at in (0, 20)
+    ]  # fmt: skip
+    put("one.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    ran = lore("simulate", "one.jsonl", "--what-if", change, "--json").json
+    assert [note for note in ran["notes"] if f"--what-if {change} changes nothing here" in note and said in note]
+
+
+def test_marks_of_its_own_keep_the_lifetimes_that_were_asked_for():
+    """`--what-if marks=auto` made five minutes of an hour, and an agent whose marks were right lost all it read."""
+    path = capture(
+        (body("one", ttl="1h"), usage(0, 5000), 0),
+        (body("one", "1", "two", ttl="1h"), usage(5000, 9), 900),
+    )
+    ran = lore("simulate", path, "--what-if", "marks=auto", "--json").json
+    assert ran["what_if"][0]["tokens"] == 0
+
+
+def test_a_pause_that_was_too_long_names_what_to_try():
+    """Of a session that lost most to pauses only the fix of its smallest cause was named."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
+    assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in lore("simulate", path).out
+
+
+def test_what_an_expected_cause_would_have_saved_is_not_known():
+    """`--what-if cause=LORE128` answered "15,000 tokens, $0.00": each of them had been written again, and paid."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
+    saving = lore("simulate", path, "--what-if", "cause=LORE128", "--json").json["what_if"][0]
+    assert (saving["tokens"], saving["saved"]) == (5000, None)
+
+
+def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
+    """A model of which only the fresh price was known wasted 5,000 tokens for $0.00."""
+    row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'
+    put("rules.toml", ("[[rules]]\n" + row.format("fresh", 5) + "[[rules]]\n" + row.format("output", 25)
+                       + "[[rules]]\n" + row.format("read", '"unknown"')).encode())  # fmt: skip
+    path = capture(
+        (body("one", system=f"It is 09:14. {LONG}", model="claude-next-9"), usage(0, 5000), 0),
+        (body("one", system=f"It is 09:15. {LONG}", model="claude-next-9"), usage(0, 5100), 60),
+    )
+    late = lore("simulate", path, "--rules-file", "rules.toml", "--json").json["turns"][1]
+    assert (late["waste_tokens"], late["cost"]["waste"]) == (5000, None)
+
+
 def test_a_turns_own_bill_changes_nothing_in_its_prediction():
     honest = reads(lore("simulate", stable(), "--json"))
     lines = [json.loads(line) for line in Path("capture.jsonl").read_text().splitlines()]
@@ -192,6 +310,13 @@ def test_a_person_is_told_each_turn_the_sums_and_the_agreement():
     assert "agreement over 2 turns: 100.0% exact" in ran.out
     assert "paid again without need: 0 tokens" in ran.out
     assert "tokens read, turn by turn" in ran.out
+
+
+def test_sums_over_some_turns_say_over_how_many():
+    """The first turn of a transcript is not predicted: what all turns cost stood beside what the others would."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("other", model="nobodys-9"), usage(0, 5000), 10))
+    out = lore("simulate", path).out
+    assert out.count("(in 1 of them)") == 2
 
 
 def test_a_transcript_is_predicted_by_levels():

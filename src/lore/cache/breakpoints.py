@@ -156,12 +156,18 @@ class Breakpoints:
     def _entry(self, request: Request, mark: Mark) -> Entry:
         """Return what is written at a mark."""
         lifetime = mark.lifetime or self._look("lifetime", request.model, request.at) or 300.0
-        expires = None if request.at is None else _began(request) + lifetime * GRACE
+        expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
         return Entry(request.answered or request.at, expires, lifetime)
 
+    def _grace(self, request: Request) -> float:
+        """Return by what a lifetime is multiplied: entries were seen to live a little longer."""
+        return self._look("lifetime_grace", request.model, request.at) or GRACE
+
     def _renew(self, node: int, entry: Entry, request: Request) -> None:
+        if self._look("refreshed_by_reads", request.model, request.at) == 0:
+            return
         if request.at is not None and entry.expires is not None:
-            expires = max(entry.expires, _began(request) + entry.lifetime * GRACE)
+            expires = max(entry.expires, _began(request) + entry.lifetime * self._grace(request))
             self._put(node, entry._replace(expires=expires))
 
     def _put(self, node: int, entry: Entry) -> None:

@@ -7,6 +7,7 @@ A model asks its `Look` for the dated rules of its `provider`; where the same ma
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, cast
 
@@ -45,8 +46,26 @@ def cache_named(name: str) -> type[CacheModel]:
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
     """Make a model; raises LoreError for an option that it has not, or a value that cannot be."""
     model = cache_named(name)
-    for option in options or {}:
+    for option, value in (options or {}).items():
         if option not in model.options:
             known = "options: " + ", ".join(model.options) if model.options else "it has none"
             raise LoreError(f"{name} has no option {option!r}", hint=known)
+        wanted = _misfit(option, value)
+        if wanted:
+            raise LoreError(f"{name}: {option}={value} is not {wanted}", hint=f"{option} is {wanted}")
     return cast("Callable[..., CacheModel]", model)(look, **(options or {}))
+
+
+_WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "interval", "page_size", "slots")
+_FLAGS = ("decoded", "hybrid")
+
+
+def _misfit(option: str, value: Option) -> str:
+    """Say what an option takes, empty where a value is of that kind; None leaves it to the rules."""
+    if value is None:
+        return ""
+    if option in _WHOLE:
+        return "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
+    if option in _FLAGS:
+        return "" if value in (0, 1) else "true or false"
+    return "" if math.isfinite(value) else "a number"

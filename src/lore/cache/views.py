@@ -67,8 +67,9 @@ class _Seen(NamedTuple):
 class Views:
     """The requests of one recording, in one view. A request's pieces change when its chain goes on."""
 
-    def __init__(self, view: View, count: Count | None = None) -> None:
+    def __init__(self, view: View, count: Count | None = None, model: str | None = None) -> None:
         self._view = view
+        self._model = model  # asked for by every request, whatever it says; None: as it says
         self.count = count  # while nothing is billed; None: sizes are estimated from bytes
         self._chains: dict[str, _Seen] = {}
 
@@ -80,8 +81,8 @@ class Views:
         self._chains[turn.chain] = _Seen(prompt, head, pieces)
         marks = () if view.marking == "none" else tuple(self._marks(prompt, pieces, places, len(head)))
         return Request(
-            turn.chain, pieces, same, marks[-view.most :], model=prompt.model, at=turn.at, answered=turn.answered_at,
-            space=self._space(turn), salts=_salts(prompt, view),
+            turn.chain, pieces, same, marks[-view.most :], model=self._model or prompt.model, at=turn.at,
+            answered=turn.answered_at, space=self._space(turn), salts=_salts(prompt, view),
             cached=prompt.params.get("cachedContent", b"") or prompt.params.get("cached_content", b""),
         )  # fmt: skip
 
@@ -114,7 +115,9 @@ class Views:
         """Return what separates caches: model, host, account, and parameters that do."""
         prompt, host = turn.prompt, turn.call.endpoint.partition("/")[0]
         own = [prompt.params.get(name, b"") for name in self._view.apart]
-        return b"\x00".join([(prompt.model or "").encode(), host.encode(), turn.call.account.encode(), *own])
+        return b"\x00".join(
+            [(self._model or prompt.model or "").encode(), host.encode(), turn.call.account.encode(), *own]
+        )
 
 
 def _salts(prompt: Prompt, view: View) -> tuple[tuple[Section, bytes], ...]:
@@ -187,11 +190,11 @@ def _last(pieces: Sequence[Piece]) -> int:
 
 
 def automatic(request: Request) -> tuple[Mark, ...]:
-    """Return marks where a careful client sets them: at the end of each section."""
-    pieces = request.pieces
+    """Return marks where a careful client sets them: at the end of each section, as long-lived as one there was."""
+    pieces, lives = request.pieces, {mark.place: mark.lifetime for mark in request.marks}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
     last = _last(pieces)
-    return tuple([Mark(at) for at in sorted({*ends, last}) if at >= 0])
+    return tuple([Mark(at, lives.get(at)) for at in sorted({*ends, last}) if at >= 0])
 
 
 def lifetime_of(mark: bytes) -> float | None:

@@ -99,13 +99,16 @@ def _bars(values: Sequence[int], most: int) -> str:
 
 def _totals(result: Simulated, out: Console) -> None:
     totals = result.totals
-    out.print(line(f"{counted(totals.turns, 'turn')}; predicted: {_counts(totals.predicted)}"))
+    said = sum(one.predicted.read_tokens is not None for one in result.turns)
+    of = f" (in {said:,} of them)" if 0 < said < totals.turns else ""  # else sums of different turns look alike
+    out.print(line(f"{counted(totals.turns, 'turn')}; predicted: {_counts(totals.predicted)}{of}"))
     out.print(line(f"{'':>{len(counted(totals.turns, 'turn'))}}  billed:    {_counts(totals.billed)}"))
     cost = totals.cost
     if cost.billed is not None or cost.predicted is not None:
         prices = ", ".join(f"{kind} {_money(paid)}" for kind, paid in totals.by_price.items())
         left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
-        out.print(line(f"cost: billed {_money(cost.billed)} ({prices}), predicted {_money(cost.predicted)}{left}"))
+        prices = f" ({prices})" if prices else ""
+        out.print(line(f"cost: billed {_money(cost.billed)}{prices}, predicted {_money(cost.predicted)}{of}{left}"))
     again = f", {_money(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
     out.print(line((f"paid again without need: {totals.waste_tokens:,} tokens{again}", style)))
@@ -160,6 +163,8 @@ def _changes(changes: Iterable[Saving], out: Console, *, verbose: bool) -> None:
         if not number:
             out.print(line(("what would have saved most:", "bold")))
         saved = "" if one.saved is None else f", {_money(one.saved)}"
+        if one.saved is not None and one.saved < 0:
+            saved = f", and costs {_money(-one.saved)} more"
         out.print(line(f"  {one.change}: {one.tokens:,} tokens in {counted(one.turns, 'turn')}{saved}"))
         if one.fix:
             out.print(line("     fix: ", (one.fix, "green")))

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from msgspec import structs
 
 from lore.cache.base import UNKNOWN, CacheModel, Prediction
+from lore.cache.bills import unbelievable
 from lore.cache.breakpoints import HOUR
 from lore.cache.levels import Levels
 from lore.cache.registry import Option, make
@@ -103,15 +104,16 @@ class _Requests:
         request = self._views.of(turn)
         change = self._change
         marks = automatic(request) if change.marks else request.marks
-        if change.lifetime is not None:
+        if change.lifetime is not None and self._model.provider == "anthropic":  # nobody else offers the choice
             marks = tuple([mark._replace(lifetime=change.lifetime) for mark in marks])
         chain = f"{self._recording}:{turn.chain}"
-        return self._model.predict(request._replace(chain=chain, marks=marks, model=change.model or request.model))
+        return self._model.predict(request._replace(chain=chain, marks=marks))
 
     def learn(self, turn: Turn) -> str:
         if turn.usage is not None and turn.usage.fresh_tokens is not None:
             self._views.count = None  # from here on bills say what a token is
-        return self._model.learn(turn.usage)
+        odd = "" if turn.usage is None else unbelievable(turn.usage)
+        return self._model.learn(None if odd else turn.usage) or odd
 
 
 class _Levels(Levels):
@@ -168,9 +170,12 @@ class Predictor:
             self._asking[key] = (
                 _Levels(self._change.lifetime)
                 if name == LEVELS
-                else _Requests(self._model(key), Views(view_of(name), self._count), self._recording, self._change)
+                else _Requests(self._model(key), self._views(name), self._recording, self._change)
             )
         return self._asking[key]
+
+    def _views(self, name: str) -> Views:
+        return Views(view_of(name), self._count, self.model)
 
     def _model(self, key: tuple[str, str, str]) -> CacheModel:
         if key not in self._models:
@@ -199,7 +204,15 @@ def cache_of(turn: Turn, where: Served) -> str:
         return "bedrock"
     if where.provider == "openai":
         return "openai-breakpoint" if has_exact_breakpoints(turn.model) else "openai"
+    if where.provider == "gemini" and names_object(turn):
+        return "gemini-explicit"
     return _BY_PROVIDER.get(where.provider, "")
+
+
+def names_object(turn: Turn) -> bool:
+    """Tell whether a request names an object at the provider that holds the beginning of its prompt."""
+    params = {} if is_transcript(turn) else turn.prompt.params
+    return bool(params.get("cachedContent") or params.get("cached_content"))
 
 
 def is_transcript(turn: Turn) -> bool:

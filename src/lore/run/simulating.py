@@ -24,7 +24,7 @@ from lore.model.problems import Problem
 from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
 from lore.model.turn import Turn
-from lore.run.predicting import Predicted, Predictor, served_by
+from lore.run.predicting import Predicted, Predictor, is_transcript, served_by
 from lore.run.problems import Problems
 
 CURRENCY = "USD"
@@ -89,13 +89,32 @@ class Simulation:
         where, usage = served_by(turn), turn.usage
         size = said.total if usage is None else _size(usage)
         return self._predictor.rules.price(
-            where.provider, self._predictor.model or turn.model, where.platform, turn.at, prompt_tokens=size
+            where.provider,
+            self._predictor.model or turn.model,
+            where.platform,
+            turn.at,
+            prompt_tokens=size,
+            extras=_extras(turn),
         )
+
+
+# What a request can ask for at another price, by parameter and value. A transcript does not hold parameters.
+_EXTRAS = (
+    ("speed", b'"fast"', "fast"), ("service_tier", b'"priority"', "fast"), ("service_tier", b'"fast"', "fast"),
+    ("service_tier", b'"flex"', "flex"), ("inference_geo", b'"us"', "us"),
+)  # fmt: skip
+
+
+def _extras(turn: Turn) -> tuple[str, ...]:
+    if is_transcript(turn):
+        return ()
+    params = turn.prompt.params
+    return tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value])
 
 
 def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, shown: str) -> SimulatedTurn:
     usage, said, verdict = turn.usage, predicted.prediction, turn.verdict
-    waste = 0 if lost.why is not None and lost.why.kind == "expected" else lost.tokens
+    waste = 0 if lost.why is not None and lost.why.kind == "expected" else _within(lost.tokens, usage)
     return SimulatedTurn(
         turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
         predicted=PredictedResult(
@@ -138,6 +157,13 @@ def billed_result(usage: Billed) -> BilledResult:
     return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
+def _within(tokens: int | None, usage: Billed | None) -> int | None:
+    """Return how many of lost tokens were paid again: a prompt that shrank was not billed for all of them."""
+    if tokens is None or usage is None or usage.fresh_tokens is None:
+        return tokens
+    return min(tokens, max(0, usage.fresh_tokens + (usage.write_tokens or 0)))
+
+
 def _size(usage: Billed) -> int | None:
     if usage.fresh_tokens is None:
         return None
@@ -150,9 +176,11 @@ def _paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float
         return None
     if not tokens:
         return 0.0
+    if price.read is None:
+        return None
     hour = min(tokens, usage.write_1h_tokens or 0)
     short = min(tokens - hour, max(0, (usage.write_tokens or 0) - (usage.write_1h_tokens or 0)))
-    read = price.read if price.read is not None else price.fresh
+    read = price.read
     parts = (
         (hour, price.write_1h), (short, price.write_5m if price.write_5m is not None else price.write),
         (tokens - hour - short, price.fresh),

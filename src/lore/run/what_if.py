@@ -53,9 +53,11 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
     for cache in asked.caches or (None,):
         base = _run(files, asked.paths[0], options, rules, cache, NO_CHANGE)
         savings = [saving for text, change in changes for saving in _saved(text, change, base, files, options, rules)]
+        notes = [*base.notes, *_idle(savings)]
         if RANK in asked.changes:
             savings += ranked(base)
-        yield msgspec.structs.replace(base, what_if=savings)
+            notes += _longer(base)
+        yield msgspec.structs.replace(base, what_if=savings, notes=notes)
 
 
 def _run(
@@ -114,6 +116,30 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
         yield f"{copied:,} turns are copies of others and counted once"
 
 
+_HOLDS = {
+    "ttl": "entries live as long as a client asks at Anthropic and Bedrock alone",
+    "marks": "it holds for requests to caches with marks, and transcripts hold no marks",
+    "model": "no price is known for both models here (--rules-file can give one)",
+}
+
+
+def _idle(savings: Iterable[Saving]) -> Iterator[str]:
+    """Say of changes that change nothing why that is."""
+    for one in savings:
+        why = _HOLDS.get(one.change.partition("=")[0].strip())
+        if why is not None and not one.turns and not one.saved:
+            yield f"--what-if {one.change} changes nothing here: {why}"
+
+
+def _longer(base: Simulated) -> Iterator[str]:
+    """Say what to try where entries expired: what that saves is known once it is simulated."""
+    lost = [one.lost_tokens or 0 for one in base.turns if one.cause is not None and one.cause.code == "LORE128"]
+    paid = base.totals.by_price.keys()
+    short = not paid or paid & {"write", "write_5m"}
+    if any(lost) and short and {one.cache for one in base.turns} & {"anthropic", "bedrock"}:
+        yield f"{sum(lost):,} tokens were written again after pauses: --what-if ttl=1h says what an hour saves"
+
+
 # changes
 
 
@@ -168,16 +194,28 @@ def _is_named(base: Simulated) -> bool:
 
 
 def compared(text: str, base: Simulated, other: Simulated) -> Saving:
-    """Compare two simulations of the same recordings: tokens that are read in the second alone, and money."""
+    """Compare two simulations of the same recordings: tokens that are read in the second alone, and money.
+
+    Money is compared over the turns that have a price in both.
+    """
     moved = [
         (one.predicted.read_tokens, two.predicted.read_tokens)
         for one, two in zip(base.turns, other.turns, strict=True)
         if one.predicted.read_tokens != two.predicted.read_tokens
     ]
-    before, after = base.totals.cost.predicted, other.totals.cost.predicted
+    paid = [
+        (before, after)
+        for one, two in zip(base.turns, other.turns, strict=True)
+        if (before := _predicted_cost(one)) is not None and (after := _predicted_cost(two)) is not None
+    ]
+    before, after = money(one for one, _ in paid), money(two for _, two in paid)
     tokens = sum((two or 0) - (one or 0) for one, two in moved)
     saved = None if before is None or after is None else round(before - after, 6)
     return Saving(change=text, turns=len(moved), tokens=tokens, currency=CURRENCY, saved=saved, fix="")
+
+
+def _predicted_cost(turn: SimulatedTurn) -> float | None:
+    return None if turn.cost is None else turn.cost.predicted
 
 
 def removed(base: Simulated, code: str, text: str = "") -> list[Saving]:
@@ -196,6 +234,9 @@ def removed(base: Simulated, code: str, text: str = "") -> list[Saving]:
 
 
 def _again(turn: SimulatedTurn) -> float | None:
+    """Return what a turn paid again without need; what a session without an expected cause costs, nobody knows."""
+    if turn.cause is not None and turn.cause.kind == "expected" and turn.lost_tokens:
+        return None
     return None if turn.cost is None else turn.cost.waste
 
 
