@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from cli.running import lore, put, session
+from formats.claude import answered, asked, joined, text
 
 MARK = {"type": "ephemeral"}
 LONG = "word " * 4000  # far above every minimum
@@ -73,6 +74,48 @@ def test_what_is_older_than_its_lifetime_is_not_read():
 def test_a_lifetime_of_an_hour_outlives_five_minutes():
     longer = lore("simulate", stable(gap=400), "--what-if", "ttl=1h", "--json").json["what_if"][0]
     assert (longer["change"], longer["turns"], longer["tokens"]) == ("ttl=1h", 2, 5000 + 5100)
+
+
+def test_requests_that_were_sent_together_pay_each():
+    """A fan-out whose responses' beginnings were not recorded was read from its second request on."""
+    together = [(body(f"{number}"), usage(0, 5000), 0.1 * number) for number in range(3)]
+    assert reads(lore("simulate", capture(*together), "--json")) == [0, 0, 0]
+
+
+def test_what_others_warmed_is_said():
+    ran = lore("simulate", capture((body("one"), usage(4800, 200), 0)))
+    assert "warmed elsewhere" in ran.out
+
+
+def test_a_users_row_changes_where_a_provider_looks():
+    rows = 'rule = "order"\nvalue = "system,tools,messages"\nunit = "sections"\nprovider = "anthropic"\nmodel = "*"\n'
+    put("rules.toml", f'[[rules]]\n{rows}valid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'.encode())
+    tools = [{"name": name, "description": LONG, "input_schema": {"type": "object"}} for name in ("a", "b")]
+    path = capture(
+        (body("one", tools=tools), usage(0, 13_000), 0),
+        (body("one", "1", "two", tools=tools[::-1]), usage(0, 13_000), 60),
+    )
+    assert reads(lore("simulate", path, "--json"))[1] == 0
+    assert reads(lore("simulate", path, "--rules-file", "rules.toml", "--json"))[1] > 3000
+
+
+def test_a_longer_life_outlives_a_pause_of_a_transcript():
+    """What a recorded pause lost was learned as the level of a head, although the longer life would have kept it."""
+    lines, place = [], 20_000
+    for number in range(8):
+        clock = f"2026-05-01T{number // 4:02}:{number % 4:02}:00Z"  # an hour's pause less 3 minutes before the fifth
+        bill = {"input_tokens": 3, "output_tokens": 10, "cache_read_input_tokens": 0 if number in (0, 4) else place,
+                "cache_creation_input_tokens": place + 500 if number in (0, 4) else 500}  # fmt: skip
+        place += 500
+        parent = f"a{number - 1}" if number else None
+        lines.append(asked(f"u{number}", f"question {number}", parent, timestamp=clock))
+        said = answered(f"a{number}", f"m{number}", text("well"), f"u{number}", usage=bill, model="claude-opus-4-6")
+        lines.append({**said, "timestamp": clock})
+    put("log.jsonl", joined(*lines))
+    ran = lore("simulate", "log.jsonl", "--what-if", "ttl=1h", "--json").json
+    assert ran["turns"][4]["cause"]["code"] == "LORE128"
+    assert ran["what_if"][0]["turns"] >= 1
+    assert ran["what_if"][0]["tokens"] > 15_000
 
 
 def test_a_bust_is_foreseen_before_its_bill_and_costs_money():

@@ -24,6 +24,7 @@ from lore.cache.tree import Path, Tree
 from lore.model.events import Billed
 
 HOUR = 3600.0
+BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
 NEARLY = 1.35  # an estimate may be too low by this factor
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
 
@@ -157,7 +158,10 @@ class Breakpoints:
         """Return what is written at a mark."""
         lifetime = mark.lifetime or self._look("lifetime", request.model, request.at) or 300.0
         expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
-        return Entry(request.answered or request.at, expires, lifetime)
+        began = request.answered
+        if began is None and request.at is not None:
+            began = request.at + BEGINS
+        return Entry(began, expires, lifetime)
 
     def _grace(self, request: Request) -> float:
         """Return by what a lifetime is multiplied: entries were seen to live a little longer."""

@@ -52,7 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _valued(args: list[str], place: int) -> str:
     """Give `--what-if` an empty value where it has none: the framework knows no option that may do without."""
     behind = args[place + 1] if place + 1 < len(args) else ""
-    return "--what-if=" if args[place] == "--what-if" and "=" not in behind else args[place]
+    bare = behind.startswith("-") or "=" not in behind
+    return "--what-if=" if args[place] == "--what-if" and bare else args[place]
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

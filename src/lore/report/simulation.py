@@ -16,6 +16,7 @@ CHART = 72  # columns
 _BARS = " ▁▂▃▄▅▆▇█"
 _TOP = 3  # of each kind of group, and of the changes, where not all are asked for
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
+_WARM = 1000  # tokens read beyond the prediction that are worth a word
 _EXPLAINED = 160  # characters of evidence on a line
 
 
@@ -72,6 +73,8 @@ def _row(one: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
         lost = f" {one.lost_tokens:,} tokens" if one.lost_tokens else ""
         yield f"{why.code} {why.name}{lost}", _STYLES[why.kind]
         yield f" ({why.strength}) {why.evidence}"[:_EXPLAINED]
+    elif said is not None and bill is not None and bill > said + _WARM:
+        yield "warmed elsewhere: more was read than anything recorded here had written", "dim"
 
 
 def _number(value: int | None) -> str:

@@ -15,6 +15,7 @@ from lore.cache.base import UNKNOWN, CacheModel, Prediction
 from lore.cache.bills import unbelievable
 from lore.cache.breakpoints import HOUR
 from lore.cache.levels import Levels
+from lore.cache.lifetime import FIVE_MINUTES
 from lore.cache.registry import Option, make
 from lore.cache.rules import Rules
 from lore.cache.served import Served, served
@@ -31,6 +32,7 @@ from lore.cache.views import (
     Views,
     automatic,
 )
+from lore.model.prompt import Section
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 
@@ -124,7 +126,7 @@ class _Levels(Levels):
         self._lives = lives
 
     def learn(self, turn: Turn) -> str:
-        return super().learn(turn if self._lives is None else living(turn, self._lives))
+        return super().learn(turn if self._lives is None else living(turn, self._lives, self.situation))
 
 
 class Predictor:
@@ -159,23 +161,28 @@ class Predictor:
         if not name or turn.failed:
             return Predicted(name, UNKNOWN)
         by_level = name in ("anthropic", "bedrock") and is_transcript(turn)
-        asking = self._for(LEVELS if by_level else name, where)
+        asking = self._for(LEVELS if by_level else name, where, turn)
         prediction = asking.predict(turn)
         situation = asking.situation if isinstance(asking, _Levels) else None
         return Predicted(name, prediction, asking.learn(turn), situation)
 
-    def _for(self, name: str, where: Served) -> _Asking:
+    def _for(self, name: str, where: Served, turn: Turn) -> _Asking:
         key = (name, name if name in _ENGINES else where.provider, where.platform)
         if key not in self._asking:
             self._asking[key] = (
                 _Levels(self._change.lifetime)
                 if name == LEVELS
-                else _Requests(self._model(key), self._views(name), self._recording, self._change)
+                else _Requests(self._model(key), self._views(name, key, turn), self._recording, self._change)
             )
         return self._asking[key]
 
-    def _views(self, name: str) -> Views:
-        return Views(view_of(name), self._count, self.model)
+    def _views(self, name: str, key: tuple[str, str, str], turn: Turn) -> Views:
+        """Return how a cache looks at requests: as its rules say, where they say it."""
+        view, model = view_of(name), self.model or turn.model
+        order = sections(self.rules.text("order", key[1], model, key[2], turn.at) or "")
+        most = self.rules.whole("max_marks", key[1], model, key[2], turn.at)
+        view = view._replace(order=order or view.order, most=view.most if most is None else most)
+        return Views(view, self._count, self.model)
 
     def _model(self, key: tuple[str, str, str]) -> CacheModel:
         if key not in self._models:
@@ -183,14 +190,35 @@ class Predictor:
         return self._models[key]
 
 
-def living(turn: Turn, seconds: float) -> Turn:
-    """Return a turn as if all that it wrote had been written to live so long: five minutes, or an hour."""
-    usage = turn.usage
+def living(turn: Turn, seconds: float, situation: Situation) -> Turn:
+    """Return a turn as if all that was written lived so long: five minutes, or an hour.
+
+    What the bill lost over a pause that the longer life would have outlived counts as read: nothing is to be
+    learned from a drop that would not have been.
+    """
+    usage, pause, stood = turn.usage, situation.pause, situation.stood
     if usage is None or usage.write_tokens is None:
         return turn
-    hour = usage.write_tokens if seconds >= HOUR else 0
-    changed = structs.replace(usage, write_1h_tokens=hour, write_5m_tokens=usage.write_tokens - hour)
+    read, write = usage.read_tokens, usage.write_tokens
+    outlived = pause is not None and FIVE_MINUTES < pause <= seconds and situation.level.why in _GOES_ON
+    if outlived and read is not None and stood is not None and read < stood:
+        back = min(stood - read, write)
+        read, write = read + back, write - back
+    hour = write if seconds >= HOUR else 0
+    changed = structs.replace(
+        usage, read_tokens=read, write_tokens=write, write_1h_tokens=hour, write_5m_tokens=write - hour
+    )
     return structs.replace(turn, usage=changed)
+
+
+_GOES_ON = ("goes-on", "hidden-request")  # why a level is where it is, if nothing fell
+
+
+def sections(order: str) -> tuple[Section, ...]:
+    """Read a render order; empty where it does not name each section once."""
+    names = [name.strip() for name in order.split(",")]
+    known: dict[str, Section] = {section: section for section in PLAIN.order}
+    return tuple([known[name] for name in names]) if sorted(names) == sorted(known) else ()
 
 
 def served_by(turn: Turn) -> Served:
