@@ -409,6 +409,14 @@ def test_rules_are_printed_and_overridden():
     assert ran.json["totals"]["by_price"]["fresh"] == pytest.approx(10 * plain.json["totals"]["by_price"]["fresh"])
 
 
+def test_a_count_that_cannot_be_is_said():
+    for count, said in ((-5, "cache_read_input_tokens is -5"), (10**30, "cache_read_input_tokens is beyond any count")):
+        ran = lore("simulate", capture((body("one"), {**usage(0, 10), "cache_read_input_tokens": count}, 0)), "--json")
+        (problem,) = ran.json["problems"]
+        assert (problem["code"], said in problem["message"]) == ("LORE303", True)
+        assert ran.json["turns"][0]["billed"]["read_tokens"] is None
+
+
 def test_a_session_that_lore_assembled_is_simulated():
     put("session.jsonl", session())
     assert lore("simulate", "session.jsonl", "--json").code == 0

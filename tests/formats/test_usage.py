@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.formats.usage import billed_of
-from lore.model.events import Billed
+from lore.model.events import Billed, OddBill
 from model.making import dumps
 
 SHAPES = {
@@ -98,4 +98,7 @@ def test_where_nothing_is_said_nothing_is_known(raw):
 
 @pytest.mark.parametrize("count", [True, -1, 1.5, "3", None])
 def test_counts_that_are_no_counts_are_unknown(count):
-    assert billed_of(dumps({"input_tokens": count, "output_tokens": 2})) == Billed(output_tokens=2)
+    found = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))
+    assert found is not None
+    assert (found.fresh_tokens, found.output_tokens) == (None, 2)
+    assert isinstance(found, OddBill) == (count == -1)

@@ -11,8 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
+
 from lore.model.canonical import decode
-from lore.model.events import Billed
+from lore.model.events import Billed, OddBill
+
+MOST = 2**53  # what JSON's numbers hold exactly
 
 
 def billed_of(raw: bytes) -> Billed | None:
@@ -28,7 +32,20 @@ def billed_from(table: dict[str, Any]) -> Billed | None:
     """Read usage that is decoded already."""
     read = next((read for key, read in _FAMILIES.items() if key in table), _anthropic)
     found = read(table)
+    odd = _odd(table)
+    if odd:
+        return OddBill(**msgspec.structs.asdict(found), odd=odd)
     return None if found == Billed() else found
+
+
+def _odd(usage: dict[str, Any]) -> str:
+    """Name a counter that cannot be; empty where all can."""
+    inner = [cast("dict[str, Any]", one) for one in usage.values() if isinstance(one, dict)]
+    for table in (usage, *inner):
+        for name, value in table.items():
+            if type(value) is int and not 0 <= value <= MOST and "token" in name.lower():
+                return f"{name[:60]} is {value if abs(value) <= 10 * MOST else 'beyond any count'}"
+    return ""
 
 
 def _anthropic(usage: dict[str, Any]) -> Billed:
@@ -112,7 +129,7 @@ def _table(usage: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _count(usage: dict[str, Any], key: str) -> int | None:
     value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
 
 
 def _first(usage: dict[str, Any], details: dict[str, Any], *keys: str) -> int | None:

@@ -134,6 +134,12 @@ class Billed(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_def
     write_1h_tokens: int | None = None
 
 
+class OddBill(Billed, frozen=True, gc=False):
+    """A bill of which a counter cannot be: below zero, or more than any count. That counter is unknown."""
+
+    odd: str = ""
+
+
 class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):
     """What the provider itself says about a miss."""
 

@@ -19,7 +19,7 @@ from lore.check.bills import cached
 from lore.check.chained import Chained
 from lore.check.pairs import Pair, is_remark, lost_tokens
 from lore.model.codes import CODES
-from lore.model.events import Billed
+from lore.model.events import Billed, OddBill
 from lore.model.problems import Problem
 from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
@@ -68,8 +68,9 @@ class Simulation:
                 stood.update({} if there is None else {turn.chain: there})
             if self._is_copy(turn):
                 continue
-            if predicted.odd:
-                said = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {predicted.odd}"
+            odd = turn.usage.odd if isinstance(turn.usage, OddBill) else predicted.odd
+            if odd:
+                said = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {odd}"
                 self.problems.add(Problem("LORE303", said), turn.file or shown, turn.line, turn.byte)
             price = self._price(turn, predicted.prediction)
             result = _result(turn, predicted, _lost(turn, predicted, pair, left), price, shown)
