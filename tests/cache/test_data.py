@@ -12,7 +12,7 @@ import pytest
 
 import lore
 from lore.cache.rule_file import ALWAYS, parse
-from lore.cache.rules import EVIDENCE, RULES, seconds
+from lore.cache.rules import EVIDENCE, FOR_READING, RULES, seconds
 from lore.cache.served import normal
 from lore.run.rules import packaged
 
@@ -89,3 +89,13 @@ def test_a_priced_model_has_prices_for_all_kinds_and_a_minimum_even_if_it_is_unk
     name = re.sub(r"\*$", "", model)
     for rule in ("price_read", "price_output", "minimum_tokens"):
         assert packaged().find(rule, provider, name, at=seconds(since)) is not None, rule
+
+
+def test_a_rule_says_whether_a_prediction_uses_it():
+    """A row that could be overridden and changed nothing was printed like all others."""
+    rooms = Path(__file__).parents[2] / "src" / "lore"
+    tables = ("rules.py", "rule_file.py")
+    text = "".join(path.read_text("utf-8") for path in rooms.rglob("*.py") if path.name not in tables)
+    for rule in RULES:
+        if not rule.startswith(("price_", "multiple_", "list_prices")):
+            assert (f'"{rule}"' in text) != (rule in FOR_READING), rule

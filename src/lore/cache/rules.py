@@ -66,6 +66,12 @@ RULES: dict[str, Known] = {
     "price_storage_hour": Known("number", "usd_per_mtok_hour"),
     **{f"multiple_{name}": Known("number", "multiple") for name in _MULTIPLES},
 }
+# Facts that no prediction uses: they stand in the tables to be read.
+FOR_READING = frozenset((
+    "recomputed_tokens", "checkpoint_step", "checkpoints", "cache_ram", "lifetime_long", "requests_per_minute",
+    "partial_blocks", "caches_output", "eviction", "price_storage_hour", "multiple_read_implicit", "multiple_batch",
+    "multiple_regional",
+))  # fmt: skip
 _INPUTS = ("fresh", "read", "write", "write_5m", "write_1h")
 _DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the fresh price
 _MANY = 4096  # answers kept: names come from recordings, and there is no end to them

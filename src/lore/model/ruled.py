@@ -10,7 +10,9 @@ RuleValue: TypeAlias = bool | int | float | str | None
 
 
 class RuleResult(Struct, frozen=True, kw_only=True):
-    """One dated row; `value` is None where nobody knows it. `own` says that it is the user's."""
+    """One dated row; `value` is None where nobody knows it. `own` says that it is the user's, `used` that
+    predictions or prices follow it.
+    """
 
     rule: str
     value: RuleValue
@@ -25,6 +27,7 @@ class RuleResult(Struct, frozen=True, kw_only=True):
     note: str
     file: str
     own: bool
+    used: bool
 
 
 class RulesResult(Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ def write(result: RulesResult, out: Console) -> None:
 def _row(one: RuleResult, source: int) -> tuple[str, ...]:
     place = f"{one.provider} on {one.platform}" if one.platform else one.provider
     above = "" if one.above_tokens is None else f" above {one.above_tokens:,} tokens"
-    note = f"  {one.note}" if one.note else ""
+    note = (f"  {one.note}" if one.note else "") + ("" if one.used else "  (to be read: no prediction uses it)")
     return (place, one.model, one.rule + above, _value(one.value), one.unit.replace("_", " "), one.valid_from,
             one.evidence, f"[{source}]{note}")  # fmt: skip
 

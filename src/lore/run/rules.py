@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from lore.cache.rule_file import Table, parse
-from lore.cache.rules import Rule, Rules, Value
+from lore.cache.rules import FOR_READING, Rule, Rules, Value
 from lore.cache.served import normal
 from lore.config import Loaded
 from lore.corpus import show
@@ -92,7 +92,7 @@ def _result(row: Rule) -> RuleResult:
     return RuleResult(
         rule=row.rule, value=_plain(row.value), unit=row.unit, provider=row.provider, model=row.model,
         platform=row.platform, valid_from=row.valid_from.isoformat(), above_tokens=row.above_tokens, source=row.source,
-        evidence=row.evidence, note=row.note, file=row.file, own=row.own,
+        evidence=row.evidence, note=row.note, file=row.file, own=row.own, used=row.rule not in FOR_READING,
     )  # fmt: skip
 
 
