@@ -352,7 +352,7 @@ def bedrock(*messages, described="Reads a file."):
     *before, last = messages
     marked = {**last, "content": [*last["content"], POINT]}
     return {
-        "system": [{"text": LONG * 4}, POINT],
+        "system": [{"text": LONG * 48}, POINT],
         "toolConfig": {"tools": [spec, POINT]},
         "messages": [*before, marked],
         "inferenceConfig": {"maxTokens": 4096},

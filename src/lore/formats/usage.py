@@ -32,10 +32,10 @@ def billed_from(table: dict[str, Any]) -> Billed | None:
     """Read usage that is decoded already."""
     read = next((read for key, read in _FAMILIES.items() if key in table), _anthropic)
     found = read(table)
+    if found == Billed():
+        return None
     odd = _odd(table)
-    if odd:
-        return OddBill(**msgspec.structs.asdict(found), odd=odd)
-    return None if found == Billed() else found
+    return OddBill(**msgspec.structs.asdict(found), odd=odd) if odd else found
 
 
 def _odd(usage: dict[str, Any]) -> str:
