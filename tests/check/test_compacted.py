@@ -32,9 +32,9 @@ def step(n):
 
 
 RULES = item("developer", "<permissions instructions>\nFiles may be read.\n</permissions instructions>")
-HERE = "<environment_context>\n  <cwd>/work/app</cwd>\n  <shell>zsh</shell>\n</environment_context>"
-PLACE = item("user", "# AGENTS.md instructions for /work/app\n\nRun the tests.", HERE)
-ELSEWHERE = item("user", "# AGENTS.md instructions for /work/app\n\nRun the tests.", HERE.replace("app", "lib"))
+HERE = "<environment_context>\n  <cwd>/srv/app</cwd>\n  <shell>zsh</shell>\n</environment_context>"
+PLACE = item("user", "# AGENTS.md instructions for /srv/app\n\nRun the tests.", HERE)
+ELSEWHERE = item("user", "# AGENTS.md instructions for /srv/app\n\nRun the tests.", HERE.replace("app", "lib"))
 ASKED = [item("user", f"Mend the parser in f{n}.py, and tell me what was wrong.") for n in range(60)]
 SUMMARY = item(
     "user", "Another language model started to solve this problem and produced a summary:\nf0 and f1 are mended."

@@ -115,10 +115,8 @@ def test_nothing_is_foreseen_where_bills_leave_no_room():
         raise AssertionError(turns)
 
     outlook = Outlook(foresee=never)
-    told(
-        [FIRST, SECOND, other(usage=bill(2900, 100)), asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))],
-        outlook,
-    )
+    last = asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))
+    assert told([FIRST, SECOND, other(usage=bill(2900, 100)), last], outlook) == []
 
 
 # Each of 300 conversations missed: predicting all of them took three times as long as judging the recording.

@@ -208,7 +208,7 @@ def codex(*items, instructions="You are Codex, based on GPT-5. " + LONG, **field
 
 
 RULES = say("developer", "<permissions instructions>\nFilesystem sandboxing is on.\n</permissions instructions>")
-PLACE = say("user", "<environment_context>\n  <cwd>/work/app</cwd>\n  <shell>zsh</shell>\n</environment_context>")
+PLACE = say("user", "<environment_context>\n  <cwd>/srv/app</cwd>\n  <shell>zsh</shell>\n</environment_context>")
 OPENED = (RULES, PLACE, say("user", "Mend the parser in f1.py."))
 WORKED = (*OPENED, reason(1), *shell(1), reason(2), say("assistant", "It is mended: an empty text gives None."))
 ASKED = say("user", "Then write a test for it.")
