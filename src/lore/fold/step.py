@@ -238,7 +238,7 @@ def _observed(chain: Chain, event: e.Observed) -> Problems:
     return ()
 
 
-def _unchanged(_: Chain, __: e.CompactStarted) -> Problems:
+def _unchanged(_: Chain, __: e.CompactStarted | e.Saved) -> Problems:
     return ()
 
 
@@ -262,6 +262,7 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.ContextPersisted: inserts.context,
     e.CacheReset: inserts.reset,
     e.Observed: _observed,
+    e.Saved: _unchanged,
 }
 
 _ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {

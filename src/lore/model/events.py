@@ -216,6 +216,24 @@ class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
     detail: str = ""
 
 
+class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
+    """What a store of logs notes of a delta: nothing of the session itself, whose state it leaves as it is.
+
+    The delta is the `size` bytes behind this record, an event a line; `digests` has one for each (`lore.store.chain`).
+    The others are what the store knows of the session from here on; `check` is the CRC-32 of all before it in the
+    record, 8 hex digits.
+    """
+
+    size: int
+    digests: tuple[str, ...] = ()
+    leaf_id: str | None = None
+    metadata: Raw = NULL
+    project_id: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    check: str = ""
+
+
 class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):
     """A record that a reader could not model, verbatim."""
 
@@ -242,6 +260,7 @@ Event: TypeAlias = (
     | ContextPersisted
     | CacheReset
     | Observed
+    | Saved
     | OpaqueEvent
 )
 

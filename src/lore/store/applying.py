@@ -1,0 +1,182 @@
+"""What a delta does to what is stored: the one place that decides, for every store.
+
+In: a delta, the stored head, and a look at stored events. Out: the lines to append and the head behind them, or
+ConflictError. Pure. Rules:
+- what is taken back becomes one `remove` event before the new ones;
+- a base that is the stored head is gone on from; behind an older one the delta's own events may stand already,
+  all or the first of them, in their order: they are not stored again, the others are added (a delta that arrives
+  twice, and one that was sent again with more, because its answer was lost);
+- anything else is another writer's state, and refused, naming both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Raw
+
+from lore.model.canonical import canonical, encode
+from lore.model.events import Remove
+from lore.model.events import encode as encode_event
+from lore.model.jsonslice import table
+from lore.store.base import VERSION, ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
+from lore.store.chain import NOTHING, follow, note
+from lore.store.header import Header, read_header
+from lore.store.ids import good_line
+
+HINT_AGAIN = "load the session again, and save what is new on top of it"
+
+
+class Stored(Protocol):
+    """A look at one stored session, while nobody else writes to it."""
+
+    @property
+    def head(self) -> Head:
+        """How far it is stored."""
+        ...
+
+    @property
+    def leaf_id(self) -> str | None:
+        """Its leaf."""
+        ...
+
+    @property
+    def metadata(self) -> Raw:
+        """Its metadata."""
+        ...
+
+    def digest(self, number: int) -> str | None:
+        """Return the digest behind event `number` (0: of no events); None where there is none."""
+        ...
+
+    def lines(self, after: int, count: int) -> Sequence[bytes]:
+        """Return at most `count` events that came after a number."""
+        ...
+
+
+class Settled(NamedTuple):
+    """What to write: lines and the digest behind each, the notes, and the head that is then stored.
+
+    `head` is what the writer may build on: where more is stored already than it sent, that of its own last event.
+    """
+
+    lines: tuple[bytes, ...]
+    digests: tuple[bytes, ...]
+    leaf_id: str | None
+    metadata: Raw
+    head: Head
+    noted: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.lines and not self.noted
+
+
+def settle(delta: SessionDelta, stored: Stored) -> Settled:
+    """Decide what a delta adds to what is stored; raises ConflictError, StoreError. Costs O(the delta)."""
+    if delta.version > VERSION:
+        raise FormatError(f"a delta of version {delta.version}: this lore knows {VERSION}", hint="use a newer lore")
+    lines, head, base = lines_of(delta), stored.head, delta.base
+    known = _known(lines, delta, stored)
+    leaf_id = stored.leaf_id if delta.leaf_id is None else delta.leaf_id
+    metadata = merged(stored.metadata, delta.metadata)
+    noted = note(leaf_id, metadata)
+    if base.note != head.note and noted != head.note and not known:
+        raise refused(base, head)
+    if known == len(lines) and known:  # all of it arrived before; notes that came later stay
+        number = base.number + known
+        return Settled((), (), stored.leaf_id, stored.metadata, _at(stored, number), noted=False)
+    new = lines[known:]
+    digests = tuple(follow(bytes.fromhex(head.digest), new))
+    after = Head(head.number + len(new), digests[-1].hex() if digests else head.digest, noted)
+    return Settled(new, digests, leaf_id, metadata, after, noted=noted != head.note)
+
+
+def _at(stored: Stored, number: int) -> Head:
+    return Head(number, stored.digest(number) or "", stored.head.note)
+
+
+def _known(lines: tuple[bytes, ...], delta: SessionDelta, stored: Stored) -> int:
+    """Count the delta's events that are stored already; raises ConflictError where others stand in their place."""
+    base, head = delta.base, stored.head
+    if (base.number, base.digest) == (head.number, head.digest):
+        return 0
+    if not lines or base.number >= head.number or stored.digest(base.number) != base.digest:
+        raise refused(base, head)
+    there = stored.lines(base.number, len(lines))
+    if not all(map(is_same, there, lines)):
+        raise refused(base, head)
+    return len(there)
+
+
+def lines_of(delta: SessionDelta) -> tuple[bytes, ...]:
+    """Return the events that a delta stands for, in the order in which they are stored."""
+    removed = (encode_event(Remove(uuids=delta.removed_ids)),) if delta.removed_ids else ()
+    return (*removed, *map(good_line, delta.new_events))
+
+
+def is_same(left: bytes, right: bytes) -> bool:
+    """Tell whether two events say the same, however they are spelled."""
+    return left == right or canonical(left) == canonical(right)
+
+
+def refused(base: Head, stored: Head) -> ConflictError:
+    """Return the error for a delta whose base is not the stored state."""
+    message = f"the delta builds on {base}, the store holds {stored}"
+    return ConflictError(message, hint=HINT_AGAIN, base=base, stored=stored)
+
+
+def merged(before: Raw, more: Raw) -> Raw:
+    """Put the keys of a JSON object over those of another; raises StoreError where one is none."""
+    if bytes(more).strip() == b"{}":
+        return before
+    new, old = table(bytes(more)), table(bytes(before))
+    if new is None:
+        raise StoreError("metadata is no JSON object", hint="give an object")
+    parts = {**(old or {}), **new}
+    return Raw(b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}")
+
+
+# a whole session
+
+
+def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) -> Header:
+    """Check a session that is to be written in full, whose events have these digests; raises StoreError.
+
+    Refused with ConflictError where the store holds an event that `data` does not.
+    """
+    if data.version > VERSION:
+        raise FormatError(f"a session of version {data.version}: this lore knows {VERSION}", hint="use a newer lore")
+    if data.first != 1 or not data.events:
+        raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
+    header = read_header(data.events[0])
+    if header.session_id != data.session_id:
+        raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
+    if stored is not None and not _holds(digests, stored):
+        base = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
+        raise ConflictError(
+            f"the session ends with {base}, the store holds {stored}, which it does not contain",
+            hint=HINT_AGAIN, base=base, stored=stored,
+        )  # fmt: skip
+    return header
+
+
+def _holds(digests: Sequence[bytes], stored: Head) -> bool:
+    return stored.number <= len(digests) and digests[stored.number - 1].hex() == stored.digest
+
+
+def digests_of(events: Iterable[bytes]) -> list[bytes]:
+    """Return the digest behind each event of a whole session."""
+    return follow(bytes.fromhex(NOTHING.digest), events)
+
+
+def same_header(stored: bytes, header: Header, head: Head) -> Head:
+    """Return the stored head where a session is created again with the same header; raises ConflictError."""
+    if is_same(stored, header.line):
+        return head
+    raise ConflictError(
+        f"session {header.session_id!r} exists with another header",
+        hint="append to it, or choose another id", stored=head,
+    )  # fmt: skip

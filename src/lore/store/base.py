@@ -1,0 +1,262 @@
+"""What a store is: sessions kept as logs, one event after another, and paid for by what is new.
+
+Words: an event of a session is stored as the line that its log holds, to the byte, and has a number: the
+first, its header, is 1. A head is how far a session is stored: the number of its last event, the digest of
+all of them (`chain`), and the digest of what is noted beside them (leaf and metadata). A delta is what is
+new since a head, its base.
+
+Rules that every store keeps (`lore.testing.StoreContract` holds each):
+- nothing is ever deleted from a log: what is taken back is a `remove` event behind it; empty never means
+  delete;
+- a delta is stored whole or not at all, and durable when the call returns; one that arrives twice changes
+  nothing; one whose base is not the stored state is refused, naming both;
+- what comes out can be changed by nobody: values are immutable;
+- a store of a newer format is refused, and not touched.
+
+How to add one: write a class with the methods of `Store` (`save_delta` may be left out: `saving.save_delta`
+then loads, adds, and saves in full), publish a function `(url, tell) -> Store` under the entry-point group
+`lore.stores` with the scheme of its URLs as name, and run `lore.testing.StoreContract` over it
+(the page: `WRITING.md` beside this file).
+
+Threads and asyncio: each method may be called from any thread; calls of one object wait for each other where
+the store needs that. None knows an event loop: `asynchronous.AsyncStore` gives the same methods to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Raw, Struct
+
+from lore.errors import LoreError
+
+VERSION = 1  # of the format in which sessions are handed to stores and come out of them
+EMPTY = Raw(b"{}")
+
+Tell = Callable[[str], None]
+
+
+class Head(NamedTuple):
+    """How far a session is stored: its last number, the digest of its events (64 hex digits), that of its notes."""
+
+    number: int
+    digest: str
+    note: str
+
+    def __str__(self) -> str:
+        return f"event {self.number} ({self.digest[:8]}, notes {self.note[:8]})"
+
+
+class SessionDelta(Struct, frozen=True, kw_only=True):
+    """What is new of a session since `base`.
+
+    `new_events` are lines of its log without their ends, `removed_ids` uuids of items: stored as one `remove`
+    event before the new ones. `leaf_id` None stays as it is; the keys of `metadata` (a JSON object) replace those
+    of the same name, others stay. Times are RFC 3339, kept and never compared.
+    """
+
+    base: Head
+    new_events: tuple[bytes, ...] = ()
+    removed_ids: tuple[str, ...] = ()
+    leaf_id: str | None = None
+    metadata: Raw = EMPTY
+    created_at: str | None = None
+    updated_at: str | None = None
+    version: int = VERSION
+
+
+class SessionData(Struct, frozen=True, kw_only=True):
+    """A session as it is stored; `events` are the lines numbered from `first` on, without their ends.
+
+    The header, event 1, names the session, and stays as it was written when the session is moved: `project_id` is
+    where it is now. Only what was loaded with `after` begins later than at 1.
+    """
+
+    session_id: str
+    head: Head
+    events: tuple[bytes, ...]
+    first: int = 1
+    project_id: str | None = None
+    parent_session_id: str | None = None
+    leaf_id: str | None = None
+    metadata: Raw = EMPTY
+    created_at: str | None = None
+    updated_at: str | None = None
+    version: int = VERSION
+
+    @property
+    def log(self) -> bytes:
+        """The events as a log, each line with its end. Costs O(bytes)."""
+        return b"\n".join((*self.events, b""))
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """One session of a list; `size` is that of its log in bytes."""
+
+    session_id: str
+    head: Head
+    size: int
+    project_id: str | None = None
+    parent_session_id: str | None = None
+    leaf_id: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class DeltaRow(Struct, frozen=True):
+    """A durable prompt delta as it is kept: `selector` and `content` are JSON text, to the byte.
+
+    `selector` is that of the latest record of this `seq`, `content` that of the first (design, section 3).
+    """
+
+    session_id: str
+    seq: int
+    project_id: str | None
+    selector: bytes
+    content: bytes
+
+
+class Checkpoint(Struct, frozen=True):
+    """A folded state, to begin from instead of event 1: a cache that may be lost at any time.
+
+    It holds where the session's events up to `number` have this `digest`, and `format` is the reader's own.
+    """
+
+    number: int
+    digest: str
+    format: str
+    data: bytes
+
+
+class Damage(Struct, frozen=True):
+    """Something stored that is not as it was written: where, what, and what of it can be recovered.
+
+    `number` is the event's, None where it is not one event's. With `session_id` None all of the store is meant.
+    """
+
+    session_id: str | None
+    number: int | None
+    place: str
+    message: str
+    recoverable: str
+
+
+class Verified(Struct, frozen=True):
+    """What was looked at, and what is damaged. `notes` are no damage, but a person should know them."""
+
+    sessions: int
+    events: int
+    damage: tuple[Damage, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class StoreError(LoreError):
+    """The store could not do what was asked: nothing was changed."""
+
+
+class UnknownSessionError(StoreError):
+    """The store has no such session."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"the store has no session {session_id!r}", hint="`lore store list` names those it has")
+
+
+class ConflictError(StoreError):
+    """Somebody else's state is stored: load again, and put what is new on top of it."""
+
+    def __init__(self, message: str, *, hint: str = "", base: Head | None = None, stored: Head | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.base = base
+        self.stored = stored
+
+
+class FormatError(StoreError):
+    """The store is of another program, or of a newer lore; it was not touched."""
+
+
+class DamagedError(StoreError):
+    """What is stored is not what was written; `lore store verify` says what can be recovered."""
+
+
+class Store(Protocol):
+    """Where sessions are kept. Errors: StoreError and what is below it, nothing else."""
+
+    @property
+    def url(self) -> str:
+        """What it was opened by, without passwords."""
+        ...
+
+    def create(self, header: bytes) -> Head:
+        """Begin a session with its header, a `session_started` line.
+
+        The same header again changes nothing; another one for the same id is a ConflictError.
+        """
+        ...
+
+    def load(self, session_id: str, *, after: int = 0) -> SessionData:
+        """Return a session, or what came after a number; raises UnknownSessionError, DamagedError."""
+        ...
+
+    def save(self, data: SessionData) -> Head:
+        """Write a session in full, and create it where it is new: as it comes from `load`, with more events behind.
+
+        Refused with ConflictError where the store holds an event that `data` does not. Costs O(its bytes).
+        `data.head` is not looked at.
+        """
+        ...
+
+    def delete(self, session_id: str) -> tuple[str, ...]:
+        """Delete a session with its prompt deltas, checkpoint, bindings, and the sessions forked from it.
+
+        Returns the ids of all that are gone, forks first; raises UnknownSessionError.
+        """
+        ...
+
+    def list(self, project_id: str | None = None) -> Sequence[Summary]:
+        """List the sessions, those of one project where it is given, by their ids."""
+        ...
+
+    def move(self, session_id: str, project_id: str) -> None:
+        """Make a session, and its prompt deltas, another project's."""
+        ...
+
+    def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
+        """Remember which session a client means; for one that means another, ConflictError, unless `replace`."""
+        ...
+
+    def resolve(self, client_key: str) -> str | None:
+        """Return the session that a client means. What is not known here is looked up before it is given up."""
+        ...
+
+    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
+        """Return a session's durable prompt deltas by `seq`."""
+        ...
+
+    def checkpoint(self, session_id: str) -> Checkpoint | None:
+        """Return the latest checkpoint, unchecked; None where there is none that can be read."""
+        ...
+
+    def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint instead of the one before."""
+        ...
+
+    def verify(self, session_id: str | None = None) -> Verified:
+        """Derive every digest anew, of one session or of all. Changes nothing. Costs O(bytes)."""
+        ...
+
+    def vacuum(self) -> int:
+        """Give back what is not needed any more; returns by how many bytes the store became smaller."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections. The store cannot be used any more."""
+        ...
+
+
+class DeltaStore(Store, Protocol):
+    """A store that takes deltas: one delta costs what is new, whatever the session's length."""
+
+    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
+        """Add a delta and return the head behind it; raises ConflictError, UnknownSessionError."""
+        ...

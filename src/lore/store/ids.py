@@ -1,0 +1,35 @@
+"""Names that come from outside: ids of sessions, items and projects, keys of clients, lines of logs.
+
+Rules: an id is text of 1 to 512 characters that can be printed, and is compared by code point: ids that differ
+by case or by Unicode form are different. A line is one JSON object that every reader of logs takes.
+"""
+
+from __future__ import annotations
+
+from lore.formats.lines import LONGEST, fault, is_crowded, too_long, too_many
+from lore.model.canonical import printable
+from lore.store.base import StoreError
+
+LONGEST_ID = 512
+HINT = f"1 to {LONGEST_ID} characters, none of them a control character"
+
+
+def good_id(text: str, what: str = "session id") -> str:
+    """Return an id that every store can keep; raises StoreError."""
+    shown = printable(text[:60])
+    if not text or len(text) > LONGEST_ID or not all(one.isprintable() for one in text):
+        raise StoreError(f"{shown!r} is no {what}", hint=HINT)
+    return text
+
+
+def good_line(line: bytes) -> bytes:
+    """Return a line that every reader of logs takes; raises StoreError."""
+    line = bytes(line)
+    if len(line) > LONGEST:
+        raise StoreError(f"an event of {len(line):,} bytes: {too_long()}", hint="write less content in one event")
+    reason = "a line feed within" if b"\n" in line else fault(line)
+    if not reason and is_crowded(line):
+        reason = too_many()
+    if reason:
+        raise StoreError(f"an event is no line of a log: {reason}", hint="one JSON object on one line")
+    return line
