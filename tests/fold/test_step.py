@@ -259,6 +259,7 @@ def test_any_event_can_come_first():
         event("context_persisted", turn=1, insert_at=0, content="x"),
         event("cache_reset", reason="r"),
         event("observed", name="effort"),
+        event("saved", size=0),
         event("layer", name="a", when="every_turn", text="1"),
         event("opaque", record=1),
         started(),

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from msgspec import Raw
-
 from lore.model.canonical import canonical, encode
 from lore.model.events import Remove
 from lore.model.events import encode as encode_event
@@ -42,7 +40,7 @@ class Stored(Protocol):
         ...
 
     @property
-    def metadata(self) -> Raw:
+    def metadata(self) -> bytes:
         """Its metadata."""
         ...
 
@@ -64,7 +62,7 @@ class Settled(NamedTuple):
     lines: tuple[bytes, ...]
     digests: tuple[bytes, ...]
     leaf_id: str | None
-    metadata: Raw
+    metadata: bytes
     head: Head
     noted: bool
 
@@ -128,15 +126,15 @@ def refused(base: Head, stored: Head) -> ConflictError:
     return ConflictError(message, hint=HINT_AGAIN, base=base, stored=stored)
 
 
-def merged(before: Raw, more: Raw) -> Raw:
+def merged(before: bytes, more: bytes) -> bytes:
     """Put the keys of a JSON object over those of another; raises StoreError where one is none."""
-    if bytes(more).strip() == b"{}":
+    if more.strip() == b"{}":
         return before
-    new, old = table(bytes(more)), table(bytes(before))
+    new, old = table(more), table(before)
     if new is None:
         raise StoreError("metadata is no JSON object", hint="give an object")
     parts = {**(old or {}), **new}
-    return Raw(b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}")
+    return b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}"
 
 
 # a whole session

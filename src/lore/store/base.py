@@ -27,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from lore.errors import LoreError
 
 VERSION = 1  # of the format in which sessions are handed to stores and come out of them
-EMPTY = Raw(b"{}")
+EMPTY = b"{}"
 
 Tell = Callable[[str], None]
 
@@ -60,7 +60,7 @@ class SessionDelta(Struct, frozen=True, kw_only=True):
     new_events: tuple[bytes, ...] = ()
     removed_ids: tuple[str, ...] = ()
     leaf_id: str | None = None
-    metadata: Raw = EMPTY
+    metadata: bytes = EMPTY
     created_at: str | None = None
     updated_at: str | None = None
     version: int = VERSION
@@ -80,7 +80,7 @@ class SessionData(Struct, frozen=True, kw_only=True):
     project_id: str | None = None
     parent_session_id: str | None = None
     leaf_id: str | None = None
-    metadata: Raw = EMPTY
+    metadata: bytes = EMPTY
     created_at: str | None = None
     updated_at: str | None = None
     version: int = VERSION

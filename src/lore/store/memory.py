@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 import msgspec
-from msgspec import Raw
 
 from lore.store.applying import checked, digests_of, same_header, settle
 from lore.store.base import (
@@ -44,7 +43,7 @@ class _Session:
     project_id: str | None = None
     parent_session_id: str | None = None
     leaf_id: str | None = None
-    metadata: Raw = EMPTY
+    metadata: bytes = EMPTY
     created_at: str | None = None
     updated_at: str | None = None
     checkpoint: Checkpoint | None = None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import msgspec
-from msgspec import Raw
 
 from lore.store.applying import digests_of, settle
 from lore.store.base import Head, SessionData, SessionDelta, Store
@@ -52,7 +51,7 @@ class Whole:
         return self._data.leaf_id
 
     @property
-    def metadata(self) -> Raw:
+    def metadata(self) -> bytes:
         """Its metadata."""
         return self._data.metadata
 
