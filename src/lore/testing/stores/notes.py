@@ -82,6 +82,24 @@ class NoteScenarios(Scenarios):
             begun(store, *(prompt_delta(seq, b"{}", ONE) for seq in (10, 2, 33)))
             assert [row.seq for row in store.prompt_deltas("s")] == [2, 10, 33]
 
+    def test_a_prompt_delta_is_known_in_every_spelling(self, tmp_path: Path) -> None:
+        lines = (
+            b'{"kind":"promptDelta","seq":1,"selector":{},"content":[]}',
+            b'{"selector":{},"content":[],"seq":2,"kind":"prompt_\\u0064elta"}',
+            b'{"kind":"opaque","record":{"kind":"prompt_delta","seq":3,"selector":{},"content":[]}}',
+        )
+        with self.opened(tmp_path) as store:
+            begun(store, *lines)
+            assert [row.seq for row in store.prompt_deltas("s")] == [1, 2]
+
+    def test_a_number_that_no_database_holds_makes_no_row_and_is_kept_in_the_log(self, tmp_path: Path) -> None:
+        numbers = (2**63, -(2**70), 2**63 - 1, -(2**63))
+        with self.opened(tmp_path) as store:
+            lines = [prompt_delta(seq, b"{}", ONE) for seq in numbers]
+            begun(store, *lines)
+            assert events(store)[1:] == tuple(lines)
+            assert [row.seq for row in store.prompt_deltas("s")] == [-(2**63), 2**63 - 1]
+
     def test_a_prompt_delta_that_arrives_twice_is_one_row(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
             base = begun(store)

@@ -10,8 +10,8 @@ from lore.testing.stores.making import Scenarios, add, adding, begun, events, he
 IDS = (
     "a", "A", "é", "e\u0301", "É", "ß", "ss", "ı", "I", "i", "K", "\u212a", "../x", "..", ".", "/etc/passwd", "C:\\x",
     "a/b", "a\\b", "a b", " a", "a ", "%", "%2e%2e", "_", "*", "?", "#", "a#1", "'", '"', "`", "$(x)",
-    "'; drop table sessions; --", "~", "-rf", "con", "nul.jsonl", "a.jsonl", "a.", "NULL", "0", "00", "1e3", "🎉", "日本",
-    "x" * 512, "é" * 512, "🎉" * 512,
+    "'; drop table sessions; --", "~", "-rf", "con", "nul.jsonl", "a.jsonl", "a.", "NULL", "0", "00", "1e3", "🎉",
+    "日本", "x" * 512, "é" * 512, "🎉" * 512,
 )  # fmt: skip
 NO_IDS = ("", "a\0b", "a\nb", "\r", "\x1b[2J", "\u2028", "\u202e", "x" * 513, "\ud800", "a\udfff")
 LINES = (
