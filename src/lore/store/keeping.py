@@ -120,6 +120,20 @@ class Kept:
             self._hold(one)
         return prompt
 
+    @property
+    def turns(self) -> int:
+        """How many turns of the main chain have begun."""
+        return self.session.state.main().turns
+
+    def unanswered(self, chain: str = MAIN) -> Prompt | None:
+        """Return the prompt of a turn that has begun and not ended: now, or before the harness was killed.
+
+        It has the bytes that were sent then, as long as nothing was applied since.
+        """
+        state = self.session.state.chain(chain)
+        ended = 0 if state.last is None else state.last.turn
+        return None if state.turn is None or state.turn.turn == ended else self.session.assembled(chain).prompt
+
     def remove(self, *uuids: str) -> None:
         """Take items back: an overflow recovery, a rewind. Their events stay in the log."""
         gone = Remove(uuids=uuids)
