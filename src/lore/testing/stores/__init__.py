@@ -13,6 +13,7 @@ from lore.testing.stores.clients import ClientScenarios
 from lore.testing.stores.creating import CreatingScenarios
 from lore.testing.stores.deltas import DeltaScenarios
 from lore.testing.stores.formats import FormatScenarios
+from lore.testing.stores.harness import HarnessScenarios
 from lore.testing.stores.notes import NoteScenarios
 from lore.testing.stores.odd import OddScenarios
 from lore.testing.stores.owners import OwnerScenarios
@@ -24,6 +25,7 @@ from lore.testing.stores.wholes import WholeScenarios
 class StoreContract(
     CreatingScenarios, DeltaScenarios, RetryScenarios, WholeScenarios, NoteScenarios, OwnerScenarios,
     ClientScenarios, ThreadScenarios, OddScenarios, FormatScenarios,
+    HarnessScenarios,
 ):  # fmt: skip
     """What every store must do; `make` opens one, `restarts` and `stamp` say what yours can."""
 
