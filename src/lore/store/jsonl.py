@@ -9,7 +9,7 @@ is stored whole or not at all, since a record whose events are not all there is 
   the file is read again under the lock when somebody else wrote, so what is refused is refused for what is stored.
 - Whole lines that other programs appended are events of the session, without a digest until the next delta.
 - A torn tail is left out by those who read, and put aside into `NAME.torn` by the next who writes: both tell it.
-- `load` derives every digest anew: hashing costs about as much as reading, and less than parsing a tenth of it.
+- `load` derives every digest anew: measured, 97 MB in 0.45 s, of which SHA-256 is two thirds.
 - What a file system acknowledged to fsync is taken as stored. A log that a disk cut between two deltas looks like one
   to which the later ones were never added.
 
