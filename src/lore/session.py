@@ -93,6 +93,13 @@ class Session:
         session._noted(odd)
         return session
 
+    @staticmethod
+    def events_of(data: bytes) -> list[Event]:
+        """Return the events of lines of a log; those that cannot be read are left out."""
+        reader = LoreLog()
+        reads = (*reader.feed(data), *reader.finish())
+        return [one.value for one in reads if not isinstance(one.value, Problem)]  # pyright: ignore[reportReturnType]
+
     @classmethod
     def load(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:
         """Return the session that `dump` gave; raises LoreError for anything else."""
