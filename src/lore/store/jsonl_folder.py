@@ -94,7 +94,7 @@ class Folder:
         synchronise_folder(above)
 
     def _may_adopt(self) -> bool:
-        names = [name for name in self.names() if not name.startswith(".")]
+        names = [name for name in self.names() if name != STAMP and not name.startswith(".")]
         return not names or any(is_log(name) and self._is_lores(name) for name in names)
 
     def _is_lores(self, name: str) -> bool:
