@@ -67,11 +67,16 @@ def _listed(path: str) -> Iterator[Input]:
         yield from _below(one, named=False)
 
 
-def _stored(url: str) -> list[Input]:
-    """Return the sessions of a store, and what it says of those that cannot be listed."""
-    with closing(open_there(url, say_once)) as store:
+def _stored(url: str) -> Iterator[Input]:
+    """Yield the sessions of a store, and what it says of those that it cannot list, which are not judged."""
+    said: list[str] = []
+    tell = say_once
+    with closing(open_there(url, lambda text: tell(text))) as store:
+        tell = said.append
         sessions = store.list()
-    return [Input(f"{url}#{one.session_id}", named=False, size=one.size) for one in sessions]
+    if said:
+        yield Input(url, named=False, error=LoreError("; ".join(said)))
+    yield from (Input(f"{url}#{one.session_id}", named=False, size=one.size) for one in sessions)
 
 
 def _below(path: str, *, named: bool) -> Iterator[Input]:

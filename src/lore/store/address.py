@@ -86,13 +86,25 @@ def exists(address: Address) -> bool:
         return False
 
 
+def unknown(address: Address) -> UnknownSessionError:
+    """Return the error for a session that a store has not, which names the store."""
+    error, url = UnknownSessionError(address.session_id), shown(address.url)
+    error.message = f"{url} has no session {address.session_id!r}"
+    error.hint = f"`lore store list --store {url}` names those it has"
+    error.args = (error.message,)
+    return error
+
+
 def log_of(address: Address, size: int, tell: Tell = say_once) -> Iterator[bytes]:
     """Yield the log of a stored session, in pieces of about `size` bytes that end with a line.
 
     Raises StoreError. The events are held until they were handed on.
     """
     with closing(open_there(address.url, tell)) as store:
-        events = list(store.load(address.session_id).events)
+        try:
+            events = list(store.load(address.session_id).events)
+        except UnknownSessionError:
+            raise unknown(address) from None
     events.reverse()
     piece, held = list[bytes](), 0
     while events:

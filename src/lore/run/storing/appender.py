@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 from lore.errors import LoreError
 from lore.model.events import Event, encode
 from lore.run.storing.clock import Clock, now
-from lore.store.address import Address, noted, open_there
-from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell, UnknownSessionError
+from lore.store.address import Address, noted, open_there, unknown
+from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell
 from lore.store.saving import save_delta
 
 
@@ -51,5 +51,5 @@ def appending_to(address: Address, tell: Tell, clock: Clock = now) -> Generator[
     with closing(open_there(address.url, tell)) as store:
         data = noted(store, address.session_id)
         if data is None:
-            raise UnknownSessionError(address.session_id)
+            raise unknown(address)
         yield StoredAppender(store, address.session_id, data.head, clock)
