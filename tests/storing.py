@@ -5,7 +5,10 @@ PostgreSQL is in `tests/store` alone, where its server is (`conftest.py` there).
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,3 +31,21 @@ def opened(kind: str, place: Path) -> Store:
     if kind == WITHOUT:
         return Hiding(opened("memory", place)).store
     return open_store(URLS[kind](place))
+
+
+def _stamp_sqlite(place: Path, version: int) -> int:
+    with closing(sqlite3.connect(place / "sessions.db", isolation_level=None)) as connection:
+        (before,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version = {version}")
+    return int(before)
+
+
+def _stamp_jsonl(place: Path, version: int) -> int:
+    path = place / "sessions" / "lore-store.json"
+    before = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**before, "version": version}))
+    return int(before["version"])
+
+
+STAMPS = {"sqlite": _stamp_sqlite, "jsonl": _stamp_jsonl}
+"""Write another format version into the closed store at a place, and return the one that stood there."""
