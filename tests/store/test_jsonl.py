@@ -124,6 +124,9 @@ def _forged(byte: int, base: str) -> bytes:
 def test_a_delta_is_one_write_and_one_fsync(tmp_path, counted):
     store = begun(tmp_path, "a")
     base = store.load("s").head
+    counted.update(fsync=0)
+    store.create(header("t"))
+    assert counted["fsync"] == 2  # the file, and its name
     counted.update(fsync=0, write=0)
     store.say("b", "c", base=base, leaf_id="c", metadata=b'{"n":1}')
     assert (counted["fsync"], counted["write"]) == (1, 1)
@@ -170,6 +173,7 @@ def test_metadata_on_several_lines_stays_one_record(tmp_path):
     store = begun(tmp_path)
     store.say("a", metadata=b'{"a": [1,\n 2],\r\n "b": "\\n"}')
     assert json.loads(Logs(tmp_path).load("s").metadata) == {"a": [1, 2], "b": "\n"}
+    assert Logs(tmp_path).load("s") == store.load("s")
 
 
 def test_a_delta_of_very_many_events_is_written_with_all_of_the_session(tmp_path, monkeypatch):
@@ -249,6 +253,24 @@ def test_a_log_that_somebody_put_there_is_a_session(tmp_path):
     assert raw(tmp_path).startswith(before + b"\n")
     assert Logs(tmp_path).events() == (*data.events, said("c"))
     assert not Logs(tmp_path).verify().damage
+
+
+def test_a_log_that_had_no_end_is_torn_nowhere(tmp_path, monkeypatch):
+    """Its last line is whole JSON: the delta behind it begins with the end that it lacks."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(header() + b"\n" + said("a"))
+    before = path.read_bytes()
+    head = Logs(tmp_path).load("s").head
+    Logs(tmp_path).say("b", base=head)
+    whole = path.read_bytes()
+    for cut in range(len(before), len(whole)):
+        path.write_bytes(whole[:cut])
+        assert Logs(tmp_path).load("s").head == head
+        store = Logs(tmp_path)
+        assert store.say("b", base=head).number == 3
+        assert store.events() == (header(), said("a"), said("b"))
+        assert not store.verify().damage
 
 
 def test_reading_changes_nothing(tmp_path):

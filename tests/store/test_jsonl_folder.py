@@ -79,6 +79,14 @@ def test_a_folder_that_others_can_read_is_left_as_it_is_and_said(tmp_path):
     )  # fmt: skip
 
 
+def test_what_a_closed_folder_keeps_from_others_is_not_said_to_be_read_by_them(tmp_path):
+    """Logs that somebody copied there: their own modes let others read them, the folder does not."""
+    tmp_path.chmod(0o700)
+    store = begun(tmp_path)
+    (tmp_path / "s.jsonl").chmod(0o644)
+    assert store.verify().notes == ()
+
+
 def test_a_symbolic_link_is_never_followed(tmp_path):
     victim = tmp_path / "victim.jsonl"
     victim.write_bytes(header() + b"\n")

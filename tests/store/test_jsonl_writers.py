@@ -9,6 +9,7 @@ from threading import Barrier
 
 import pytest
 
+from lore.store.applying import settle
 from lore.store.base import ConflictError, Head, SessionDelta, StoreError, UnknownSessionError
 from store.logs import Logs, begun, header, said
 
@@ -115,6 +116,25 @@ def test_one_of_two_with_the_same_base_wins_and_the_other_is_told_both_heads(tmp
         two.say("c", base=base)
     assert (caught.value.base, caught.value.stored) == (base, head)
     assert two.say("c", base=head).number == 4
+
+
+def test_what_came_without_the_lock_while_a_delta_was_made_is_kept(tmp_path, monkeypatch):
+    """`echo … >> s.jsonl` asks for no lock: the delta's record would stand elsewhere than it says."""
+    store = begun(tmp_path, "a")
+
+    def meanwhile(delta, stored):
+        settled = settle(delta, stored)
+        with (tmp_path / "s.jsonl").open("ab") as file:
+            file.write(said("b") + b"\n")
+        return settled
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lore.store.jsonl.settle", meanwhile)
+        with pytest.raises(StoreError, match="without asking for its lock"):
+            store.say("c")
+    store.say("c")
+    assert store.events() == (header(), *map(said, "abc"))
+    assert not store.verify().damage
 
 
 def test_a_session_that_was_saved_in_full_meanwhile_is_opened_again(tmp_path):

@@ -64,6 +64,7 @@ from lore.store.jsonl_files import (
 )  # fmt: skip
 from lore.store.jsonl_folder import Folder, remove_left
 from lore.store.jsonl_names import BINDINGS, CHECKPOINT, LOG, TORN
+from lore.store.jsonl_records import on_one_line
 from lore.store.jsonl_state import Look, State
 from lore.store.jsonl_verify import judge
 from lore.store.jsonl_writing import MOST, Notes, delta_bytes, metadata_at, whole_bytes
@@ -170,7 +171,7 @@ class Jsonl:
             good_line(line)
         if table(data.metadata) is None:
             raise StoreError("metadata is no JSON object", hint="give an object")
-        notes = Notes(leaf_id=data.leaf_id, metadata=data.metadata, project_id=data.project_id,
+        notes = Notes(leaf_id=data.leaf_id, metadata=on_one_line(data.metadata), project_id=data.project_id,
                       created_at=data.created_at, updated_at=data.updated_at)  # fmt: skip
         name = os.path.basename(self._folder.log(header.session_id))
         if log is not None:
@@ -187,7 +188,7 @@ class Jsonl:
                 synchronise(log.descriptor, log.path)
                 return settled.head
             notes = Notes(
-                leaf_id=settled.leaf_id, metadata=settled.metadata, project_id=state.project_id,
+                leaf_id=settled.leaf_id, metadata=on_one_line(settled.metadata), project_id=state.project_id,
                 created_at=delta.created_at or state.created_at, updated_at=delta.updated_at or state.updated_at,
             )  # fmt: skip
             self._mend(log)
