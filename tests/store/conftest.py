@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,7 +20,31 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture
-def database(postgres: Server) -> str:
-    """Return the URL of a fresh database; its server runs."""
+def databases(postgres: Server) -> Iterator[Callable[[], str]]:
+    """Return what gives URLs of databases, each without a session; the server runs."""
     postgres.start()
-    return postgres.database()
+    lent: list[str] = []
+
+    def lend() -> str:
+        lent.append(postgres.lend())
+        return lent[-1]
+
+    yield lend
+    for url in lent:
+        postgres.take_back(url)
+
+
+@pytest.fixture
+def database(databases: Callable[[], str]) -> str:
+    """Return the URL of a database without a session; its server runs."""
+    return databases()
+
+
+@pytest.fixture
+def bare(postgres: Server) -> Iterator[str]:
+    """Return the URL of a database without schema lore; its server runs."""
+    postgres.start()
+    url = postgres.lend()
+    postgres.take_back(url, bare=True)
+    yield postgres.lend()
+    postgres.take_back(url, bare=True)
