@@ -1,17 +1,19 @@
 """What the SQL stores ask of a database, and the rows of one session in it.
 
 Statements are written with `?` for each value, and use what sqlite and PostgreSQL have in common. Values go in as
-they are, and come back as they went in: int, str, bytes, None.
+they are, and come back as they went in: int, str, bytes, None (an integer of PostgreSQL's NUMERIC as Decimal).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import chain
+from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
 from lore.store.base import DamagedError, DeltaRow, Head, Summary
-from lore.store.chain import NOTHING, SEED, note
+from lore.store.chain import SEED, note
 from lore.store.deltas import Row
 
 Value = int | str | bytes | None
@@ -31,6 +33,14 @@ class Transaction(Protocol):
         ...
 
 
+def typed(rows: Sequence[tuple[Any, ...]], *kinds: type | UnionType) -> Sequence[tuple[Any, ...]]:
+    """Return rows whose values are of these types: a bit that is flipped in a file can make text of bytes."""
+    for row in rows:
+        if not all(map(isinstance, row, kinds)):
+            raise DamagedError("a row holds a value of another type than its column's", hint=HINT)
+    return rows
+
+
 class Event(NamedTuple):
     """One row of `events`."""
 
@@ -48,7 +58,7 @@ def events_of(tx: Transaction, session: int, *, after: int = 0, at_once: int = A
         )
         if not rows:
             return
-        yield [Event(*row) for row in rows]
+        yield [Event(*row) for row in typed(rows, int, bytes, bytes)]
         after = rows[-1][0]
 
 
@@ -73,6 +83,11 @@ COLUMNS = (
 )
 
 
+_KINDS = (
+    int, str, str | None, str | None, bytes | None, bytes | None, bytes | None, int, bytes, bytes, int,
+)  # fmt: skip
+
+
 class Session(NamedTuple):
     """A row of `sessions`, without its metadata."""
 
@@ -81,8 +96,9 @@ class Session(NamedTuple):
     summary: Summary
 
 
-def session_of(row: Sequence[Any]) -> Session:
-    """Read a row of `COLUMNS`."""
+def session_of(row: tuple[Any, ...]) -> Session:
+    """Read a row of `COLUMNS`; raises DamagedError."""
+    typed((row,), *_KINDS)
     key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
     head = Head(number, digest.hex(), noted.hex())
     summary = Summary(
@@ -111,12 +127,8 @@ class StoredRows:
 
     def digest(self, number: int) -> str | None:
         """Return the digest behind event `number` (0: of no events); None where there is none."""
-        if number == 0:
-            return NOTHING.digest
-        rows = self._tx.execute(
-            "SELECT digest FROM events WHERE session = ? AND number = ?", (self.session.key, number)
-        )
-        return rows[0][0].hex() if rows else None
+        found = digest_behind(self._tx, self.session.key, number)
+        return None if found is None else found.hex()
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
         """Return at most `count` events that came after a number."""
@@ -124,7 +136,7 @@ class StoredRows:
             "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number",
             (self.session.key, after, after + count),
         )
-        return [line for (line,) in rows]
+        return [line for (line,) in typed(rows, bytes)]
 
 
 def put_events(tx: Transaction, session: int, first: int, lines: Iterable[bytes], digests: Iterable[bytes]) -> None:
@@ -143,23 +155,35 @@ def put_rows(tx: Transaction, session_id: str, project_id: str | None, rows: Ite
             "INSERT INTO prompt_deltas (session_id, seq, project_id, selector, content) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (session_id, seq) DO UPDATE SET selector = excluded.selector, "
             "content = CASE WHEN prompt_deltas.content = ? THEN excluded.content ELSE prompt_deltas.content END",
-            (session_id, row.seq, project_id, row.selector, row.content or b"null", b"null"),
+            (session_id, wide(row.seq), project_id, row.selector, row.content or b"null", b"null"),
         )
+
+
+def wide(number: int) -> int | str:
+    """Return an integer as the column `seq` keeps it."""
+    return number if -(2**63) <= number < 2**63 else str(number)
 
 
 def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
     """Return a session's rows of `prompt_deltas`, by `seq`."""
     rows = tx.execute(
-        "SELECT session_id, seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ? ORDER BY seq",
-        (session_id,),
+        "SELECT seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ?", (session_id,)
     )
-    return tuple(DeltaRow(*row) for row in rows)
+    typed(rows, int | str | Decimal, str | None, bytes, bytes)
+    try:
+        found = [DeltaRow(session_id, int(seq), *row) for seq, *row in rows]
+    except (ValueError, ArithmeticError) as error:
+        raise DamagedError(f"session {session_id!r}: a prompt delta's seq is no integer", hint=HINT) from error
+    return tuple(sorted(found, key=lambda row: row.seq))
 
 
 def lines_after(tx: Transaction, session: int, after: int) -> tuple[bytes, ...]:
     """Return the lines of a session behind a number."""
     rows = tx.execute("SELECT line FROM events WHERE session = ? AND number > ? ORDER BY number", (session, after))
-    return tuple(chain.from_iterable(rows))
+    lines = tuple(chain.from_iterable(rows))
+    if not set(map(type, lines)) <= {bytes}:  # as `typed`, ten times faster
+        typed(rows, bytes)
+    return lines
 
 
 def digest_behind(tx: Transaction, session: int, number: int) -> bytes | None:
@@ -167,4 +191,4 @@ def digest_behind(tx: Transaction, session: int, number: int) -> bytes | None:
     if number == 0:
         return SEED
     rows = tx.execute("SELECT digest FROM events WHERE session = ? AND number = ?", (session, number))
-    return rows[0][0] if rows else None
+    return typed(rows, bytes)[0][0] if rows else None

@@ -26,7 +26,7 @@ from typing import Any
 from lore.model.canonical import printable
 from lore.store.base import Damage, DamagedError, FormatError, StoreError, Tell
 from lore.store.registry import silent
-from lore.store.schema import LATEST, SQLITE, STEPS, Step, refuse_newer, take
+from lore.store.schema import LATEST, SQLITE, STEPS, TABLES, Step, refuse_newer, take
 from lore.store.sql import SqlStore
 from lore.store.sql_rows import Transaction, Value
 from lore.store.sqlite_file import (
@@ -47,11 +47,17 @@ PATIENCE = 10.0  # seconds
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = FULL",
+    "fullfsync = ON",  # macOS: through the cache of the disk, too
+    "checkpoint_fullfsync = ON",
     "trusted_schema = OFF",
     "cell_size_check = ON",
     f"journal_size_limit = {16 * 1024 * 1024}",
 )
 _MOST_FOUND = 100  # of what `integrity_check` says
+_REPLACED = (
+    "put the file back; or, if the other one is meant, remove what the first left beside it (-wal, -shm) before you "
+    "open the store again"
+)
 _PAUSE = 0.01  # seconds, between tries to change the kind of journal: sqlite does not wait there by itself
 
 
@@ -153,9 +159,8 @@ class Sqlite(SqlStore):
         if self._closed:
             raise StoreError(f"{self._url} was closed", hint="open it again")
         if self._connection is not None and self._file != _identity(self._path):
-            self._left.append(self._connection)  # to close it would remove the log beside the file in its place
-            self._connection = None
-            raise StoreError(f"{self._url} was replaced or removed while it was open", hint="open the store again")
+            self._forget()  # sqlite sees that the file has moved, and leaves alone what is in its place
+            raise StoreError(f"{self._url} was replaced or removed while it was open", hint=_REPLACED)
         if self._connection is not None:
             yield self._connection
         elif is_missing(self._path) and not write:
@@ -194,7 +199,13 @@ class Sqlite(SqlStore):
                 hint="copy it to a place where you may write",
             )
         beside = Path(f"{self._path}-wal").exists()
-        return self._connect("mode=ro" if beside else "mode=ro&immutable=1")
+        connection = self._connect("mode=ro" if beside else "mode=ro&immutable=1")
+        try:
+            self._refuse_foreign(_Transaction(connection, self._in_words))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _opened(self) -> sqlite3.Connection:
         make(self._path)
@@ -220,6 +231,7 @@ class Sqlite(SqlStore):
         tx = _Transaction(connection, self._in_words)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
+        self._refuse_foreign(tx)
         for step in STEPS[version:]:
             self._take(tx, connection, step)
         if 0 < version < LATEST:
@@ -227,6 +239,15 @@ class Sqlite(SqlStore):
         if tx.execute("PRAGMA user_version") != [(LATEST,)]:
             refuse_newer(tx.execute("PRAGMA user_version")[0][0], self._url)
         self._keep_log(connection)
+
+    def _refuse_foreign(self, tx: Transaction) -> None:
+        """Refuse what does something by itself when rows are written or read, and tables of others."""
+        found = tx.execute("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')")
+        others = [f"{kind} {name}" for kind, name in found if not (kind == "table" and _is_ours(name))]
+        if others:
+            raise FormatError(
+                f"{self._url} holds what is not lore's: {printable(', '.join(others[:3]))}", hint="name another file"
+            )
 
     def _take(self, tx: Transaction, connection: sqlite3.Connection, step: Step) -> None:
         """Do one step of the schema, unless another process did it meanwhile."""
@@ -309,6 +330,10 @@ def _closing(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def _is_ours(table: str) -> bool:
+    return table in TABLES or table.startswith("sqlite_")
 
 
 def _identity(path: str) -> tuple[int, int] | None:
