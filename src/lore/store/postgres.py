@@ -136,7 +136,7 @@ class Postgres(SqlStore):
             if version == LATEST:
                 return
             if version == 0:
-                self._found_schema(tx)
+                self.begin_schema(tx)
             tx.execute("LOCK TABLE lore_store IN ACCESS EXCLUSIVE MODE")
             self._migrate(tx, self._version(tx))
 
@@ -154,7 +154,8 @@ class Postgres(SqlStore):
         refuse_newer(rows[0][0], self.url)
         return rows[0][0]
 
-    def _found_schema(self, tx: Transaction) -> None:
+    def begin_schema(self, tx: Transaction) -> None:
+        """Make schema lore, with its stamp and without a table."""
         if not tx.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'lore'"):
             tx.execute("CREATE SCHEMA lore")  # not IF NOT EXISTS, which asks for the right to create even so
         tx.execute(_STAMP)
