@@ -42,11 +42,11 @@ def kind(name: str, request: pytest.FixtureRequest) -> Stores:
     """Return a kind of store by its name; PostgreSQL skips where it is not installed."""
     if name != "postgresql":
         return Stores(name, URLS[name.partition(" ")[0]])
-    server, urls = request.getfixturevalue("postgres"), dict[Path, str]()
+    server, lend, urls = request.getfixturevalue("postgres"), request.getfixturevalue("databases"), dict[Path, str]()
 
     def url(place: Path) -> str:
         if place not in urls:
-            urls[place] = server.database()
+            urls[place] = lend()
         return urls[place]
 
     return Stores(name, url, server)
