@@ -34,6 +34,7 @@ def refused(url):
 
 def test_a_new_database_is_given_the_schema_and_its_version(bare, postgres):
     open_store(bare).close()
+    open_store(bare.replace("postgresql:", "postgres:")).close()
     names = postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = 'lore'", bare)
     assert {name for (name,) in names} == {*TABLES, "lore_store"}
     assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(LATEST,)]
@@ -92,7 +93,9 @@ def test_what_an_older_lore_stored_is_there_and_written_on(bare, postgres, versi
         for row in stored if table in kept else ():
             marks = ", ".join(["%s"] * len(row))
             postgres.run(f"INSERT INTO lore.{table} VALUES ({marks})", bare, row)
-    store = Postgres.open(bare, silent)
+    told = []
+    store = Postgres.open(bare, told.append)
+    assert told == [f"{shown(bare)}: brought from schema version {version} to {LATEST}"]
     assert store.load("s") == before
     assert store.prompt_deltas("s") == deltas
     assert add(store, said("u3"), base=head).number == 5

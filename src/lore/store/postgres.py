@@ -139,6 +139,8 @@ class Postgres(SqlStore):
                 self.begin_schema(tx)
             tx.execute("LOCK TABLE lore_store IN ACCESS EXCLUSIVE MODE")
             self._migrate(tx, self._version(tx))
+        if version:
+            self.link.tell(f"{self.url}: brought from schema version {version} to {LATEST}")
 
     def _version(self, tx: Cursor) -> int:
         """Return which version of the schema there is, 0 where there is none; raises FormatError."""
