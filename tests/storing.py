@@ -1,12 +1,14 @@
-"""Every kind of store that lore has, opened at a place of a test's own: what tests of all of them share.
+"""The stores that lore has, opened at a place of a test's own: what tests of all of them share.
 
-@every_store
-def test_something(stores, tmp_path): store = stores.make(tmp_path)
+PostgreSQL is in `tests/store` alone, where its server is (`conftest.py` there).
 """
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,39 +16,36 @@ import pytest
 from lore.store.base import Store
 from lore.store.registry import open_store
 from lore.testing.stores.making import Hiding
-from store.server import Server
 
 URLS: dict[str, Callable[[Path], str]] = {
     "memory": lambda place: "memory:",
+    "jsonl": lambda place: f"jsonl:{place}/sessions",
     "sqlite": lambda place: f"sqlite:{place}/sessions.db",
 }
-every_store = pytest.mark.parametrize("stores", [*URLS, "memory without deltas", "postgresql"], indirect=True)
+WITHOUT = "memory without deltas"
+embedded = pytest.mark.parametrize("kind", [*URLS, WITHOUT])
 
 
-class Stores:
-    """One kind of store: `make` opens the one that lives at a place, again after a restart."""
-
-    def __init__(self, name: str, url: Callable[[Path], str], server: Server | None = None) -> None:
-        self.name = name
-        self.restarts = not name.startswith("memory")
-        self.url = url
-        self.server = server
-
-    def make(self, place: Path) -> Store:
-        """Open the store that lives at a place."""
-        store = open_store(self.url(place))
-        return Hiding(store).store if self.name.endswith("without deltas") else store
+def opened(kind: str, place: Path) -> Store:
+    """Open the store of a kind that lives at a place; again, it is the store after a restart (but in memory)."""
+    if kind == WITHOUT:
+        return Hiding(opened("memory", place)).store
+    return open_store(URLS[kind](place))
 
 
-def kind(name: str, request: pytest.FixtureRequest) -> Stores:
-    """Return a kind of store by its name; PostgreSQL skips where it is not installed."""
-    if name != "postgresql":
-        return Stores(name, URLS[name.partition(" ")[0]])
-    server, lend, urls = request.getfixturevalue("postgres"), request.getfixturevalue("databases"), dict[Path, str]()
+def _stamp_sqlite(place: Path, version: int) -> int:
+    with closing(sqlite3.connect(place / "sessions.db", isolation_level=None)) as connection:
+        (before,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version = {version}")
+    return int(before)
 
-    def url(place: Path) -> str:
-        if place not in urls:
-            urls[place] = lend()
-        return urls[place]
 
-    return Stores(name, url, server)
+def _stamp_jsonl(place: Path, version: int) -> int:
+    path = place / "sessions" / "lore-store.json"
+    before = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**before, "version": version}))
+    return int(before["version"])
+
+
+STAMPS = {"sqlite": _stamp_sqlite, "jsonl": _stamp_jsonl}
+"""Write another format version into the closed store at a place, and return the one that stood there."""

@@ -1,54 +1,31 @@
-"""Every store that lore has keeps the contract of stores."""
+"""Every store that lore has keeps the contract of stores: memory here, each other one in a file of its own."""
 
-import sqlite3
+from pathlib import Path
 
 import pytest
 
+from lore.store import registry
 from lore.testing import StoreContract
-from storing import kind
+from storing import WITHOUT, opened
 
 
-class Contract(StoreContract):
-    """The contract of one kind of store, by its name."""
-
-    name = ""
-
-    @pytest.fixture(autouse=True)
-    def _kind(self, request):
-        self.kind = kind(self.name, request)
+class TestMemory(StoreContract):
+    restarts = False
 
     def make(self, place):
-        return self.kind.make(place)
+        return opened("memory", place)
 
 
-class TestMemory(Contract):
-    name = "memory"
-    restarts = False
-
-
-class TestMemoryWithoutDeltas(Contract):
+class TestMemoryWithoutDeltas(StoreContract):
     """Every scenario again where each delta is saved in full by `saving.save_delta`."""
 
-    name = "memory without deltas"
     restarts = False
 
-
-class TestSqlite(Contract):
-    name = "sqlite"
-
-    def stamp(self, place, version):
-        with sqlite3.connect(place / "sessions.db") as connection:
-            (before,) = connection.execute("PRAGMA user_version").fetchone()
-            connection.execute(f"PRAGMA user_version = {version}")
-        connection.close()
-        return before
+    def make(self, place):
+        return opened(WITHOUT, place)
 
 
-class TestPostgres(Contract):
-    name = "postgresql"
-
-    def stamp(self, place, version):
-        server, url = self.kind.server, self.kind.url(place)
-        ((before,),) = server.run("SELECT version FROM lore.lore_store", url)
-        server.run(f"UPDATE lore.lore_store SET version = {version}", url)
-        return before
+@pytest.mark.parametrize("place", sorted({name for _, name in registry._PLACES.values()}))
+def test_every_store_is_run_through_the_contract(place):
+    files = Path(__file__).parent.glob("test_*.py")
+    assert any(f"class Test{place}(StoreContract)" in one.read_text(encoding="utf-8") for one in files)
