@@ -43,6 +43,19 @@ def picture(folder):
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_mode) for path in folder.iterdir()}
 
 
+def half_done(path, *statements):
+    """Leave a file as a process does that is killed when it has written a transaction, and not removed its journal."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in (
+            "PRAGMA journal_mode = DELETE", "PRAGMA journal_mode = PERSIST", "PRAGMA cache_size = 1",
+            "BEGIN IMMEDIATE", *statements, "INSERT INTO more VALUES (zeroblob(100000))",
+        ):  # fmt: skip
+            connection.execute(statement)
+        journal = path.with_name(f"{path.name}-journal").read_bytes()
+        connection.execute("COMMIT")
+    path.with_name(f"{path.name}-journal").write_bytes(journal)
+
+
 # the file
 
 
@@ -187,6 +200,19 @@ def test_a_file_that_cannot_be_written_is_read_with_what_its_writer_has_not_put_
             locked_down(tmp_path, patch)
             with opened(tmp_path / "s.db") as reader:
                 assert len(reader.load("s").events) == 2
+
+
+def test_what_was_begun_in_a_file_that_cannot_be_written_is_not_read(tmp_path, monkeypatch):
+    """A journal beside it says that the file is half written; to take that back it would have to be written."""
+    with opened(tmp_path / "s.db") as store:
+        begun(store, said("u1"))
+    half_done(tmp_path / "s.db", "CREATE TABLE more (x)")
+    before = picture(tmp_path)
+    locked_down(tmp_path, monkeypatch)
+    with pytest.raises(StoreError, match="cannot be written") as error:
+        Sqlite(str(tmp_path / "s.db"))
+    assert error.value.hint
+    assert picture(tmp_path) == before
 
 
 def test_an_older_file_that_cannot_be_written_says_what_to_do(tmp_path, monkeypatch):
@@ -339,6 +365,19 @@ def test_an_upgrade_that_fails_leaves_the_older_database(tmp_path, monkeypatch):
     assert asked(tmp_path / "s.db", "PRAGMA user_version") == [(1,)]
     with opened(tmp_path / "s.db") as store:
         assert store.load("s1").events == PARENT
+
+
+def test_a_step_that_was_cut_off_is_done_and_none_is_left_out(tmp_path):
+    """A process was killed between the second step and the end of its journal: the file said 2, and meant 1."""
+    make(tmp_path / "s.db", 1)
+    half_done(tmp_path / "s.db", "CREATE TABLE more (x)", "PRAGMA user_version = 2")
+    assert int.from_bytes((tmp_path / "s.db").read_bytes()[60:64], "big") == 2
+    told = []
+    with opened(tmp_path / "s.db", told.append) as store:
+        assert told == [f"{store.url}: brought from schema version 1 to {LATEST}"]
+        assert store.load("s1").events == PARENT
+        assert len(store.prompt_deltas("s1")) == 1
+        assert store.verify().damage == ()
 
 
 # what a delta costs
