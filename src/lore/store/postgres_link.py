@@ -78,7 +78,7 @@ class Link:
     def __init__(self, url: str, shown: str, tell: Tell, *, pause: Callable[[float], None] = time.sleep) -> None:
         """Read the URL, connect later; raises StoreError."""
         self.url = shown
-        self._tell = tell
+        self.tell = tell
         self._pause = pause
         options = parsed(url)
         self._password = options.get("password", "")
@@ -132,20 +132,26 @@ class Link:
                 cursor.begin(f"{_opening(begin)}; {first}")
                 yield cursor
                 committing = begin == WRITE
-                self.commit(connection)
+                if committing:
+                    self.commit(connection)
+                else:
+                    connection.execute("ROLLBACK")  # nothing to keep, and it may have met what cannot be read
             except psycopg.Error as error:
+                said = self._said(error, connection, committing=committing)
                 self._undo(connection)
-                raise self._said(error, connection, committing=committing) from error
+                raise said from error
             except BaseException:
                 self._undo(connection)
                 raise
 
     def commit(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-        """End a transaction: when it returns, what was written is stored."""
-        failed = connection.info.transaction_status is TransactionStatus.INERROR
+        """End a transaction: when it returns, what was written is stored.
+
+        A transaction in which a statement failed, its error caught, is answered by ROLLBACK, and no error.
+        """
         done = connection.execute("COMMIT").statusmessage
-        if done != "COMMIT" and not failed:
-            raise psycopg.OperationalError(f"COMMIT was answered by {done}")
+        if done != "COMMIT":
+            raise psycopg.OperationalError(f"COMMIT was answered by {done}: nothing is stored")
 
     def alone(self, statements: Iterable[str]) -> None:
         """Run statements that the server takes only where no transaction is open."""
@@ -156,8 +162,9 @@ class Link:
                     connection.execute(cast("LiteralString", statement))
                 connection.execute("RESET lock_timeout")
             except psycopg.Error as error:
+                said = self._said(error, connection)
                 self._undo(connection)
-                raise self._said(error, connection) from error
+                raise said from error
 
     def close(self) -> None:
         """Close this process's connection, and make no other."""
@@ -199,7 +206,7 @@ class Link:
 
     def _hear(self, said: psycopg.errors.Diagnostic) -> None:
         if said.severity_nonlocalized == "WARNING":
-            self._tell(f"{self.url}: {said.message_primary}")
+            self.tell(f"{self.url}: {said.message_primary}")
 
     def _said(
         self, error: psycopg.Error, connection: psycopg.Connection[tuple[Any, ...]], *, committing: bool = False
@@ -207,7 +214,7 @@ class Link:
         said = translated(error, self.url, self._password)
         if error.sqlstate in CLASHES:
             return ClashError(said.message)
-        if error.sqlstate in GONE or (connection.closed and error.sqlstate is None):
+        if error.sqlstate in GONE or connection.closed:
             connection.close()
             return LostError(said.message, committing=committing)
         return said
@@ -219,7 +226,7 @@ class Link:
     def _undo(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         """Roll back; a connection that cannot is closed, and the server does it."""
         status = connection.info.transaction_status
-        if status is TransactionStatus.IDLE:
+        if status is TransactionStatus.IDLE or connection.closed:
             return
         try:
             if status is TransactionStatus.ACTIVE:

@@ -47,11 +47,17 @@ PATIENCE = 10.0  # seconds
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = FULL",
+    "fullfsync = ON",  # macOS: through the cache of the disk, too
+    "checkpoint_fullfsync = ON",
     "trusted_schema = OFF",
     "cell_size_check = ON",
     f"journal_size_limit = {16 * 1024 * 1024}",
 )
 _MOST_FOUND = 100  # of what `integrity_check` says
+_REPLACED = (
+    "put the file back; or, if the other one is meant, remove what the first left beside it (-wal, -shm) before you "
+    "open the store again"
+)
 _PAUSE = 0.01  # seconds, between tries to change the kind of journal: sqlite does not wait there by itself
 
 
@@ -153,9 +159,8 @@ class Sqlite(SqlStore):
         if self._closed:
             raise StoreError(f"{self._url} was closed", hint="open it again")
         if self._connection is not None and self._file != _identity(self._path):
-            self._left.append(self._connection)  # to close it would remove the log beside the file in its place
-            self._connection = None
-            raise StoreError(f"{self._url} was replaced or removed while it was open", hint="open the store again")
+            self._forget()  # sqlite sees that the file has moved, and leaves alone what is in its place
+            raise StoreError(f"{self._url} was replaced or removed while it was open", hint=_REPLACED)
         if self._connection is not None:
             yield self._connection
         elif is_missing(self._path) and not write:
@@ -186,14 +191,14 @@ class Sqlite(SqlStore):
         return connection
 
     def _read_only(self) -> sqlite3.Connection:
-        """Open what cannot be written: as it stands where nobody has it open, else through the log beside it."""
+        """Open what cannot be written: as it stands where nobody has it open, else through what lies beside it."""
         version = self._checked(stamp_of(self._path, self._patience))
         if version < LATEST:
             raise StoreError(
                 f"{self._url} has schema version {version}, and cannot be written to bring it to {LATEST}",
                 hint="copy it to a place where you may write",
             )
-        beside = Path(f"{self._path}-wal").exists()
+        beside = any(Path(self._path + end).exists() for end in ("-wal", "-journal"))
         connection = self._connect("mode=ro" if beside else "mode=ro&immutable=1")
         try:
             self._refuse_foreign(_Transaction(connection, self._in_words))
@@ -204,10 +209,10 @@ class Sqlite(SqlStore):
 
     def _opened(self) -> sqlite3.Connection:
         make(self._path)
-        version = self._checked(stamp_of(self._path, self._patience))
+        self._checked(stamp_of(self._path, self._patience))
         connection = self._connect("mode=rw")
         try:
-            self._set_up(connection, version)
+            self._set_up(connection)
         except BaseException:
             connection.close()
             raise
@@ -222,17 +227,18 @@ class Sqlite(SqlStore):
         refuse_newer(stamp.version, self._url)
         return stamp.version
 
-    def _set_up(self, connection: sqlite3.Connection, version: int) -> None:
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        """Bring the schema up. By now sqlite has taken back what a process that died had begun, the version, too."""
         tx = _Transaction(connection, self._in_words)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         self._refuse_foreign(tx)
+        version = _version(tx)
         for step in STEPS[version:]:
             self._take(tx, connection, step)
         if 0 < version < LATEST:
             self._tell(f"{self._url}: brought from schema version {version} to {LATEST}")
-        if tx.execute("PRAGMA user_version") != [(LATEST,)]:
-            refuse_newer(tx.execute("PRAGMA user_version")[0][0], self._url)
+        refuse_newer(_version(tx), self._url)
         self._keep_log(connection)
 
     def _refuse_foreign(self, tx: Transaction) -> None:
@@ -248,7 +254,7 @@ class Sqlite(SqlStore):
         """Do one step of the schema, unless another process did it meanwhile."""
         tx.execute("BEGIN IMMEDIATE")
         try:
-            if tx.execute("PRAGMA user_version")[0][0] < step.version:
+            if _version(tx) < step.version:
                 take(step, tx, SQLITE)
                 tx.execute(f"PRAGMA application_id = {APPLICATION}")
                 tx.execute(f"PRAGMA user_version = {step.version}")
@@ -325,6 +331,10 @@ def _closing(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def _version(tx: Transaction) -> int:
+    return tx.execute("PRAGMA user_version")[0][0]
 
 
 def _is_ours(table: str) -> bool:
