@@ -192,6 +192,19 @@ def test_what_names_no_store_is_an_error_without_passwords(url):
     assert "hunter2" not in ran.err
 
 
+@each_store
+def test_a_session_is_named_apart_from_its_store(url):
+    """`--store sqlite:s.db#a` was a new store in a file of that name."""
+    filled(url)
+    for command in (("import", "logs"), ("append", "a"), ("show", "a")):
+        ran = store(*command, url=f"{url}#a")
+        assert (ran.code, ran.out) == (2, "")
+        assert f"error: {url}#a names a session, not a store\nhint: --store {url}, and" in ran.err
+    assert not list(Path().glob("*#*"))
+    put("a.jsonl", log(header(session_id="a")))
+    assert store("import", "a.jsonl", url=url.replace(":s", ":new#")).code == 0
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_says_what_it_does_and_asks_for_a_store(command):
     ran = lore("store", command, "--help")

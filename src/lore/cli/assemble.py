@@ -45,7 +45,9 @@ NO_JSON = "--json answers with --explain; a body is JSON already"
 HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the prompt anew"
 HINT_RESETS = "each reset of the session writes its prompt anew"
 
-Log: TypeAlias = Annotated[str, typer.Argument(help="A session log, or `-`; PATH#N names a turn.")]
+Log: TypeAlias = Annotated[
+    str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`; PATH#N names a turn.")
+]
 Turn: TypeAlias = Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")]
 Every: TypeAlias = Annotated[
     bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")

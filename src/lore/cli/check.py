@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 def run(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Recordings, folders, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."),
+        typer.Argument(
+            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
+        ),
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="Judge the newest session alone, with its subagents.")] = False,
     since: Annotated[

@@ -14,7 +14,7 @@ FORMATS = ("lore",)
 
 @quiet_pipe
 def run(
-    session: Annotated[str, typer.Argument(help="A session log, or `-`.")],
+    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
     to: Annotated[str, typer.Option("--to", help="The format to write: lore.")] = "lore",
     output: Output = None,
     force: Force = False,

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 @quiet_pipe
 def run(
-    left: Annotated[str, typer.Argument(help="A recording, one turn of it (PATH#N), or `-`.")],
+    left: Annotated[
+        str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")
+    ],
     right: Annotated[str | None, typer.Argument(help="The later turn; without it, every pair of LEFT.")] = None,
     fail_under: Annotated[
         float | None, typer.Option("--fail-under", help="Exit 1 where a pair reuses less than this share (0 to 1).")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @quiet_pipe
 def run(
-    session: Annotated[str, typer.Argument(help="A session log, or `-`.")],
+    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
     at: Annotated[int | None, typer.Option("--at", help="Stop where this turn's request goes out.")] = None,
     pruned: Annotated[bool, typer.Option("--pruned", help="Show what compactions pruned instead.")] = False,
     unpruned: Annotated[

@@ -22,7 +22,7 @@ app = typer.Typer(
 
 LONGEST = 16 * 1024 * 1024  # bytes of an entry's content: far more than any prompt holds
 
-Log: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION", help="A lore log.")]
+Log: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION", help="A lore log, or a stored session (URL#ID).")]
 Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="What it is about.")]
 Title: TypeAlias = Annotated[str | None, typer.Option("--title", help="Its name.")]
 Content: TypeAlias = Annotated[str | None, typer.Option("--content", help="What is known; `-`: standard input.")]
@@ -91,7 +91,7 @@ def remove(
 @app.command("list")
 @quiet_pipe
 def show(
-    session: Annotated[str, typer.Argument(help="A session log, or `-`.")],
+    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
     as_json: AsJson = False,
     format: Format = None,
     color: Colour = None,

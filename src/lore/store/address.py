@@ -61,12 +61,17 @@ def open_there(url: str, tell: Tell = silent) -> Store:
 
     What only reads says so: a store that is not there would otherwise be an empty one.
     """
-    place = url.partition(":")[2]
-    if scheme_of(url) in _PLACED and place and not any(map(os.path.lexists, (place, os.path.expanduser(place)))):
+    if not may_be_there(url):
         raise StoreError(
             f"there is no store {shown(url)}", hint="look at its name; `lore store import` makes a new one"
         )
     return open_store(url, tell)
+
+
+def may_be_there(url: str) -> bool:
+    """Tell whether a store's file or folder is there; of a store that has none, only opening it says more."""
+    place = url.partition(":")[2]
+    return scheme_of(url) not in _PLACED or any(map(os.path.lexists, (place, os.path.expanduser(place))))
 
 
 def noted(store: Store, session_id: str) -> SessionData | None:
