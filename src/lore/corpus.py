@@ -1,9 +1,9 @@
 """The outside world of recordings: names to inputs, inputs to bytes, folders and patterns to files.
 
-Rules: a name is a path, `-` (standard input), or either with `#TURN` or `#CHAIN:TURN`; a file that exists
-under the whole name wins. Inputs are read in pieces and never written. What cannot be opened is a
-LoreError with the name; a folder is walked in the order of names, links to folders are not followed,
-hidden names are left out.
+Rules: a name is a path, `-` (standard input), a stored session (`URL#SESSION_ID`), or one of them with `#TURN` or
+`#CHAIN:TURN`; a file that exists under the whole name wins, then a stored session. Inputs are read in pieces and
+never written. What cannot be opened is a LoreError with the name; a folder is walked in the order of names, links
+to folders are not followed, hidden names are left out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from lore.formats.elements import is_document
 from lore.formats.lines import LONGEST
 from lore.formats.packs import OPENING
 from lore.model.canonical import text_of
-from lore.model.common import common_bytes
+from lore.model.common import common_bytes, common_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
+from lore.store.address import address_of, exists, is_store, log_of
+from lore.store.registry import scheme_of, shown
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
@@ -52,24 +54,37 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name:
-    """Read `PATH`, `PATH#N`, `PATH#CHAIN:N`."""
+    """Read `PATH`, `PATH#N`, `PATH#CHAIN:N`, where PATH may be a stored session."""
     if text == STDIN or "#" not in text or os.path.lexists(text):
         return Name(text)
     path, _, selector = text.rpartition("#")
     path = STDIN if path == "<stdin>" else path  # `-#2`, which a command line would take for an option
     match = _SELECTOR.match(selector)
-    if match is None or not path:
+    stored = address_of(text)
+    if match is None or not path or (stored is not None and ("#" not in stored.session_id or exists(stored))):
         return Name(text)
     return Name(path, match["chain"], int(match["turn"]))
 
 
 def show(path: str) -> str:
-    """Return a file name that can be printed: bytes that are no text become escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace") if path != STDIN else "<stdin>"
+    """Return a name that can be printed: bytes that are no text become escapes, and no password is shown."""
+    return shown(os.fsencode(path).decode("utf-8", "backslashreplace")) if path != STDIN else "<stdin>"
+
+
+def is_stored(path: str) -> bool:
+    """Tell whether a name is that of a session in a store."""
+    return address_of(path) is not None
 
 
 def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     """Read an input from its beginning; raises LoreError where it cannot be opened or read."""
+    stored = address_of(path)
+    if stored is not None:
+        yield from log_of(stored, size)
+        return
+    if is_store(path):
+        hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
+        raise LoreError(f"{show(path)} is a store, not a session", hint=hint)
     try:
         if path == STDIN:
             if sys.stdin is None:
@@ -89,19 +104,18 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
 
 
 def holds_any(path: str, words: Collection[bytes]) -> bool:
-    """Tell whether a regular file holds any of these words, of at most 64 bytes each; others are not read.
+    """Tell whether an input holds any of these words, of at most 64 bytes each; what can be read only once is not.
 
-    Raises OSError where it cannot be read. Costs one pass over its bytes.
+    Raises LoreError where it cannot be read. Costs one pass over its bytes.
     """
     if is_stream(path):
         return False
     before = b""
-    with open(path, "rb", buffering=0) as file:
-        while data := file.read(PIECE):
-            edge = before + data[:64]
-            if any(word in data or word in edge for word in words):
-                return True
-            before = data[-64:]
+    for data in pieces(path):
+        edge = before + data[:64]
+        if any(word in data or word in edge for word in words):
+            return True
+        before = data[-64:]
     return False
 
 
@@ -195,8 +209,8 @@ _ANY_DEPTH = "**"
 
 
 def is_pattern(path: str) -> bool:
-    """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file has that very name."""
-    return _MAGIC.search(path) is not None and not os.path.lexists(path)
+    """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file or stored session has that very name."""
+    return _MAGIC.search(path) is not None and not os.path.lexists(path) and scheme_of(path) is None
 
 
 def matches(pattern: str, failed_on: Callable[[str, LoreError], None]) -> list[str]:
@@ -326,7 +340,10 @@ def is_folder(path: str) -> bool:
 
 def is_same(left: str, right: str) -> bool:
     """Tell whether two names are one file."""
+    stored = address_of(left), address_of(right)
     try:
+        if stored[0] is not None and stored[1] is not None and stored[0].session_id == stored[1].session_id:
+            left, right = (one.url.partition(":")[2] for one in stored if one is not None)
         return left == right or os.path.samefile(left, right)
     except (OSError, ValueError):
         return False
@@ -341,9 +358,11 @@ def common_length(left: str, right: str) -> tuple[int, int, int]:
     """Return the sizes of two files and the length of their literal common prefix, in bytes.
 
     Reads both up to the first difference, into two blocks of 256 KiB that are used again and again: the
-    way in which two files are compared fastest (measured against `cmp`). Raises LoreError for what
-    cannot be read.
+    way in which two files are compared fastest (measured against `cmp`). Of a stored session its log is compared.
+    Raises LoreError for what cannot be read.
     """
+    if is_stored(left) or is_stored(right):
+        return common_of(pieces(left), pieces(right))
     with _opened(left) as mine, _opened(right) as theirs:
         sizes = os.fstat(mine.fileno()).st_size, os.fstat(theirs.fileno()).st_size
         one, other = bytearray(HEAD), bytearray(HEAD)

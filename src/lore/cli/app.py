@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, schema, simulate
+from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, schema, simulate, store
 
 app = typer.Typer(
     name="lore",
@@ -22,6 +22,7 @@ app.command("fold")(fold.run)
 app.command("simulate")(simulate.run)
 app.command("convert")(convert.run)
 app.add_typer(knowledge.app, name="knowledge")
+app.add_typer(store.app, name="store")
 app.command("explain")(explain.run)
 app.command("schema")(schema.run)
 

@@ -20,12 +20,15 @@ Progress = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(*, wanted: bool, colour: bool | None = None) -> Generator[Progress | None]:
-    """Give what is told about progress (bytes done, bytes in all); None where nothing is to be shown."""
+def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging") -> Generator[Progress | None]:
+    """Give what is told about progress (bytes done, bytes in all); None where nothing is to be shown.
+
+    `what` is being done stands before the bar.
+    """
     if not wanted or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         yield None
         return
-    bar = _Bar(colour)
+    bar = _Bar(colour, what)
     try:
         yield bar.tell
     finally:
@@ -33,7 +36,8 @@ def progress(*, wanted: bool, colour: bool | None = None) -> Generator[Progress 
 
 
 class _Bar:
-    def __init__(self, colour: bool | None) -> None:
+    def __init__(self, colour: bool | None, what: str) -> None:
+        self._what = what
         self._plain = None if colour is None else not colour
         self._stop: Callable[[], None] | None = None
         self._draw: Callable[[int], None] | None = None
@@ -54,7 +58,7 @@ class _Bar:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
         shown = Progress(
-            TextColumn("judging"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+            TextColumn(self._what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
             console=Console(file=sys.stderr, no_color=self._plain), auto_refresh=False, transient=True,
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip

@@ -17,6 +17,16 @@ from lore.model.results import (
 )
 from lore.model.ruled import RulesResult
 from lore.model.simulated import Simulated
+from lore.model.stored import (
+    StoreAppended,
+    StoreImported,
+    StoreList,
+    StoreResolved,
+    StoreShown,
+    StoreVacuumed,
+    StoreVerified,
+    StoreWritten,
+)
 
 SCHEMAS: dict[str, type[Struct]] = {
     "diff-prefix": Diff,
@@ -31,4 +41,12 @@ SCHEMAS: dict[str, type[Struct]] = {
     "knowledge-written": KnowledgeWritten,
     "simulate": Simulated,
     "simulate-rules": RulesResult,
+    "store-list": StoreList,
+    "store-show": StoreShown,
+    "store-import": StoreImported,
+    "store-appended": StoreAppended,
+    "store-written": StoreWritten,
+    "store-resolve": StoreResolved,
+    "store-verify": StoreVerified,
+    "store-vacuum": StoreVacuumed,
 }

@@ -1,9 +1,10 @@
-"""Append events to a lore log: whole lines or nothing, and never beside another writer.
+"""Append events to a lore log, or to a stored session: whole lines or nothing, and never beside another writer.
 
 In: a path, events. Out: the same file with their lines behind its own. Rules: only a file that lore's own
 reader recognises; an exclusive lock is held from before the log is read until after it was written, so
 that two writers neither mix nor tell the same thing twice; one write, synchronised before success is
-said; a write that fails is taken back. A log that changed while it was read is left as it is.
+said; a write that fails is taken back. A log that changed while it was read is left as it is. What a store
+promises: `run.storing.appender`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import stat
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from lore import corpus
 from lore.errors import LoreError, Where
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
+from lore.run.storing.appender import appending_to
+from lore.store.address import address_of
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -33,7 +37,15 @@ HINT_AGAIN = "nothing was written: run the command again"
 HINT_CONVERT = "only lore's own logs are written to: make one with `lore convert SESSION --to lore --output FILE`"
 
 
-class Appender:
+class Appender(Protocol):
+    """What was read and is now appended to."""
+
+    def append(self, events: Iterable[Event]) -> bool:
+        """Append events, if there are any; tell whether a log's last line was torn before."""
+        ...
+
+
+class LogAppender:
     """A lore log that is locked for reading and then appending."""
 
     def __init__(self, descriptor: int, path: str) -> None:
@@ -113,10 +125,15 @@ class Appender:
 
 @contextmanager
 def appending(path: str) -> Generator[Appender]:
-    """Lock a lore log, to be read and then appended to.
+    """Lock a lore log, or open a stored session, to be read and then appended to.
 
     Raises LoreError where it is none, cannot be written, or another writer holds it for long.
     """
+    stored = address_of(path)
+    if stored is not None:
+        with appending_to(stored) as appender:
+            yield appender
+        return
     if path == corpus.STDIN:
         raise LoreError("standard input cannot be written to", hint="name a lore log")
     descriptor = _opened(path)
@@ -124,7 +141,7 @@ def appending(path: str) -> Generator[Appender]:
         _lock(descriptor, path)
         if not LoreLog.recognises(corpus.open_head(path).head):
             raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
-        yield Appender(descriptor, path)
+        yield LogAppender(descriptor, path)
     finally:
         os.close(descriptor)
 

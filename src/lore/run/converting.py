@@ -43,14 +43,18 @@ def convert(name: Name, options: Options, problems: Problems) -> Conversion:
     """
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: a session is converted whole", hint="leave #TURN out")
-    recording = options.open(name.path, problems, subagents=True)
+    return converted(options.open(name.path, problems, subagents=True))
+
+
+def converted(recording: Recording) -> Conversion:
+    """Convert what a recording holds; raises LoreError where that is no session. The recording is used up."""
     if not recording.events:
         raise LoreError(
             f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
             "there is no session to convert",
             hint="compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is",
         )
-    return Conversion(_Converter(recording).lines(), (name.path, *recording.companions))
+    return Conversion(_Converter(recording).lines(), (recording.path, *recording.companions))
 
 
 class _Verbatim(LoreLog):

@@ -35,7 +35,9 @@ class Extent:
         """Tell whether this run could have matched an entry: its file was judged whole for that, or is gone."""
         if not self.narrowed.looks_for(entry.code) or entry.path in self.partly:
             return False
-        return entry.path in self.whole or not os.path.lexists(path_of(entry.path, self.root))
+        if entry.path in self.whole:
+            return True
+        return not corpus.is_stored(entry.path) and not os.path.lexists(path_of(entry.path, self.root))
 
     def outlived(self, one: Exempt) -> bool:
         """Tell whether an exemption that took nothing out could have: every recording of its was judged whole."""

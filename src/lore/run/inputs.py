@@ -1,21 +1,24 @@
 """What is to be judged: files, folders and patterns to inputs, each file once.
 
 In: the paths of a command line. Out: inputs in the order in which they were named, the files of a folder
-or pattern in the order of their names; behind a session that is named, its subagents' files. Rules: a file
-that is reached twice (by two names, a link, a folder and a pattern) keeps its first place and name, and
-counts as named if one of them named it; files that are one recording together (`packed`) are the folder
-that they lie in, beside its others; a pattern that matches nothing is an error, one that matches a
-folder stands for the files below it.
+or pattern in the order of their names, the sessions of a store in that of their ids; behind a session that is
+named, its subagents' files. Rules: a file that is reached twice (by two names, a link, a folder and a pattern)
+keeps its first place and name, and counts as named if one of them named it; files that are one recording
+together (`packed`) are the folder that they lie in, beside its others; a pattern that matches nothing is an
+error, one that matches a folder stands for the files below it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 from lore import corpus, packed
 from lore.errors import LoreError
+from lore.store.address import is_store
+from lore.store.registry import open_store
 
 
 class Input(NamedTuple):
@@ -49,6 +52,10 @@ def inputs(paths: list[str]) -> list[Input]:
 
 
 def _listed(path: str) -> Iterator[Input]:
+    if is_store(path) and not corpus.is_stored(path):
+        with closing(open_store(path)) as store:
+            yield from [Input(f"{path}#{one.session_id}", named=False, size=one.size) for one in store.list()]
+        return
     if path == corpus.STDIN or not corpus.is_pattern(path):
         yield from _below(path, named=True)
         return

@@ -28,6 +28,9 @@ def every(seconds: float = INTERVAL) -> bool:
 
 def check_followable(path: str) -> None:
     """Raise LoreError where an input cannot be followed."""
+    if corpus.is_stored(path):
+        hint = "run the command again after a while, or `lore store export` it to a file"
+        raise LoreError(f"{corpus.show(path)} is a stored session, not a file that grows", hint=hint)
     if corpus.is_stream(path):
         hint = "name the file that is being written"
         raise LoreError(f"{corpus.show(path)} is a stream, not a file that grows", hint=hint)

@@ -15,8 +15,11 @@ def place_of(path: str, root: str) -> Place:
 
 
 def key_of(path: str, root: str) -> str:
-    """Return a path relative to a folder, its parts joined by `/`; links are not followed."""
-    if path == corpus.STDIN:
+    """Return a path relative to a folder, its parts joined by `/`; links are not followed.
+
+    A stored session keeps its name.
+    """
+    if path == corpus.STDIN or corpus.is_stored(path):
         return corpus.show(path)
     with suppress(ValueError):  # another drive, or a name that no file can have
         path = os.path.relpath(path, root or os.curdir)

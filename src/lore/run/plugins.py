@@ -1,4 +1,4 @@
-"""Readers, dialects, rules, cache models and reports that other packages publish under lore's entry-point groups.
+"""Readers, dialects, rules, caches, stores and reports that other packages publish under lore's entry-point groups.
 
 Loaded once, when a command begins to read. A plug-in never replaces what lore has under the same name;
 one that cannot be loaded is an error that names it.
@@ -15,13 +15,15 @@ from lore.check.rules import RULES
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.prompt.dialects import DIALECTS
+from lore.store.registry import GROUP, STORES
 
-# A reader or cache model is published as its class; a dialect or rule is made by calling what is published.
+# A reader, store or cache model is published as its class; a dialect or rule is made by calling what is published.
 _GROUPS: dict[str, tuple[dict[str, Any], bool]] = {
     "lore.formats": (READERS, False),
     "lore.dialects": (DIALECTS, True),
     "lore.rules": (RULES, True),
     "lore.caches": (CACHES, False),
+    GROUP: (STORES, False),
 }
 
 

@@ -46,6 +46,9 @@ def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool =
     if corpus.is_stream(path):
         raise LoreError(f"{corpus.show(path)} cannot be read twice: no checkpoint of it can be used",
                         hint="name a file, or leave --checkpoint out")  # fmt: skip
+    if corpus.is_stored(path):
+        raise LoreError(f"{corpus.show(path)} is a stored session: a checkpoint is one of a file",
+                        hint="leave --checkpoint out")  # fmt: skip
     if corpus.is_same(path, checkpoint):
         raise LoreError("the checkpoint and the session are one file", hint="name another file for the checkpoint")
     with collected_seldom():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import cast
 
@@ -17,6 +18,7 @@ _PLACES = {
     "postgresql": ("lore.store.postgres", "Postgres"),
     "postgres": ("lore.store.postgres", "Postgres"),
 }
+GROUP = "lore.stores"
 STORES: dict[str, Callable[[str, Tell], Store]] = {}  # what other packages publish
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 _SHAPES = {
@@ -29,10 +31,28 @@ HINT = "stores: " + ", ".join(_SHAPES.values())
 
 
 def scheme_of(url: str) -> str | None:
-    """Return the scheme of a store's URL; None for text that begins like none that is known."""
+    """Return the scheme of a store's URL; None for text that begins like none that is known.
+
+    Other packages are asked only where the text begins like a scheme, and once for each.
+    """
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match else ""
-    return scheme if scheme in _PLACES or scheme in STORES else None
+    return scheme if scheme in _PLACES or scheme in STORES or (scheme and _publishes(scheme)) else None
+
+
+@cache
+def _publishes(scheme: str) -> bool:
+    """Take over the store that another package publishes for a scheme; tell whether there is one."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and seldom asked
+
+    for point in entry_points(group=GROUP, name=scheme):
+        try:
+            STORES[scheme] = point.load()
+        except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
+            hint = f"mend or remove {point.value}"
+            raise StoreError(f"the plug-in {scheme!r} ({GROUP}) cannot be loaded: {error}", hint=hint) from None
+        return True
+    return False
 
 
 def silent(_: str) -> None:

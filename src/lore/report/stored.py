@@ -1,0 +1,111 @@
+"""What `lore store` answers, for a person."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from lore.model.stored import (
+    ImportedSession,
+    StoredSession,
+    StoreImported,
+    StoreList,
+    StoreShown,
+    StoreVerified,
+    StoreWritten,
+)
+from lore.report.console import line
+from lore.report.terminal import counted
+from lore.report.timeline import write_problem
+
+_STYLES = {"created": "green", "extended": "cyan", "conflict": "red", "failed": "red"}
+_DONE = {"delete": "deleted", "move": "moved", "bind": "bound"}
+
+
+def write_list(result: StoreList, out: Console) -> None:
+    """Write one line a session, and how many there are."""
+    width = max((len(one.session_id) for one in result.sessions), default=0)
+    for one in result.sessions:
+        out.print(line((f"{one.session_id:<{width}}", "bold"), f"  {_size(one)}", *_parts(one)))
+    events, size = (sum(getattr(one, name) for one in result.sessions) for name in ("events", "bytes"))
+    sums = f"{counted(len(result.sessions), 'session')}, {counted(events, 'event')}, {counted(size, 'byte')}"
+    out.print(line(f"{result.store}: {sums}"))
+
+
+def _size(one: StoredSession) -> str:
+    return f"{counted(one.events, 'event')}, {counted(one.bytes, 'byte')}"
+
+
+def _parts(one: StoredSession) -> list[str]:
+    said = (
+        ("project", one.project_id), ("forked from", one.parent_session_id),
+        ("updated", one.updated_at or one.created_at),
+    )  # fmt: skip
+    return [f", {what} {value}" for what, value in said if value is not None]
+
+
+def write_shown(result: StoreShown, out: Console) -> None:
+    """Write what is known of a session, one thing a line."""
+    one, kept = result.session, result.checkpoint
+    said = (
+        ("session", one.session_id),
+        ("log", _size(one)),
+        ("head", f"event {one.head.number}, digest {one.head.digest}"),
+        ("project", one.project_id),
+        ("forked from", one.parent_session_id),
+        ("forks", ", ".join(result.forks) or None),
+        ("leaf", one.leaf_id),
+        ("created", one.created_at),
+        ("updated", one.updated_at),
+        ("deltas", f"{result.prompt_deltas:,}" if result.prompt_deltas else None),
+        ("metadata", counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None),
+        ("checkpoint", None if kept is None else f"event {kept.number}, {counted(kept.bytes, 'byte')}"),
+    )
+    for what, value in said:
+        if value is not None:
+            out.print(line((f"{what:<12}", "bold"), value))
+
+
+def write_imported(result: StoreImported, out: Console) -> None:
+    """Write one line an input, and the sums."""
+    for one in result.sessions:
+        out.print(line((f"{one.state:<9}", _STYLES.get(one.state, "")), f" {_came(one)}  {one.path}"))
+    new = sum(one.new_events or 0 for one in result.sessions)
+    sums = f"{result.store}: {counted(len(result.sessions), 'session')}, {counted(new, 'new event')}"
+    rest = (
+        (result.joined, "subagent file", "read with their sessions"),
+        (result.requests, "file", "of requests passed over"),
+        (result.skipped, "file", "passed over: no recordings"),
+    )
+    out.print(line(sums, *(f", {counted(number, what)} {how}" for number, what, how in rest if number)))
+    for problem in result.problems:
+        write_problem(problem, out)
+
+
+def _came(one: ImportedSession) -> str:
+    if one.message is not None:
+        return f"{one.session_id or '-'}: {one.message}"
+    new = f"{counted(one.new_events or 0, 'new event')} of {one.events:,}" if one.state == "extended" else ""
+    return f"{one.session_id}: {new or counted(one.events or 0, 'event')}"
+
+
+def write_written(result: StoreWritten, out: Console) -> None:
+    """Write which sessions it was done to."""
+    done = "would delete" if result.dry_run else _DONE[result.op]
+    target = f" to project {result.project_id}" if result.project_id is not None else ""
+    client = f" client {result.client_key} to" if result.client_key is not None else ""
+    for one in result.session_ids:
+        out.print(line((f"{done}{client} ", "bold"), f"{one}{target}"))
+
+
+def write_verified(result: StoreVerified, out: Console) -> None:
+    """Write what is damaged, and what can be recovered of it."""
+    for one in result.damage:
+        number = "" if one.number is None else f", event {one.number}"
+        who = "the store" if one.session_id is None else f"session {one.session_id}{number}"
+        out.print(line(("damaged ", "bold red"), f"{who}: {one.message} ({one.place})"))
+        out.print(line(f"        can be recovered: {one.recoverable}"))
+    for note in result.notes:
+        out.print(line((f"note: {note}", "yellow")))
+    looked = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
+    found = counted(len(result.damage), "damage") if result.damage else "nothing is damaged"
+    out.print(line(f"{result.store}: {looked} looked at: {found}"))

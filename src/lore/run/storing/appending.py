@@ -1,0 +1,178 @@
+"""Append events to a session as they come: what `lore store append` does.
+
+In: bytes as they arrive, one event a line. Out: the number of each, once it is durable. Rules: a line is stored to
+the byte, but for the number that it expects; one that expects a number is stored under it or acknowledged again,
+never twice; one that expects none goes to the end, whoever else writes. The first line that is refused ends it:
+what was acknowledged before stays, and nothing of that line is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from lore.errors import LoreError, Where
+from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
+from lore.formats.lore_log import LoreLog
+from lore.model.canonical import decode
+from lore.model.events import KINDS
+from lore.model.jsonslice import spans, without_member
+from lore.model.problems import Problem
+from lore.model.stored import StoreAppended
+from lore.run.storing.clock import Clock, now
+from lore.run.storing.lines import kind_of
+from lore.store.address import noted
+from lore.store.applying import is_same
+from lore.store.base import ConflictError, Head, SessionDelta, Store
+from lore.store.header import read_header
+from lore.store.saving import save_delta
+
+SHOWN = "<stdin>"
+ATTEMPTS = 1_000  # of one line to come behind what other writers append
+HINT_MEND = "nothing of this line was stored, the lines before are: mend it, and send it again with what follows"
+HINT_NUMBER = "an event's number is an integer from 1 on; without one the event goes to the end"
+HINT_BEGIN = "begin with its session_started, or look at `lore store list`"
+_HEADER = "session_started"
+_BEGUN = ("LORE212",)  # an event that is read alone does not begin a log
+
+
+class Asked(NamedTuple):
+    """One event: its bytes as they are stored, its kind, the number that it expects."""
+
+    data: bytes
+    kind: str
+    number: int | None
+
+
+def append_lines(
+    store: Store, session_id: str, data: Iterable[bytes], say: Callable[[str], None], *, clock: Clock = now
+) -> Iterator[StoreAppended]:  # fmt: skip
+    """Append the events of these bytes, one delta each; yield each one's number as soon as it is durable.
+
+    `say` hears of events that readers of logs keep without understanding them. Raises LoreError for the first line
+    that is refused; ConflictError where it expects another number than it can have.
+    """
+    writer = _Writer(store, session_id, clock)
+    lines = Lines()
+    for piece in data:
+        for line in lines.feed(piece):
+            yield writer.take(line, say)
+    for line in lines.finish():
+        yield writer.take(line, say)
+
+
+class _Writer:
+    def __init__(self, store: Store, session_id: str, clock: Clock) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._clock = clock
+        self._head: Head | None = None
+        self._known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
+
+    def take(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
+        """Store one event; raises LoreError with its place."""
+        try:
+            asked = asked_of(line.data)
+            number = self._stored(asked)
+        except LoreError as error:
+            error.where = Where(SHOWN, line.number, line.byte)
+            error.hint = error.hint or HINT_MEND
+            raise
+        for problem in _problems(asked.data):
+            say(f"note: line {line.number}: {problem.message}")
+        return StoreAppended(self._session_id, number)
+
+    def _stored(self, asked: Asked) -> int:
+        self._head = self._head or self._load()
+        if asked.kind == _HEADER and asked.number in (None, 1):
+            return self._begun(asked)
+        if self._head is None:
+            raise LoreError(f"the store has no session {self._session_id!r}", hint=HINT_BEGIN)
+        for _ in range(ATTEMPTS):
+            if asked.number is not None and asked.number <= self._head.number:
+                return self._again(asked, asked.number, self._head)
+            if asked.number is not None and asked.number > self._head.number + 1:
+                raise _out_of_order(asked.number, self._head)
+            try:
+                return self._append(asked, self._head)
+            except ConflictError:
+                self._head = self._load() or self._head
+        raise ConflictError("other writers are always faster", hint="send the line again", stored=self._head)
+
+    def _load(self) -> Head | None:
+        known = noted(self._store, self._session_id)
+        return None if known is None else known.head
+
+    def _append(self, asked: Asked, head: Head) -> int:
+        delta = SessionDelta(base=head, new_events=(asked.data,), updated_at=self._clock())
+        self._head = save_delta(self._store, self._session_id, delta)
+        return self._head.number
+
+    def _begun(self, asked: Asked) -> int:
+        """Begin the session, or see that it was begun so."""
+        header = read_header(asked.data)
+        if header.session_id != self._session_id:
+            raise LoreError(
+                f"session_started names session {header.session_id!r}, not {self._session_id!r}",
+                hint=f"nothing of it was stored: `lore store append {header.session_id}`, or mend the line",
+            )
+        if self._head is None:
+            self._head = self._store.create(asked.data)
+        else:
+            self._again(asked, 1, self._head)
+        return 1
+
+    def _again(self, asked: Asked, number: int, head: Head) -> int:
+        """Acknowledge an event that is stored; raises ConflictError where another one has its number."""
+        first, events = self._known
+        if not first <= number < first + len(events):
+            first, events = self._known = number, self._store.load(self._session_id, after=number - 1).events
+        if not is_same(plain(events[number - first]), plain(asked.data)):
+            raise ConflictError(
+                f"the line expects to be event {number}, and another event is stored there; the store holds {head}",
+                hint="another writer was here: `lore store export` shows what is stored", stored=head,
+            )  # fmt: skip
+        return number
+
+
+def _out_of_order(number: int, head: Head) -> ConflictError:
+    message = f"the line expects to be event {number}, the store holds {head}: the next is event {head.number + 1}"
+    return ConflictError(message, hint=f"send the events from number {head.number + 1} on", stored=head)
+
+
+def _problems(data: bytes) -> list[Problem]:
+    found = [read.value for read in LoreLog().feed(data + b"\n")]
+    return [one for one in found if isinstance(one, Problem) and one.code not in _BEGUN]
+
+
+def asked_of(line: bytes) -> Asked:
+    """Read one line: what of it is stored, and the number that it expects; raises LoreError.
+
+    The number is in `id`; of `knowledge`, whose id is its entry's name, in `number`. Only its bytes are taken out.
+    """
+    reason = too_long() if not line else fault(line) or (too_many() if is_crowded(line) else "")
+    if reason:
+        raise LoreError(f"the line is no event: {reason}", hint=HINT_MEND)
+    kind = kind_of(line)
+    if kind == "saved":
+        raise LoreError("a `saved` record is a store's own note, and no event", hint="leave it out")
+    key = _number_key(kind)
+    values = [decode(line[one.value : one.end]) for one in spans(line) if one.key == key]
+    if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has names of its own
+        return Asked(line, kind, None)
+    number = values[-1]
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        raise LoreError(f"the line's `{key}` is no number of an event", hint=HINT_NUMBER)
+    return Asked(without_member(line, key), kind, number)
+
+
+def _number_key(kind: str) -> str:
+    return "number" if kind == "knowledge" else "id"
+
+
+def plain(line: bytes) -> bytes:
+    """Return an event without the number that it may carry; a log that was imported keeps them."""
+    try:
+        return asked_of(line).data
+    except LoreError:
+        return line

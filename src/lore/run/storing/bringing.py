@@ -1,0 +1,158 @@
+"""Bring a session into a store: what it holds already is compared, only what is new is appended.
+
+In: the lines of a session, its header first. Out: how many were new. Rules: batches of some megabytes, each one
+delta, so that what was interrupted is gone on with; what is stored is compared by its digest, and event by event
+only where that does not hold; nothing is written of a session that differs. Memory: a batch, or, where the digest
+does not hold, the session.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple
+
+import msgspec
+
+from lore.model.events import MAIN
+from lore.run.storing.clock import Clock
+from lore.store.address import noted
+from lore.store.applying import is_same
+from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
+from lore.store.chain import NOTHING, follow
+from lore.store.header import Header
+from lore.store.saving import save_delta
+
+BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
+
+
+class Source(NamedTuple):
+    """A session that is to be stored: its header, and the lines behind it, to be iterated once.
+
+    `again` gives all lines anew, the header first; None: they can be read once only, and are held while they are
+    compared. `chained`: its chains were put behind one another (a transcript's subagents), so that each is compared
+    apart. `beside` is what another store notes beside its events.
+    """
+
+    header: Header
+    lines: Iterator[bytes]
+    again: Callable[[], Iterator[bytes]] | None
+    chained: bool = False
+    beside: SessionData | None = None
+
+
+class Brought(NamedTuple):
+    """What came of it: `created`, `extended` or `unchanged`; the events that are new, and those that are stored."""
+
+    state: str
+    new: int
+    head: Head
+
+
+def bring(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Brought:
+    """Store a session, or what is new of it; `told` hears of each batch. Raises StoreError.
+
+    ConflictError where what is stored differs, or another writer comes between.
+    """
+    session_id = source.header.session_id
+    known = noted(store, session_id)
+    if known is None:
+        return _added(store, source, store.create(source.header.line), source.lines, clock, told, created=True)
+    new = _new_of(source, known.head, lambda: store.load(session_id).events)
+    return _added(store, source, known.head, new, clock, told, created=False)
+
+
+def _added(
+    store: Store, source: Source, head: Head, new: Iterator[bytes], clock: Clock, told: Callable[[], None], *,
+    created: bool,
+) -> Brought:  # fmt: skip
+    begin = head.number - created
+    for batch in _batches(new):
+        head = _save(store, source, head, batch, clock)
+        told()
+    if (head.number > begin and source.beside is not None) and (
+        source.beside.leaf_id or source.beside.metadata != EMPTY
+    ):
+        head = _save(store, source, head, (), clock, source.beside)
+    state = "created" if created else "extended" if head.number > begin else "unchanged"
+    return Brought(state, head.number - begin, head)
+
+
+def _save(
+    store: Store, source: Source, head: Head, batch: tuple[bytes, ...], clock: Clock, beside: SessionData | None = None
+) -> Head:  # fmt: skip
+    delta = SessionDelta(
+        base=head, new_events=batch, updated_at=clock(), leaf_id=beside.leaf_id if beside else None,
+        metadata=beside.metadata if beside else EMPTY,
+    )  # fmt: skip
+    return save_delta(store, source.header.session_id, delta)
+
+
+def _batches(lines: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
+    batch, size = list[bytes](), 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if size >= BATCH_BYTES or len(batch) >= BATCH_EVENTS:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
+
+
+# what is stored already
+
+
+def _new_of(source: Source, head: Head, stored: Callable[[], tuple[bytes, ...]]) -> Iterator[bytes]:
+    """Return the lines that are not stored yet; raises ConflictError where what is stored differs."""
+    every = chain((source.header.line,), source.lines)
+    held: list[bytes] = []
+    digest, number = bytes.fromhex(NOTHING.digest), 0
+    for line in islice(every, head.number):
+        digest, number = follow(digest, (line,))[0], number + 1
+        if source.again is None:
+            held.append(line)
+    if number == head.number and digest.hex() == head.digest:
+        return every
+    fresh = chain(held, every) if source.again is None else source.again()
+    return iter(_compared(stored(), fresh, chain_of if source.chained else _one))
+
+
+def _compared(stored: Iterable[bytes], fresh: Iterator[bytes], place: Callable[[bytes], str]) -> list[bytes]:
+    """Compare event by event, each place apart; return those for which none is stored."""
+    waiting = defaultdict[str, deque[tuple[int, bytes]]](deque)
+    for number, event in enumerate(stored, 1):
+        waiting[place(event)].append((number, event))
+    new: list[bytes] = []
+    for line in fresh:
+        events = waiting[place(line)]
+        if not events:
+            new.append(line)
+            continue
+        number, event = events.popleft()
+        if not is_same(event, line):
+            raise ConflictError(
+                f"event {number} of the session is stored with other content",
+                hint="`lore store export` shows what is stored; --id stores this under another id",
+            )
+    return new
+
+
+class _Chained(msgspec.Struct):
+    chain: str = MAIN
+
+
+_CHAINED = msgspec.json.Decoder(_Chained)
+
+
+def chain_of(line: bytes) -> str:
+    """Return the chain that an event belongs to."""
+    try:
+        return _CHAINED.decode(line).chain
+    except (ValueError, RecursionError):
+        return MAIN
+
+
+def _one(_: bytes) -> str:
+    return MAIN

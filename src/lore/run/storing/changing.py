@@ -1,0 +1,37 @@
+"""Delete sessions, move them, bind clients to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lore.model.stored import StoreWritten
+from lore.store.base import Store, UnknownSessionError
+from lore.store.forks import with_forks
+
+
+def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) -> StoreWritten:
+    """Delete sessions and those forked from them, all that are named or none; with `dry_run` only say which.
+
+    Raises UnknownSessionError before anything is deleted.
+    """
+    parents = {one.session_id: one.parent_session_id for one in store.list()}
+    for one in session_ids:
+        if one not in parents:
+            raise UnknownSessionError(one)
+    gone: dict[str, None] = {}
+    for one in session_ids:
+        if one not in gone:  # it may have gone with another, whose fork it was
+            gone.update(dict.fromkeys(with_forks(one, parents) if dry_run else store.delete(one)))
+    return StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
+
+
+def moved(store: Store, session_id: str, project_id: str) -> StoreWritten:
+    """Make a session, and its prompt deltas, another project's."""
+    store.move(session_id, project_id)
+    return StoreWritten(store=store.url, op="move", session_ids=[session_id], project_id=project_id)
+
+
+def bound(store: Store, client_key: str, session_id: str, *, replace: bool = False) -> StoreWritten:
+    """Remember which session a client means; raises ConflictError where it means another, unless `replace`."""
+    store.bind(client_key, session_id, replace=replace)
+    return StoreWritten(store=store.url, op="bind", session_ids=[session_id], client_key=client_key)

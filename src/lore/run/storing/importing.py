@@ -1,0 +1,231 @@
+"""Import sessions into a store: what `lore store import` does.
+
+In: files, folders, patterns, standard input, stored sessions. Out: what came of each. Rules: lore's own logs are
+stored to the byte, what a store of logs noted for itself left out; other sessions are converted first, their
+subagents' files with them; recordings of requests are passed over, unless they are named. What fails or conflicts
+is said, and the others go on; where it is all that was asked for, it is the error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from lore import corpus
+from lore.errors import LoreError
+from lore.formats.base import HOLDS
+from lore.formats.lore_log import LoreLog
+from lore.model.problems import Problem
+from lore.model.stored import ImportedSession, StoreImported
+from lore.run.converting import converted
+from lore.run.inputs import Input, inputs
+from lore.run.memory import collected_seldom
+from lore.run.options import Options
+from lore.run.problems import Problems
+from lore.run.recording import Recording, UnrecognisedError
+from lore.run.storing.bringing import Brought, Source, bring
+from lore.run.storing.clock import Clock, now
+from lore.run.storing.lines import headed, named, own_lines, renamed
+from lore.store.address import address_of, noted
+from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
+from lore.store.header import read_header
+from lore.store.registry import open_store
+
+Progress = Callable[[int, int], None]
+
+
+class Asked(NamedTuple):
+    """What is to be imported: paths, an id for a session that names none or another one, a project."""
+
+    paths: list[str]
+    session_id: str | None = None
+    project_id: str | None = None
+
+
+class _RequestsError(LoreError):
+    """The input can be read, and holds requests instead of a session."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    sessions: list[ImportedSession] = field(default_factory=list[ImportedSession])
+    requests: int = 0
+    skipped: int = 0
+    joined: int = 0
+    problems: list[Problem] = field(default_factory=list[Problem])
+    refusal: str = ""  # why the store took nothing of the latest session
+
+
+def import_sessions(
+    store: Store, asked: Asked, options: Options, *, progress: Progress | None = None, clock: Clock = now
+) -> StoreImported:  # fmt: skip
+    """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
+    files = inputs(asked.paths)
+    sums = _Sums()
+    with_others = _companions(files)
+    files = [one for one in files if os.path.realpath(one.path) not in with_others]
+    sums.joined = len(with_others)
+    _check(files, asked)
+    total, done = sum(one.size for one in files), 0
+    with collected_seldom():
+        for file in files:
+            importer = _Importer(store, asked, options, clock, _told(progress, done, total))
+            _one(importer, file, sums, alone=len(files) == 1)
+            done += file.size
+    if not sums.sessions:
+        raise LoreError(f"no sessions in {corpus.show(asked.paths[0])}", hint="`lore store import` reads session logs")
+    return StoreImported(
+        store=store.url, sessions=sums.sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
+        problems=sums.problems,
+    )  # fmt: skip
+
+
+def _check(files: list[Input], asked: Asked) -> None:
+    if asked.session_id is not None and len(files) != 1:
+        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
+
+
+def _companions(files: list[Input]) -> set[str]:
+    """Return the subagents' files that are read with their sessions."""
+    found = chain.from_iterable(corpus.companions(one.path) for one in files if one.error is None)
+    return {os.path.realpath(one) for one in found}
+
+
+def _told(progress: Progress | None, done: int, total: int) -> Callable[[int], None]:
+    return (lambda read: progress(min(done + read, total), total)) if progress else (lambda _: None)
+
+
+def _one(importer: _Importer, file: Input, sums: _Sums, *, alone: bool) -> None:
+    """Import one input, and put down what came of it."""
+    shown = corpus.show(file.path)
+    try:
+        if file.error is not None:
+            raise file.error
+        brought = importer.take(file.path)
+    except (UnrecognisedError, _RequestsError) as error:
+        if file.named:
+            _failed(error, shown, importer, sums, alone=alone)
+        elif isinstance(error, _RequestsError):
+            sums.requests += 1
+        else:
+            sums.skipped += 1
+    except StoreError as error:
+        if not (importer.reading or isinstance(error, ConflictError | DamagedError)):
+            if error.message == sums.refusal:
+                raise  # the same again: it is the store
+            sums.refusal = error.message
+        _failed(error, shown, importer, sums, alone=alone and file.named)
+    except LoreError as error:
+        _failed(error, shown, importer, sums, alone=alone and file.named)
+    else:
+        sums.sessions.append(
+            ImportedSession(
+                path=shown, session_id=importer.session_id, state=brought.state, new_events=brought.new,
+                events=brought.head.number,
+            )
+        )  # fmt: skip
+    sums.problems += importer.problems.kept
+
+
+def _failed(error: LoreError, shown: str, importer: _Importer, sums: _Sums, *, alone: bool) -> None:
+    if alone:
+        raise error
+    state = "conflict" if isinstance(error, ConflictError) else "failed"
+    message = f"{error.message} ({error.hint})" if error.hint and state == "conflict" else error.message
+    sums.sessions.append(
+        ImportedSession(
+            path=shown, session_id=importer.session_id, state=state, new_events=None, events=None, message=message
+        )
+    )
+
+
+class _Importer:
+    """Import one input. `reading` until it goes to the store; `session_id` as soon as it is known."""
+
+    def __init__(self, store: Store, asked: Asked, options: Options, clock: Clock, told: Callable[[int], None]) -> None:
+        self._store = store
+        self._asked = asked
+        self._options = options
+        self._clock = clock
+        self._told = told
+        self._read = 0
+        self.problems = Problems()
+        self.session_id: str | None = None
+        self.reading = True
+
+    def take(self, path: str) -> Brought:
+        """Store what is new of a session; raises LoreError."""
+        chained, lines = self._opened(path, self.problems)
+        header = next(lines)
+        self.session_id = self._asked.session_id or named(header) or _stem(path)
+        source = Source(
+            read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
+            chained, _beside(path),
+        )  # fmt: skip
+        self.reading = False
+        brought = bring(self._store, source, self._clock, lambda: self._told(self._read))
+        self._move(source)
+        return brought
+
+    def _header(self, line: bytes) -> bytes:
+        return line if named(line) == self.session_id else renamed(line, self.session_id or "")
+
+    def _again(self, path: str) -> Iterator[bytes]:
+        _, lines = self._opened(path, Problems())
+        yield self._header(next(lines))
+        yield from lines
+
+    def _opened(self, path: str, problems: Problems) -> tuple[bool, Iterator[bytes]]:
+        """Return the lines of a session, and whether its chains come one behind another."""
+        opened = corpus.open_head(path)
+        data = self._counted(opened.data)
+        recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
+        if not recording.events:
+            raise _RequestsError(
+                f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
+                hint="`lore check` and `lore diff-prefix` read it as it is",
+            )
+        if type(recording.reader) is LoreLog:
+            return False, headed(own_lines(data, problems, recording.shown), recording.shown)
+        return True, _without_ends(recording)
+
+    def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:
+        self._read = 0
+        for piece in data:
+            self._read += len(piece)
+            yield piece
+
+    def _move(self, source: Source) -> None:
+        """Put the session where it was asked to be, or where it is in the store that it comes from."""
+        project = self._asked.project_id or (source.beside.project_id if source.beside else None)
+        if project is None:
+            return
+        there = noted(self._store, source.header.session_id)
+        if there is not None and there.project_id != project:
+            self._store.move(source.header.session_id, project)
+
+
+def _without_ends(recording: Recording) -> Iterator[bytes]:
+    return (line[:-1] for line in converted(recording).lines)
+
+
+def _beside(path: str) -> SessionData | None:
+    """Return what a store notes of a session that is read from it."""
+    address = address_of(path)
+    if address is None:
+        return None
+    store = open_store(address.url)
+    try:
+        return noted(store, address.session_id)
+    finally:
+        store.close()
+
+
+def _stem(path: str) -> str:
+    stem = os.path.splitext(os.path.basename(corpus.show(path)))[0]
+    if path == corpus.STDIN:
+        raise LoreError("the session on standard input names no id", hint="give one with --id")
+    return stem

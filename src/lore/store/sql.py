@@ -1,0 +1,333 @@
+"""A store in an SQL database: everything that sqlite and PostgreSQL share.
+
+A database gives what is abstract in `SqlStore`: a transaction, an error in lore's words for each of its own, a check
+of its files, vacuum and close. Rules:
+- a call is one transaction; what reads sees one state of the store;
+- what writes to a session holds it alone: sqlite's one writer, the lock on the session's row in PostgreSQL (`lock`);
+- a delta costs a look at the session's row and at its last event, and the rows that are new: nothing is counted and
+  nothing summed up;
+- `load` derives the digest of what it read and compares it with the stored one, so that a line that was changed, is
+  missing, or out of order is an error, never less than was stored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+from lore.store.applying import Settled, checked, digests_of, same_header, settle
+from lore.store.base import (
+    EMPTY,
+    Checkpoint,
+    ConflictError,
+    Damage,
+    DamagedError,
+    DeltaRow,
+    Head,
+    SessionData,
+    SessionDelta,
+    StoreError,
+    Summary,
+    UnknownSessionError,
+    Verified,
+)  # fmt: skip
+from lore.store.chain import NOTHING, follow, note
+from lore.store.deltas import rows_of
+from lore.store.forks import with_forks
+from lore.store.header import Header, read_header
+from lore.store.ids import good_id
+from lore.store.sql_rows import (
+    COLUMNS,
+    HINT,
+    Session,
+    StoredRows,
+    Transaction,
+    Value,
+    digest_behind,
+    kept,
+    kept_rows,
+    lines_after,
+    put_events,
+    put_rows,
+    said,
+    session_of,
+)  # fmt: skip
+from lore.store.sql_verify import orphans, verify_session
+
+
+class SqlStore(ABC):
+    """Sessions in the tables of `schema`."""
+
+    lock: ClassVar[str] = ""  # ends a SELECT of a session's row that will be written
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """What it was opened by, without passwords."""
+
+    @abstractmethod
+    def transaction(self, *, write: bool) -> AbstractContextManager[Transaction]:
+        """Open a transaction: committed at its end, rolled back on an error.
+
+        One that does not write sees one state of the store from its first statement on. Errors of the database
+        leave it as StoreError or DamagedError.
+        """
+
+    @abstractmethod
+    def integrity(self) -> Sequence[Damage]:
+        """Return what the database itself finds damaged in its files."""
+
+    @abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """Return what a person should know about the store, and is no damage."""
+
+    @abstractmethod
+    def vacuum(self) -> int:
+        """Give back what is not needed any more; returns by how many bytes the store became smaller."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections. The store cannot be used any more."""
+
+    # sessions
+
+    def create(self, header: bytes) -> Head:
+        found = read_header(header)
+        digests = digests_of((found.line,))
+        head = Head(1, digests[0].hex(), NOTHING.note)
+        with self.transaction(write=True) as tx:
+            key = _insert(tx, found, head, len(found.line) + 1)
+            if key is None:
+                known = self._found(tx, found.session_id, write=True)
+                return same_header(_header_line(tx, known), found, known.head)
+            put_events(tx, key, 1, (found.line,), digests)
+            return head
+
+    def load(self, session_id: str, *, after: int = 0) -> SessionData:
+        after = max(0, after)
+        with self.transaction(write=False) as tx:
+            session = self._found(tx, session_id)
+            head, metadata, start = session.head, _metadata(tx, session), min(after, session.head.number)
+            lines = lines_after(tx, session.key, start)
+            base = digest_behind(tx, session.key, start)
+            last = follow(base, lines)[-1:] or [base] if base is not None else []
+            whole = len(lines) == head.number - start and last == [bytes.fromhex(head.digest)]
+            if not whole or note(session.summary.leaf_id, metadata) != head.note:
+                raise _damaged(verify_session(tx, session, metadata).damage, session_id)
+        one = session.summary
+        return SessionData(
+            session_id=session_id, head=head, events=lines, first=after + 1, project_id=one.project_id,
+            parent_session_id=one.parent_session_id, leaf_id=one.leaf_id, metadata=metadata,
+            created_at=one.created_at, updated_at=one.updated_at,
+        )  # fmt: skip
+
+    def save(self, data: SessionData) -> Head:
+        digests = digests_of(data.events)
+        if data.project_id is not None:
+            good_id(data.project_id, "project id")
+        with self.transaction(write=True) as tx:
+            known = self._find(tx, data.session_id, write=True)
+            header = checked(data, None if known is None else known.head, digests)
+            head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
+            key = _insert(tx, header, head, 0) if known is None else known.key
+            if key is None:  # made since the look above: its row was not there to be locked
+                raise ConflictError(
+                    f"session {data.session_id!r} was created meanwhile", hint="load it, and save again"
+                )
+            tx.execute("DELETE FROM events WHERE session = ?", (key,))
+            tx.execute("DELETE FROM prompt_deltas WHERE session_id = ?", (data.session_id,))
+            put_events(tx, key, 1, data.events, digests)
+            put_rows(tx, data.session_id, data.project_id, rows_of(data.events))
+            _set(tx, key, head, {
+                "project_id": data.project_id, "parent_session_id": header.parent_session_id,
+                "created_at": kept(data.created_at), "updated_at": kept(data.updated_at),
+                "leaf_id": kept(data.leaf_id), "metadata": bytes(data.metadata),
+                "size": sum(map(len, data.events)) + len(data.events),
+            })  # fmt: skip
+            return head
+
+    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
+        with self.transaction(write=True) as tx:
+            session = self._found(tx, session_id, write=True)
+            stored = StoredRows(tx, session, _metadata(tx, session))
+            settled = settle(delta, stored)
+            if not settled.is_empty:
+                self._append(tx, session, settled, delta)
+            return settled.head
+
+    def _append(self, tx: Transaction, session: Session, settled: Settled, delta: SessionDelta) -> None:
+        one = session.summary
+        put_events(tx, session.key, session.head.number + 1, settled.lines, settled.digests)
+        put_rows(tx, one.session_id, one.project_id, rows_of(settled.lines))
+        columns: dict[str, Value] = {"size": one.size + sum(map(len, settled.lines)) + len(settled.lines)}
+        if settled.noted:
+            columns |= {"leaf_id": kept(settled.leaf_id), "metadata": settled.metadata}
+        times = {"created_at": kept(delta.created_at), "updated_at": kept(delta.updated_at)}
+        _set(tx, session.key, settled.head, columns | {name: at for name, at in times.items() if at})
+
+    def delete(self, session_id: str) -> tuple[str, ...]:
+        with self.transaction(write=True) as tx:
+            self._found(tx, session_id, write=True)
+            gone = with_forks(session_id, dict(tx.execute("SELECT session_id, parent_session_id FROM sessions")))
+            tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((one,) for one in gone))
+            return gone
+
+    def list(self, project_id: str | None = None) -> Sequence[Summary]:
+        where, values = ("", ()) if project_id is None else (" WHERE project_id = ?", (project_id,))
+        if project_id is not None and not _is_id(project_id):
+            return []
+        with self.transaction(write=False) as tx:
+            rows = tx.execute(f"SELECT {COLUMNS} FROM sessions{where} ORDER BY session_id", values)  # noqa: S608
+            return [session_of(row).summary for row in rows]
+
+    def move(self, session_id: str, project_id: str) -> None:
+        good_id(project_id, "project id")
+        with self.transaction(write=True) as tx:
+            session = self._found(tx, session_id, write=True)
+            tx.execute("UPDATE sessions SET project_id = ? WHERE session = ?", (project_id, session.key))
+            tx.execute("UPDATE prompt_deltas SET project_id = ? WHERE session_id = ?", (project_id, session_id))
+
+    # beside the sessions
+
+    def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
+        good_id(client_key, "client key")
+        with self.transaction(write=True) as tx:
+            session = self._found(tx, session_id, write=True)
+            then = "DO UPDATE SET session = excluded.session" if replace else "DO NOTHING"
+            tx.execute(
+                f"INSERT INTO bindings (client_key, session) VALUES (?, ?) ON CONFLICT (client_key) {then}",  # noqa: S608
+                (client_key, session.key),
+            )
+            known = _bound(tx, client_key)
+            if known != session_id:
+                raise ConflictError(f"the client is bound to session {known!r}", hint="replace it if that is meant")
+
+    def resolve(self, client_key: str) -> str | None:
+        if not _is_id(client_key):
+            return None
+        with self.transaction(write=False) as tx:
+            return _bound(tx, client_key)
+
+    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
+        with self.transaction(write=False) as tx:
+            self._found(tx, session_id)
+            return kept_rows(tx, session_id)
+
+    def checkpoint(self, session_id: str) -> Checkpoint | None:
+        with self.transaction(write=False) as tx:
+            session = self._found(tx, session_id)
+            rows = tx.execute("SELECT number, digest, format, data FROM checkpoints WHERE session = ?", (session.key,))
+            for number, digest, reader, data in rows:
+                return Checkpoint(number, said(digest) or "", said(reader) or "", data)
+            return None
+
+    def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
+        with self.transaction(write=True) as tx:
+            session = self._found(tx, session_id, write=True)
+            tx.execute(
+                "INSERT INTO checkpoints (session, number, digest, format, data) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (session) DO UPDATE SET number = excluded.number, digest = excluded.digest, "
+                "format = excluded.format, data = excluded.data",
+                (session.key, checkpoint.number, kept(checkpoint.digest), kept(checkpoint.format),
+                 bytes(checkpoint.data)),
+            )  # fmt: skip
+
+    # the whole store
+
+    def verify(self, session_id: str | None = None) -> Verified:
+        """Derive every digest anew, and compare rows with the events they come from. Costs O(bytes).
+
+        Each session is looked at in one transaction of its own; a part that the database cannot read is damage.
+        """
+        if session_id is None:
+            damage, names = [*self.integrity()], [one.session_id for one in self.list()]
+            with self.transaction(write=False) as tx:
+                damage += orphans(tx)
+        else:
+            damage, names = list[Damage](), [session_id]
+        events, found = 0, 0
+        for name in names:
+            with self.transaction(write=False) as tx:
+                session = self._find(tx, name)
+                if session is None and session_id is None:
+                    continue  # deleted since it was listed
+                if session is None:
+                    raise UnknownSessionError(name)
+                seen = verify_session(tx, session, _metadata(tx, session))
+            events, found = events + seen.events, found + 1
+            damage += seen.damage
+        return Verified(found, events, tuple(damage), self.notes())
+
+    # looking up
+
+    def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> Session | None:
+        if not _is_id(session_id):
+            return None
+        lock = self.lock if write else ""
+        rows = tx.execute(f"SELECT {COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
+        return session_of(rows[0]) if rows else None
+
+    def _found(self, tx: Transaction, session_id: str, *, write: bool = False) -> Session:
+        session = self._find(tx, session_id, write=write)
+        if session is None:
+            raise UnknownSessionError(session_id)
+        return session
+
+
+def _is_id(text: str) -> bool:
+    """Tell whether a store can have something by this name; what cannot be an id is not asked of a database."""
+    try:
+        good_id(text)
+    except StoreError:
+        return False
+    return True
+
+
+def _metadata(tx: Transaction, session: Session) -> bytes:
+    return tx.execute("SELECT metadata FROM sessions WHERE session = ?", (session.key,))[0][0]
+
+
+def _header_line(tx: Transaction, session: Session) -> bytes:
+    rows = tx.execute("SELECT line FROM events WHERE session = ? AND number = 1", (session.key,))
+    if not rows:
+        raise DamagedError(f"session {session.summary.session_id!r}: event 1 is missing", hint=HINT)
+    return rows[0][0]
+
+
+def _bound(tx: Transaction, client_key: str) -> str | None:
+    rows = tx.execute(
+        "SELECT session_id FROM bindings JOIN sessions USING (session) WHERE client_key = ?", (client_key,)
+    )
+    return rows[0][0] if rows else None
+
+
+def _insert(tx: Transaction, header: Header, head: Head, size: int) -> int | None:
+    """Insert the row of a session; None where there is one."""
+    rows = tx.execute(
+        "INSERT INTO sessions (session_id, project_id, parent_session_id, created_at, metadata, head_number, "
+        "head_digest, head_note, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (session_id) DO NOTHING RETURNING session",
+        (header.session_id, header.project_id, header.parent_session_id, kept(header.at), EMPTY, head.number,
+         bytes.fromhex(head.digest), bytes.fromhex(head.note), size),
+    )  # fmt: skip
+    return rows[0][0] if rows else None
+
+
+def _set(tx: Transaction, key: int, head: Head, columns: dict[str, Value]) -> None:
+    """Write a session's head and other columns; their names come from this file alone."""
+    columns = {
+        "head_number": head.number, "head_digest": bytes.fromhex(head.digest), "head_note": bytes.fromhex(head.note),
+        **columns,
+    }  # fmt: skip
+    names = ", ".join(f"{name} = ?" for name in columns)
+    tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), key))  # noqa: S608
+
+
+def _damaged(damage: Sequence[Damage], session_id: str) -> DamagedError:
+    """Return the error for the first place that is damaged."""
+    if not damage:
+        return DamagedError(f"session {session_id!r} is not as it was written", hint=HINT)
+    first = damage[0]
+    return DamagedError(f"session {session_id!r}: {first.place}: {first.message}; {first.recoverable}", hint=HINT)

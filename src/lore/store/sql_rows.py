@@ -1,0 +1,175 @@
+"""What the SQL stores ask of a database, and the rows of one session in it.
+
+Statements are written with `?` for each value, and use what sqlite and PostgreSQL have in common. Values go in as
+they are, and come back as they went in: int, str, bytes, None (an integer of PostgreSQL's NUMERIC as Decimal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
+
+from lore.store.base import DamagedError, DeltaRow, Head, Summary
+from lore.store.chain import NOTHING, SEED, note
+from lore.store.deltas import Row
+
+Value = int | str | bytes | None
+AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
+HINT = "`lore store verify` says what can be recovered"
+
+
+class Transaction(Protocol):
+    """One transaction: all of it is stored, or nothing. Errors of the database are StoreErrors at each call."""
+
+    def execute(self, sql: str, values: Sequence[Value] = ()) -> Sequence[tuple[Any, ...]]:
+        """Run a statement and return its rows, all of them; none where it gives none."""
+        ...
+
+    def executemany(self, sql: str, values: Iterable[Sequence[Value]]) -> None:
+        """Run a statement once for each of these."""
+        ...
+
+
+class Event(NamedTuple):
+    """One row of `events`."""
+
+    number: int
+    line: bytes
+    digest: bytes
+
+
+def events_of(tx: Transaction, session: int, *, after: int = 0, at_once: int = AT_ONCE) -> Iterator[list[Event]]:
+    """Go through a session's events, some at a time, by number."""
+    while True:
+        rows = tx.execute(
+            "SELECT number, line, digest FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?",
+            (session, after, at_once),
+        )
+        if not rows:
+            return
+        yield [Event(*row) for row in rows]
+        after = rows[-1][0]
+
+
+def kept(text: str | None) -> bytes | None:
+    """Return text as a column of bytes keeps it."""
+    return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def said(raw: bytes | None) -> str | None:
+    """Return the text that a column of bytes keeps; bytes that are none are shown as escapes."""
+    if raw is None:
+        return None
+    try:
+        return raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "backslashreplace")
+
+
+COLUMNS = (
+    "session, session_id, project_id, parent_session_id, created_at, updated_at, leaf_id, "
+    "head_number, head_digest, head_note, size"
+)
+
+
+class Session(NamedTuple):
+    """A row of `sessions`, without its metadata."""
+
+    key: int
+    head: Head
+    summary: Summary
+
+
+def session_of(row: Sequence[Any]) -> Session:
+    """Read a row of `COLUMNS`."""
+    key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
+    head = Head(number, digest.hex(), noted.hex())
+    summary = Summary(
+        session_id=session_id, head=head, size=size, project_id=project_id, parent_session_id=parent,
+        leaf_id=said(leaf_id), created_at=said(created_at), updated_at=said(updated_at),
+    )  # fmt: skip
+    return Session(key, head, summary)
+
+
+class StoredRows:
+    """A stored session as `applying.settle` looks at it: each look is one row, whatever the session's length."""
+
+    def __init__(self, tx: Transaction, session: Session, metadata: bytes) -> None:
+        """Look at what must hold before anything is built on it; raises DamagedError."""
+        self._tx = tx
+        self.session = session
+        self.metadata = metadata
+        self.head = session.head
+        self.leaf_id = session.summary.leaf_id
+        name = session.summary.session_id
+        if note(self.leaf_id, metadata) != self.head.note:
+            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written", hint=HINT)
+        if self.digest(self.head.number) != self.head.digest:
+            raise DamagedError(f"session {name!r}: event {self.head.number}, its last, is missing or not as it was "
+                               "written", hint=HINT)  # fmt: skip
+
+    def digest(self, number: int) -> str | None:
+        """Return the digest behind event `number` (0: of no events); None where there is none."""
+        if number == 0:
+            return NOTHING.digest
+        rows = self._tx.execute(
+            "SELECT digest FROM events WHERE session = ? AND number = ?", (self.session.key, number)
+        )
+        return rows[0][0].hex() if rows else None
+
+    def lines(self, after: int, count: int) -> Sequence[bytes]:
+        """Return at most `count` events that came after a number."""
+        rows = self._tx.execute(
+            "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number",
+            (self.session.key, after, after + count),
+        )
+        return [line for (line,) in rows]
+
+
+def put_events(tx: Transaction, session: int, first: int, lines: Iterable[bytes], digests: Iterable[bytes]) -> None:
+    """Write events, numbered from `first` on."""
+    rows = zip(lines, digests, strict=True)
+    tx.executemany(
+        "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)",
+        ((session, number, line, digest) for number, (line, digest) in enumerate(rows, first)),
+    )
+
+
+def put_rows(tx: Transaction, session_id: str, project_id: str | None, rows: Iterable[Row]) -> None:
+    """Write records of prompt deltas, in order: a later one replaces the selector, never the content."""
+    for row in rows:
+        tx.execute(
+            "INSERT INTO prompt_deltas (session_id, seq, project_id, selector, content) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (session_id, seq) DO UPDATE SET selector = excluded.selector, "
+            "content = CASE WHEN prompt_deltas.content = ? THEN excluded.content ELSE prompt_deltas.content END",
+            (session_id, wide(row.seq), project_id, row.selector, row.content or b"null", b"null"),
+        )
+
+
+def wide(number: int) -> int | str:
+    """Return an integer as the column `seq` keeps it."""
+    return number if -(2**63) <= number < 2**63 else str(number)
+
+
+def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
+    """Return a session's rows of `prompt_deltas`, by `seq`."""
+    rows = tx.execute(
+        "SELECT seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ?", (session_id,)
+    )
+    found = [DeltaRow(session_id, int(seq), project, selector, content) for seq, project, selector, content in rows]
+    return tuple(sorted(found, key=lambda row: row.seq))
+
+
+def lines_after(tx: Transaction, session: int, after: int) -> tuple[bytes, ...]:
+    """Return the lines of a session behind a number."""
+    rows = tx.execute("SELECT line FROM events WHERE session = ? AND number > ? ORDER BY number", (session, after))
+    return tuple(chain.from_iterable(rows))
+
+
+def digest_behind(tx: Transaction, session: int, number: int) -> bytes | None:
+    """Return the digest behind an event, as it is stored; None where there is none."""
+    if number == 0:
+        return SEED
+    rows = tx.execute("SELECT digest FROM events WHERE session = ? AND number = ?", (session, number))
+    return rows[0][0] if rows else None

@@ -1,0 +1,319 @@
+"""`sqlite:FILE`: sessions in one file, the embedded default.
+
+Rules:
+- what a call acknowledged survives a loss of power: the write-ahead log is synced at each commit;
+- a new store is made by the first write; until then reading finds nothing, and nothing is put on the disk;
+- a file of another program or of a newer lore is refused before sqlite opens it (`sqlite_file`), one of an older
+  lore is upgraded, one step a transaction;
+- the file, and the two that sqlite keeps beside it while it is open, are 0600: who owns them may read the sessions.
+
+Threads: one connection and a lock, held for each call. Processes: sqlite's one writer at a time; others wait for
+it, `patience` seconds at most, and readers wait for nobody. After a fork the child opens a connection of its own.
+A file that cannot be written is read; nothing is put beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from lore.model.canonical import printable
+from lore.store.base import Damage, DamagedError, FormatError, StoreError, Tell
+from lore.store.registry import silent
+from lore.store.schema import LATEST, SQLITE, STEPS, Step, refuse_newer, take
+from lore.store.sql import SqlStore
+from lore.store.sql_rows import Transaction, Value
+from lore.store.sqlite_file import (
+    APPLICATION,
+    BESIDE,
+    OLDEST,
+    Stamp,
+    address,
+    in_words,
+    is_missing,
+    is_read_only,
+    make,
+    path_of,
+    stamp_of,
+)  # fmt: skip
+
+PATIENCE = 10.0  # seconds
+_PRAGMAS = (
+    "foreign_keys = ON",
+    "synchronous = FULL",
+    "trusted_schema = OFF",
+    "cell_size_check = ON",
+    f"journal_size_limit = {16 * 1024 * 1024}",
+)
+_MOST_FOUND = 100  # of what `integrity_check` says
+_PAUSE = 0.01  # seconds, between tries to change the kind of journal: sqlite does not wait there by itself
+
+
+class _Transaction:
+    """A transaction of one connection; errors in lore's words."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, say: Callable[[sqlite3.Error | OverflowError], StoreError]
+    ) -> None:
+        self._connection = connection
+        self._say = say
+
+    def execute(self, sql: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except (sqlite3.Error, OverflowError) as error:
+            raise self._say(error) from error
+
+    def executemany(self, sql: str, values: Iterable[Sequence[Value]]) -> None:
+        try:
+            self._connection.executemany(sql, values)
+        except (sqlite3.Error, OverflowError) as error:
+            raise self._say(error) from error
+
+
+class Sqlite(SqlStore):
+    """A store in one file of sqlite."""
+
+    def __init__(self, path: str, tell: Tell = silent, *, patience: float = PATIENCE) -> None:
+        """Look at the file, and open it where it exists; `patience` is how many seconds to wait for others."""
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise StoreError(
+                f"sqlite {sqlite3.sqlite_version} is too old: stores need 3.37 or newer",
+                hint="use a Python with a newer sqlite",
+            )
+        self._url = f"sqlite:{printable(path)}"
+        self._path = os.path.abspath(path)  # a process may go to another folder
+        self._tell = tell
+        self._patience = patience
+        self._lock = RLock()
+        self._process = os.getpid()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._left: list[sqlite3.Connection] = []
+        self._closed = False
+        with self.transaction(write=False):
+            """What is wrong with the file is said at once."""
+
+    @classmethod
+    def open(cls, url: str, tell: Tell) -> Sqlite:
+        """Open `sqlite:FILE`; raises StoreError, FormatError, DamagedError."""
+        return cls(path_of(url), tell)
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    # transactions
+
+    def transaction(self, *, write: bool) -> AbstractContextManager[Transaction]:
+        return self._transaction("BEGIN IMMEDIATE" if write else "BEGIN", write=write)
+
+    @contextmanager
+    def _transaction(self, begin: str, *, write: bool) -> Generator[Transaction]:
+        with self._alone(), self._connected(write=write) as connection:
+            tx = _Transaction(connection, self._in_words)
+            tx.execute(begin)
+            try:
+                yield tx
+                tx.execute("COMMIT")
+            except BaseException:
+                self._take_back(connection)
+                raise
+
+    def _alone(self) -> RLock:
+        """Return the lock; in the child of a fork, one that no other thread of the parent can have held."""
+        if os.getpid() != self._process:
+            self._lock, self._process = RLock(), os.getpid()
+            if self._connection is not None:  # sqlite forbids the child even to close it
+                self._left.append(self._connection)
+                self._connection = None
+        return self._lock
+
+    def _take_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:  # the file is in order all the same: what is not committed does not count
+            self._forget()
+
+    def _in_words(self, error: sqlite3.Error | OverflowError) -> StoreError:
+        return in_words(error, self._path, self._patience)
+
+    # the connection
+
+    @contextmanager
+    def _connected(self, *, write: bool) -> Generator[sqlite3.Connection]:
+        """Give the connection, opened where there is none; for reading what is missing, an empty store."""
+        if self._closed:
+            raise StoreError(f"{self._url} was closed", hint="open it again")
+        if self._connection is not None and self._file != _identity(self._path):
+            self._left.append(self._connection)  # to close it would remove the log beside the file in its place
+            self._connection = None
+            raise StoreError(f"{self._url} was replaced or removed while it was open", hint="open the store again")
+        if self._connection is not None:
+            yield self._connection
+        elif is_missing(self._path) and not write:
+            with _closing(self._empty()) as connection:
+                yield connection
+        elif not is_missing(self._path) and is_read_only(self._path):
+            with _closing(self._read_only()) as connection:
+                yield connection
+        else:
+            self._connection = self._opened()
+            self._file = _identity(self._path)
+            yield self._connection
+
+    def _connect(self, options: str) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                address(self._path, options), uri=True, timeout=self._patience, isolation_level=None,
+                check_same_thread=False,
+            )  # fmt: skip
+        except sqlite3.Error as error:
+            raise self._in_words(error) from error
+        return connection
+
+    def _empty(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        for step in STEPS:
+            take(step, _Transaction(connection, self._in_words), SQLITE)
+        return connection
+
+    def _read_only(self) -> sqlite3.Connection:
+        """Open what cannot be written: as it stands where nobody has it open, else through the log beside it."""
+        version = self._checked(stamp_of(self._path, self._patience))
+        if version < LATEST:
+            raise StoreError(
+                f"{self._url} has schema version {version}, and cannot be written to bring it to {LATEST}",
+                hint="copy it to a place where you may write",
+            )
+        beside = Path(f"{self._path}-wal").exists()
+        return self._connect("mode=ro" if beside else "mode=ro&immutable=1")
+
+    def _opened(self) -> sqlite3.Connection:
+        make(self._path)
+        version = self._checked(stamp_of(self._path, self._patience))
+        connection = self._connect("mode=rw")
+        try:
+            self._set_up(connection, version)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _checked(self, stamp: Stamp | None) -> int:
+        """Return the version of the schema, 0 of a new file; raises FormatError for what is not this lore's."""
+        if stamp is None:
+            return 0
+        if stamp.application != APPLICATION or stamp.version < 1:
+            raise FormatError(f"{self._url} is a database of another program", hint="name another file")
+        refuse_newer(stamp.version, self._url)
+        return stamp.version
+
+    def _set_up(self, connection: sqlite3.Connection, version: int) -> None:
+        tx = _Transaction(connection, self._in_words)
+        for pragma in _PRAGMAS:
+            tx.execute(f"PRAGMA {pragma}")
+        for step in STEPS[version:]:
+            self._take(tx, connection, step)
+        if 0 < version < LATEST:
+            self._tell(f"{self._url}: brought from schema version {version} to {LATEST}")
+        if tx.execute("PRAGMA user_version") != [(LATEST,)]:
+            refuse_newer(tx.execute("PRAGMA user_version")[0][0], self._url)
+        self._keep_log(connection)
+
+    def _take(self, tx: Transaction, connection: sqlite3.Connection, step: Step) -> None:
+        """Do one step of the schema, unless another process did it meanwhile."""
+        tx.execute("BEGIN IMMEDIATE")
+        try:
+            if tx.execute("PRAGMA user_version")[0][0] < step.version:
+                take(step, tx, SQLITE)
+                tx.execute(f"PRAGMA application_id = {APPLICATION}")
+                tx.execute(f"PRAGMA user_version = {step.version}")
+            tx.execute("COMMIT")
+        except BaseException:
+            self._take_back(connection)
+            raise
+
+    def _keep_log(self, connection: sqlite3.Connection) -> None:
+        """Change to a write-ahead log, which the file remembers; not before the schema stands, see `stamp_of`."""
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                kind = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise self._in_words(error) from error
+                time.sleep(_PAUSE)
+            except sqlite3.Error as error:
+                raise self._in_words(error) from error
+        if kind != "wal":
+            self._tell(f"{self._url}: no write-ahead log is possible here, so readers and writers wait for each other")
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    # the whole store
+
+    def integrity(self) -> Sequence[Damage]:
+        place, saved = f"file {printable(self._path)}", "the sessions in which nothing else is named"
+        try:
+            with self.transaction(write=False) as tx:
+                said = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
+        except DamagedError as error:
+            said = [error.message]
+        return [Damage(None, None, place, text, saved) for text in said if text != "ok"]
+
+    def notes(self) -> tuple[str, ...]:
+        files = [Path(self._path + end) for end in ("", *BESIDE)]
+        modes = {file: file.stat().st_mode & 0o777 for file in files if file.exists()}
+        return tuple(
+            f"{printable(str(file))} can be read by other users (mode {mode:04o}): `chmod 600` it"
+            for file, mode in modes.items()
+            if mode & 0o077
+        )
+
+    def vacuum(self) -> int:
+        """Put the log into the file, and write the file anew without what is free. Needs as much room again."""
+        before = self._size()
+        if before:
+            with self._alone(), self._connected(write=True) as connection:
+                tx = _Transaction(connection, self._in_words)
+                for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    tx.execute(statement)
+        return max(0, before - self._size())
+
+    def _size(self) -> int:
+        files = (Path(self._path + end) for end in ("", "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        with self._alone():
+            self._forget()
+            self._closed = True
+
+
+@contextmanager
+def _closing(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

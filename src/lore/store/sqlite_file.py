@@ -1,0 +1,203 @@
+"""The file of a `sqlite:` store: its name, its first bytes, and what sqlite says when something is wrong with it.
+
+Rules:
+- a file is looked at before sqlite opens it, read-only and by itself, together with the log beside it: what is of
+  another program or of a newer lore is not touched, nor is anything put beside it;
+- files are made 0600 in folders made 0700; who may read what was there before is not changed.
+
+Source of offsets: https://www.sqlite.org/fileformat2.html (the database header, the rollback journal, the
+write-ahead log).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from typing import BinaryIO, NamedTuple
+from urllib.parse import quote
+
+from lore.model.canonical import printable
+from lore.store.base import DamagedError, FormatError, StoreError
+
+APPLICATION = int.from_bytes(b"lore", "big")
+OLDEST = (3, 37)  # the first with STRICT tables
+BESIDE = ("-wal", "-shm")
+_JOURNAL = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+_LOGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_HEADER = 100
+_MAKING = Lock()  # to close a file drops the locks of all connections that this process has on it: none has one yet
+
+
+class Stamp(NamedTuple):
+    """Whose a database is, and of which version of its schema."""
+
+    application: int
+    version: int
+
+
+def path_of(url: str) -> str:
+    """Return the path in `sqlite:FILE`, as it was written; raises StoreError."""
+    path = url.partition(":")[2]
+    shown, hint = printable(url), "write sqlite:FILE, or sqlite:/FOLDER/FILE"
+    if not path or "\0" in path:
+        raise StoreError(f"{shown!r} names no file", hint=hint)
+    if path.startswith("//"):  # one program reads `///x` as `/x`, another as `x`
+        raise StoreError(f"{shown!r} is no path: it begins with two slashes", hint=hint)
+    if path == ":memory:":
+        raise StoreError(f"{shown!r} is no file", hint="the store `memory:` keeps sessions in memory")
+    return path
+
+
+def address(path: str, options: str) -> str:
+    """Return the URI by which sqlite opens exactly this absolute path, whatever characters are in it."""
+    return f"file://{quote(os.fsencode(path))}?{options}"
+
+
+def is_missing(path: str) -> bool:
+    """Tell whether there is nothing yet: no file, or an empty one; raises StoreError for what is no file."""
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise StoreError(f"{printable(path)}: {error.strerror}", hint="name a file that can be read") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{printable(path)} is no file", hint="name a file, new or of this store")
+    return found.st_size == 0
+
+
+def make(path: str) -> None:
+    """Make the file, and the folders that it lies in, where they are missing; raises StoreError."""
+    try:
+        _make_folder(Path(path).parent)
+        with _MAKING:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _sync(Path(path).parent)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreError(f"{printable(path)} cannot be made: {error.strerror}", hint="choose another place") from error
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Make the name of a new file survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def is_read_only(path: str) -> bool:
+    """Tell whether a file cannot be written by us; sqlite writes files beside it, too."""
+    return not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))
+
+
+def stamp_of(path: str, patience: float) -> Stamp | None:
+    """Read whose database it is, and change nothing; None where it is empty.
+
+    sqlite reads it, as a file that nobody changes: to open and close it by other means would drop the locks that
+    other connections of this process have on it. What is newer in the log beside it is looked up there. Raises
+    FormatError where it is no database. Costs a look at each page of the log.
+    """
+    if is_missing(path) or _began_empty(path):
+        return None
+    page = _first_page(f"{path}-wal")
+    if page is not None:
+        return Stamp(int.from_bytes(page[68:72], "big"), int.from_bytes(page[60:64], "big", signed=True))
+    try:
+        with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
+            numbers = [
+                connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+            ]
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            message = f"{printable(path)} is no sqlite database, or the beginning of it is damaged"
+            raise FormatError(message, hint="name a file of lore's, or a new one") from error
+        raise in_words(error, path, patience) from error
+    return Stamp(*numbers)
+
+
+def _began_empty(path: str) -> bool:
+    """Tell whether the first transaction was cut off: sqlite takes it back, and leaves an empty file."""
+    try:
+        with open(f"{path}-journal", "rb") as file:
+            header = file.read(20)
+    except OSError:
+        return False
+    return header.startswith(_JOURNAL) and header[16:20] == b"\0\0\0\0"
+
+
+def _first_page(path: str) -> bytes | None:
+    """Return the header in the newest first page that a write-ahead log holds; None where it holds none."""
+    try:
+        with open(path, "rb") as file:
+            return _last_committed(file)
+    except OSError:
+        return None
+
+
+def _last_committed(file: BinaryIO) -> bytes | None:
+    header = file.read(32)
+    if len(header) < 32 or header[:4] not in _LOGS:
+        return None
+    size, salts = int.from_bytes(header[8:12], "big"), header[16:24]
+    page: bytes | None = None
+    committed: bytes | None = None
+    at = 32
+    while len(frame := file.read(24)) == 24 and frame[8:16] == salts:
+        if frame[:4] == b"\0\0\0\1":
+            page = file.read(_HEADER)
+        if frame[4:8] != b"\0\0\0\0":
+            committed = page
+        at += 24 + size
+        file.seek(at)
+    return committed
+
+
+class _Said(NamedTuple):
+    """What an error of sqlite is called here."""
+
+    kind: type[StoreError]
+    message: str
+    hint: str
+
+
+_VERIFY = "`lore store verify` says what is damaged; take the file from a backup"
+_SAID = {
+    sqlite3.SQLITE_BUSY: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
+    sqlite3.SQLITE_LOCKED: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
+    sqlite3.SQLITE_FULL: _Said(StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
+    sqlite3.SQLITE_READONLY: _Said(StoreError, "cannot be written", "look at who owns it and its folder"),
+    sqlite3.SQLITE_PERM: _Said(StoreError, "cannot be opened", "look at who owns it and its folder"),
+    sqlite3.SQLITE_CANTOPEN: _Said(StoreError, "cannot be opened", "look at who owns it and its folder"),
+    sqlite3.SQLITE_IOERR: _Said(
+        StoreError, "cannot be read or written: the disk failed, or a limit was met",
+        "look at the disk, then send the same again",
+    ),
+    sqlite3.SQLITE_CORRUPT: _Said(DamagedError, "is damaged", _VERIFY),
+    sqlite3.SQLITE_NOTADB: _Said(DamagedError, "is damaged: it is no database any more", _VERIFY),
+    sqlite3.SQLITE_CONSTRAINT: _Said(DamagedError, "holds rows that contradict one another", _VERIFY),
+    sqlite3.SQLITE_TOOBIG: _Said(StoreError, "takes no value of this size", "write less in one event"),
+    sqlite3.SQLITE_NOMEM: _Said(StoreError, "needs more memory than there is", "write less at once"),
+}  # fmt: skip
+_OTHER = _Said(StoreError, "gave an error", "look at the file and its folder")
+
+
+def in_words(error: sqlite3.Error | OverflowError, path: str, patience: float) -> StoreError:
+    """Return the error that a person is shown for one of sqlite."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    said = _SAID.get(code & 0xFF, _OTHER)
+    detail = printable(str(error))
+    return said.kind(f"{printable(path)} {said.message.format(patience=patience)} ({detail})", hint=said.hint)
