@@ -15,13 +15,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from lore.model.canonical import canonical, encode
-from lore.model.events import Remove
-from lore.model.events import encode as encode_event
 from lore.model.jsonslice import table
-from lore.store.base import VERSION, ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
+from lore.store.base import EMPTY, VERSION, ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
 from lore.store.chain import NOTHING, follow, note
 from lore.store.header import Header, read_header
-from lore.store.ids import good_line
+from lore.store.ids import good_id, good_line, good_notes
 
 HINT_AGAIN = "load the session again, and save what is new on top of it"
 
@@ -76,6 +74,7 @@ def settle(delta: SessionDelta, stored: Stored) -> Settled:
     """Decide what a delta adds to what is stored; raises ConflictError, StoreError. Costs O(the delta)."""
     if delta.version > VERSION:
         raise FormatError(f"a delta of version {delta.version}: this lore knows {VERSION}", hint="use a newer lore")
+    good_notes(delta.leaf_id, delta.created_at, delta.updated_at)
     lines, head, base = lines_of(delta), stored.head, delta.base
     known = _known(lines, delta, stored)
     leaf_id = stored.leaf_id if delta.leaf_id is None else delta.leaf_id
@@ -111,8 +110,8 @@ def _known(lines: tuple[bytes, ...], delta: SessionDelta, stored: Stored) -> int
 
 def lines_of(delta: SessionDelta) -> tuple[bytes, ...]:
     """Return the events that a delta stands for, in the order in which they are stored."""
-    removed = (encode_event(Remove(uuids=delta.removed_ids)),) if delta.removed_ids else ()
-    return (*removed, *map(good_line, delta.new_events))
+    removed = (encode({"kind": "remove", "uuids": delta.removed_ids}),) if delta.removed_ids else ()
+    return tuple(map(good_line, (*removed, *delta.new_events)))
 
 
 def is_same(left: bytes, right: bytes) -> bool:
@@ -152,13 +151,23 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
     header = read_header(data.events[0])
     if header.session_id != data.session_id:
         raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
+    _check_notes(data)
     if stored is not None and not _holds(digests, stored):
         base = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
         raise ConflictError(
             f"the session ends with {base}, the store holds {stored}, which it does not contain",
             hint=HINT_AGAIN, base=base, stored=stored,
         )  # fmt: skip
+    for line in data.events[1 if stored is None else stored.number :]:
+        good_line(line)
     return header
+
+
+def _check_notes(data: SessionData) -> None:
+    good_notes(data.leaf_id, data.created_at, data.updated_at)
+    if data.project_id is not None:
+        good_id(data.project_id, "project id")
+    merged(EMPTY, data.metadata)
 
 
 def _holds(digests: Sequence[bytes], stored: Head) -> bool:

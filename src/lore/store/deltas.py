@@ -1,11 +1,13 @@
 """Durable prompt deltas among the events of a session: the rows that stores keep of them.
 
 Rules: one row a `seq`; a later record may replace the selector, never the content (design, section 3); selector and
-content are JSON text, to the byte, with whatever fields a writer put there.
+content are JSON text, to the byte, with whatever fields a writer put there. A `seq` that no database's integer
+holds (64 bits) makes no row: the record is in the log alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +17,8 @@ from lore.model.items import is_absent
 from lore.store.base import DeltaRow
 
 _WORDS = (b'"prompt_delta"', b'"promptDelta"')
+_SPELLED = re.compile(rb"\\u00[4-7]")  # a letter as an escape, which may be one of those words; nobody writes it
+_MOST = 2**63
 
 
 class Row(NamedTuple):
@@ -29,11 +33,11 @@ def rows_of(lines: Iterable[bytes]) -> list[Row]:
     """Return the records of prompt deltas among lines, in order. Costs a look at each line."""
     found: list[Row] = []
     for line in lines:
-        if not any(word in line for word in _WORDS):
+        if not any(word in line for word in _WORDS) and not (b"\\u00" in line and _SPELLED.search(line)):
             continue
         for read in LoreLog().feed(line + b"\n"):
             event = read.value
-            if isinstance(event, PromptDelta):
+            if isinstance(event, PromptDelta) and -_MOST <= event.seq < _MOST:
                 content = None if is_absent(event.content) else bytes(event.content)
                 found.append(Row(event.seq, bytes(event.selector), content))
     return found

@@ -22,6 +22,15 @@ def good_id(text: str, what: str = "session id") -> str:
     return text
 
 
+def good_notes(leaf_id: str | None, *times: str | None) -> None:
+    """Refuse a leaf or times that not every store can keep; raises StoreError."""
+    if leaf_id is not None:
+        good_id(leaf_id, "leaf id")
+    for time in times:
+        if time is not None:
+            good_id(time, "time")
+
+
 def good_line(line: bytes) -> bytes:
     """Return a line that every reader of logs takes; raises StoreError."""
     line = bytes(line)

@@ -27,7 +27,8 @@ def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
         store.save(
             msgspec.structs.replace(
                 data, events=(*data.events, *settled.lines), leaf_id=settled.leaf_id, metadata=settled.metadata,
-                updated_at=delta.updated_at or data.updated_at, head=settled.head,
+                created_at=delta.created_at or data.created_at, updated_at=delta.updated_at or data.updated_at,
+                head=settled.head,
             )
         )  # fmt: skip
     return settled.head

@@ -169,10 +169,13 @@ class SqlStore(ABC):
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self.transaction(write=True) as tx:
-            self._found(tx, session_id, write=True)
-            gone = with_forks(session_id, dict(tx.execute("SELECT session_id, parent_session_id FROM sessions")))
-            tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((one,) for one in gone))
-            return gone
+            return self._delete(tx, session_id)
+
+    def _delete(self, tx: Transaction, session_id: str) -> tuple[str, ...]:
+        self._found(tx, session_id, write=True)
+        gone = with_forks(session_id, dict(tx.execute("SELECT session_id, parent_session_id FROM sessions")))
+        tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((one,) for one in gone))
+        return gone
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
         where, values = ("", ()) if project_id is None else (" WHERE project_id = ?", (project_id,))

@@ -1,0 +1,280 @@
+"""One connection to a PostgreSQL server, made when it is needed and made again when it breaks; its transactions.
+
+Rules:
+- a transaction begins with what must hold in it, whatever the server's defaults are (`_WANTED`), and with a look at
+  the schema's version: that look holds a lock until the end, so that no newer lore changes the schema meanwhile;
+- what broke before COMMIT was sent is undone by the server; what broke after may be stored, nobody knows: `Link.again`
+  does the call once more, and every call of a store that is done twice changes nothing the second time;
+- a process that was forked off makes a connection of its own: one of the parent is never used, nor closed, in it.
+
+Threads: one lock for each process, held from BEGIN to COMMIT.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Lock
+from typing import Any, LiteralString, TypeVar, cast
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
+
+from lore.store.base import StoreError, Tell
+from lore.store.postgres_errors import (
+    CLASHES,
+    DAMAGED,
+    GONE,
+    ClashError,
+    LostError,
+    UnreachableError,
+    parsed,
+    translated,
+    unreachable,
+)
+from lore.store.sql_rows import Value
+
+SCHEMA = "lore"
+STAMP = "lore_store"  # the table with the schema's version: it says that schema lore is lore's
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+# setting, the value that is not enough, ours
+_WANTED = (
+    ("search_path", None, f"{SCHEMA}, pg_temp"),
+    ("synchronous_commit", "off", "on"),  # what is acknowledged is on the server's disk
+    ("lock_timeout", "0", "30s"),  # who waits for another writer does not wait for ever
+    ("idle_in_transaction_session_timeout", "0", "60s"),  # nor does a client that is stopped hold up the others
+)
+_WAIT = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
+_DEFAULTS = {
+    "connect_timeout": "10",  # seconds
+    "fallback_application_name": "lore",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",  # ms; a server whose host is gone says nothing
+}
+DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before a call is done again
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Mine:
+    """What one process has of a link."""
+
+    lock: Lock = field(default_factory=Lock)
+    connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+
+class Link:
+    """A connection by a URL; `url` is how it may be shown."""
+
+    def __init__(self, url: str, shown: str, tell: Tell, *, pause: Callable[[float], None] = time.sleep) -> None:
+        """Read the URL, connect later; raises StoreError."""
+        self.url = shown
+        self._tell = tell
+        self._pause = pause
+        options = parsed(url)
+        self._password = options.get("password", "")
+        ours = {name: value for name, value in _DEFAULTS.items() if name not in options}
+        if "PGCONNECT_TIMEOUT" in os.environ:
+            ours.pop("connect_timeout", None)
+        self._conninfo = make_conninfo(**{**ours, **options, "client_encoding": "utf8"})
+        self._processes: dict[int, _Mine] = {}
+        self._closed = False
+
+    def again(self, call: Callable[[], T]) -> T:
+        """Return what a call returns; one whose connection broke, or that clashed with another, is done again.
+
+        It must change nothing where it is done a second time. Raises what it raises; after the last try StoreError.
+        """
+        delays = iter(DELAYS)
+        tried, unknown = False, False
+        while True:
+            try:
+                return call()
+            except UnreachableError as error:
+                if not tried and not error.soon:
+                    raise
+                last: StoreError = self._gone(error.message, unknown=True) if unknown else error
+            except LostError as error:
+                unknown = unknown or error.committing
+                last = self._gone(f"the connection to {self.url} broke: {error.said}", unknown=unknown)
+            except ClashError as error:
+                last = StoreError(f"{self.url}: other writers were in the way each time: {error}", hint="try again")
+            tried = True
+            delay = next(delays, None)
+            if delay is None:
+                raise last
+            self._pause(delay)
+
+    def _gone(self, message: str, *, unknown: bool) -> StoreError:
+        if not unknown:
+            return StoreError(f"{message}; nothing was changed", hint="see that the server runs, and do it again")
+        return StoreError(
+            f"{message}; it broke while the change was committed: it is stored whole or not at all, not known which",
+            hint="see that the server runs, and do the same again: what is stored already is not stored twice",
+        )
+
+    @contextmanager
+    def transaction(self, begin: str, first: str = "SELECT 1") -> Generator[Cursor]:
+        """Open a transaction of ours, with a first statement; raises LostError and ClashError for `again`."""
+        committing = False
+        with self._held() as connection:
+            try:
+                cursor = Cursor(connection.cursor(), self)
+                cursor.begin(f"{_opening(begin)}; {first}")
+                yield cursor
+                committing = begin == WRITE
+                self.commit(connection)
+            except psycopg.Error as error:
+                self._undo(connection)
+                raise self._said(error, connection, committing=committing) from error
+            except BaseException:
+                self._undo(connection)
+                raise
+
+    def commit(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        """End a transaction: when it returns, what was written is stored."""
+        failed = connection.info.transaction_status is TransactionStatus.INERROR
+        done = connection.execute("COMMIT").statusmessage
+        if done != "COMMIT" and not failed:
+            raise psycopg.OperationalError(f"COMMIT was answered by {done}")
+
+    def alone(self, statements: Iterable[str]) -> None:
+        """Run statements that the server takes only where no transaction is open."""
+        with self._held() as connection:
+            try:
+                connection.execute(_WAIT)
+                for statement in statements:
+                    connection.execute(cast("LiteralString", statement))
+                connection.execute("RESET lock_timeout")
+            except psycopg.Error as error:
+                self._undo(connection)
+                raise self._said(error, connection) from error
+
+    def close(self) -> None:
+        """Close this process's connection, and make no other."""
+        self._closed = True
+        mine = self._mine()
+        with mine.lock:
+            if mine.connection is not None:
+                mine.connection.close()
+                mine.connection = None
+
+    def _mine(self) -> _Mine:
+        return self._processes.setdefault(os.getpid(), _Mine())  # at once: two threads get the same
+
+    @contextmanager
+    def _held(self) -> Generator[psycopg.Connection[tuple[Any, ...]]]:
+        mine = self._mine()
+        with mine.lock:
+            if self._closed:
+                raise StoreError(f"the store {self.url} was closed", hint="open it again")
+            if mine.connection is None or mine.connection.closed:
+                mine.connection = self._connect()
+            yield mine.connection
+
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        try:
+            # no prepared statements: they break behind a pooler
+            made = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        except psycopg.Error as error:
+            raise unreachable(error, self.url, self._password) from None
+        made.add_notice_handler(self._hear)
+        encoding = made.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            made.close()
+            raise StoreError(
+                f"{self.url}: the database is encoded in {encoding}, which has not every id",
+                hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+            )
+        return made
+
+    def _hear(self, said: psycopg.errors.Diagnostic) -> None:
+        if said.severity_nonlocalized == "WARNING":
+            self._tell(f"{self.url}: {said.message_primary}")
+
+    def _said(
+        self, error: psycopg.Error, connection: psycopg.Connection[tuple[Any, ...]], *, committing: bool = False
+    ) -> Exception:
+        said = translated(error, self.url, self._password)
+        if error.sqlstate in CLASHES:
+            return ClashError(said.message)
+        if error.sqlstate in GONE or (connection.closed and error.sqlstate is None):
+            connection.close()
+            return LostError(said.message, committing=committing)
+        return said
+
+    def damaged(self, error: psycopg.Error) -> StoreError | None:
+        """Return lore's error where the database cannot read its own files; None for another error."""
+        return translated(error, self.url, self._password) if error.sqlstate in DAMAGED else None
+
+    def _undo(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        """Roll back; a connection that cannot is closed, and the server does it."""
+        status = connection.info.transaction_status
+        if status is TransactionStatus.IDLE:
+            return
+        try:
+            if status is TransactionStatus.ACTIVE:
+                connection.close()
+            else:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            connection.close()
+
+
+class Cursor:
+    """A transaction, as the SQL stores use one."""
+
+    def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]], link: Link) -> None:
+        self._cursor = cursor
+        self._link = link
+        self.first: tuple[Any, ...] | None = None  # the row that the first statement gave
+
+    def begin(self, sql: str) -> None:
+        """Run what opens a transaction: statements in one journey, without values."""
+        self._cursor.execute(cast("LiteralString", sql))
+        while self._cursor.nextset():
+            pass
+        self.first = self._cursor.fetchone()
+
+    def execute(self, sql: str, values: Sequence[Value] = ()) -> Sequence[tuple[Any, ...]]:
+        """Run a statement and return its rows, all of them; none where it gives none."""
+        try:
+            self._cursor.execute(_spelled(sql), values, binary=True)
+            return self._cursor.fetchall() if self._cursor.description else ()
+        except psycopg.Error as error:
+            damaged = self._link.damaged(error)
+            if damaged is not None:
+                raise damaged from error
+            raise
+
+    def executemany(self, sql: str, values: Iterable[Sequence[Value]]) -> None:
+        """Run a statement once for each of these, without waiting for each."""
+        self._cursor.executemany(_spelled(sql), values)
+
+
+@lru_cache(maxsize=256)
+def _spelled(sql: str) -> LiteralString:
+    """Spell a statement as psycopg wants it; none of lore's holds a question mark that is not a value's place."""
+    return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))
+
+
+@lru_cache(maxsize=8)
+def _opening(begin: str) -> str:
+    rows = ", ".join(f"('{name}', {_text(weak)}, '{ours}')" for name, weak, ours in _WANTED)
+    return (
+        f"{begin}; SELECT pg_catalog.set_config(name, ours, true) FROM (VALUES {rows}) AS wanted (name, weak, ours) "  # noqa: S608
+        "WHERE weak IS NULL OR pg_catalog.current_setting(name) = weak"
+    )
+
+
+def _text(value: str | None) -> str:
+    return "NULL" if value is None else f"'{value}'"

@@ -1,0 +1,190 @@
+"""What is new is added: in order, whole or not at all, and nothing is ever deleted from a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lore.store.base import ConflictError, FormatError, Head, SessionDelta, Store, StoreError
+from lore.store.chain import NOTHING, follow
+from lore.store.saving import save_delta
+from lore.testing.stores.making import (
+    AT,
+    LATER,
+    Hiding,
+    Scenarios,
+    add,
+    adding,
+    begun,
+    events,
+    header,
+    line,
+    raised,
+    said,
+)
+
+_BIG = 5 * 1024 * 1024  # of four events; the longest line that a log may have is of 12 MiB
+_TOO_BIG = 12 * 1024 * 1024
+
+
+class DeltaScenarios(Scenarios):
+    """What `save_delta` promises, of the store or of lore for it."""
+
+    def test_a_batch_is_stored_in_its_order_behind_one_head(self, tmp_path: Path) -> None:
+        batch = [said(f"u{number}") for number in range(9, 0, -1)]
+        with self.opened(tmp_path) as store:
+            head = add(store, *batch, base=store.create(header()))
+            assert head.number == 10
+            assert head.digest == follow(bytes.fromhex(NOTHING.digest), [header(), *batch])[-1].hex()
+            assert events(store) == (header(), *batch)
+            assert store.load("s").head == head
+            assert store.list()[0].head == head
+            assert store.list()[0].size == len(store.load("s").log)
+
+    def test_a_stale_base_is_refused_and_names_both(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            old = begun(store)
+            now = add(store, said("u1"), base=old)
+            before = store.load("s")
+            error = raised(ConflictError, adding(store, said("u2"), base=old))
+            assert (error.base, error.stored) == (old, now)
+            assert str(old) in str(error)
+            assert str(now) in str(error)
+            assert error.hint
+            assert store.load("s") == before
+
+    def test_a_base_that_was_never_stored_is_refused(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            head = begun(store, said("u1"))
+            for base in (NOTHING, Head(9, head.digest, head.note), Head(2, "f" * 64, head.note), Head(-1, "", "")):
+                assert raised(ConflictError, adding(store, said("u2"), base=base)).stored == head
+            assert store.load("s").head == head
+
+    def test_a_tombstone_stands_before_what_is_appended_with_it(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            begun(store, said("u1"), said("failed"))
+            head = add(store, said("u2"), removed_ids=("failed",))
+            tombstone = line("remove", uuids=["failed"])
+            assert events(store) == (header(), said("u1"), said("failed"), tombstone, said("u2"))
+            assert head.number == 5
+
+    def test_a_tombstone_alone_is_valid_and_deletes_nothing_from_the_log(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            begun(store, said("u1"), said("u2"))
+            head = add(store, removed_ids=("u2", "u1"))
+            assert events(store) == (header(), said("u1"), said("u2"), line("remove", uuids=["u2", "u1"]))
+            assert store.load("s").head == head
+
+    def test_an_empty_delta_changes_nothing(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            head = begun(store, said("u1"))
+            add(store, leaf_id="u1", metadata=b'{"a":1}')
+            before = store.load("s")
+            assert add(store, base=before.head) == before.head
+            assert add(store, base=before.head, metadata=b"{}", removed_ids=(), leaf_id=None) == before.head
+            assert store.load("s") == before
+            assert head.number == before.head.number
+
+    def test_an_empty_delta_on_a_stale_base_is_refused(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            old = begun(store)
+            add(store, said("u1"))
+            raised(ConflictError, adding(store, base=old))
+
+    def test_many_megabytes_in_one_delta_come_back(self, tmp_path: Path) -> None:
+        batch = [said(f"u{number}", chr(97 + number) * _BIG) for number in range(4)]
+        with self.opened(tmp_path) as store:
+            head = begun(store, *batch)
+            assert events(store) == (header(), *batch)
+            assert add(store, said("after"), base=head).number == 6
+
+    def test_an_event_over_the_limit_is_refused_with_all_of_its_delta(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            head = begun(store)
+            error = raised(StoreError, adding(store, said("u1"), said("u2", "x" * _TOO_BIG), base=head))
+            assert "MiB" in str(error)
+            assert events(store) == (header(),)
+            assert add(store, said("u1"), base=head).number == 2
+
+    def test_a_delta_of_a_newer_version_is_refused(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            head = begun(store)
+            raised(FormatError, adding(store, said("u1"), base=head, version=99))
+            assert events(store) == (header(),)
+
+    def test_times_are_kept_as_they_are_given(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            begun(store)
+            add(store, said("u1"), updated_at=LATER)
+            add(store, said("u2"), updated_at=AT)  # a clock that went back: nothing is compared
+            assert (store.load("s").created_at, store.load("s").updated_at) == (AT, AT)
+            add(store, said("u3"), created_at=LATER)
+            assert (store.load("s").created_at, store.load("s").updated_at) == (LATER, AT)
+            assert store.list()[0].updated_at == AT
+
+    # where the store takes no deltas
+
+    def test_a_store_without_save_delta_ends_the_same(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path / "own") as own, self.opened(tmp_path / "hidden") as inner:
+            hidden = Hiding(inner)
+            expected = played(own)
+            assert played(hidden.store) == expected
+            assert hidden.saves
+            assert inner.load("s") == own.load("s")
+
+    def test_whether_a_store_takes_deltas_is_asked_at_each_call(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as inner:
+            hidden = Hiding(inner)
+            head, counts = inner.create(header()), list[int]()
+            for number, able in enumerate((False, True, False)):
+                hidden.able = able and hasattr(inner, "save_delta")
+                head = add(hidden.store, said(f"u{number}"), base=head)
+                counts.append(len(hidden.saves))
+            assert counts == ([1, 1, 2] if hasattr(inner, "save_delta") else [1, 2, 3])
+            assert events(inner) == (header(), said("u0"), said("u1"), said("u2"))
+
+    def test_what_changes_nothing_is_not_saved_in_full(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as inner:
+            hidden = Hiding(inner)
+            first = inner.create(header())
+            second = add(hidden.store, said("u1"), base=first)
+            assert add(hidden.store, said("u1"), base=first) == second
+            assert add(hidden.store, base=second) == second
+            assert len(hidden.saves) == 1
+
+
+def played(store: Store) -> list[object]:
+    """Play one history of deltas, good and bad, and return each answer; a base is the answer of so many before."""
+    heads, answers = [store.create(header())], list[object]()
+    for base, delta in _HISTORY:
+        try:
+            head = save_delta(store, "s", msgspec.structs.replace(delta, base=heads[base]))
+        except StoreError as error:
+            answers.append((type(error), str(error), getattr(error, "base", None), getattr(error, "stored", None)))
+        else:
+            answers.append(head)
+            heads.append(head)
+    return [*answers, store.load("s")]
+
+
+def _delta(*lines: bytes, **more: Any) -> SessionDelta:
+    return SessionDelta(base=NOTHING, new_events=lines, **more)
+
+
+_HISTORY = (
+    (0, _delta(said("u1"), said("u2"))),
+    (0, _delta(said("u1"), said("u2"))),
+    (0, _delta(said("u1"), said("x"))),
+    (1, _delta(said("u3"), removed_ids=("u2",), leaf_id="u3", updated_at=LATER)),
+    (1, _delta(said("u3"), said("u4"), removed_ids=("u2",), leaf_id="u4")),
+    (1, _delta(removed_ids=("u2",))),
+    (1, _delta(metadata=b'{"b":2}')),
+    (4, _delta(metadata=b'{"b":2}', created_at=LATER)),
+    (-1, _delta(metadata=b"[]")),
+    (-1, _delta(b"no line")),
+    (-1, _delta(said("u5"), created_at=LATER, updated_at=AT)),
+    (-1, _delta()),
+    (0, _delta()),
+)

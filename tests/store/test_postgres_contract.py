@@ -1,0 +1,28 @@
+"""The store in PostgreSQL keeps the contract of stores: each scenario in a database of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.store.postgres import Postgres
+from lore.store.registry import silent
+from lore.testing import StoreContract
+
+
+class TestPostgres(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _in_databases(self, databases, postgres):
+        self.databases, self.server, self.urls = databases, postgres, {}
+
+    def make(self, place):
+        return Postgres.open(self._url(place), silent)
+
+    def _url(self, place):
+        if place not in self.urls:
+            self.urls[place] = self.databases()
+        return self.urls[place]
+
+    def stamp(self, place, version):
+        (before,) = self.server.run("SELECT version FROM lore.lore_store", self._url(place))[0]
+        self.server.run("UPDATE lore.lore_store SET version = %s", self._url(place), (version,))
+        return before
