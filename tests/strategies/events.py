@@ -74,7 +74,10 @@ _kinds = st.one_of(
     st.builds(lambda t: e.ContextPersisted(turn=1, insert_at=0, content=t), _raw),
     st.builds(lambda: e.CacheReset(reason="why not")),
     st.builds(lambda n: e.Observed(name=n, detail="x"), st.sampled_from(["effort", "image", "guess"])),
-    st.builds(lambda n: e.Saved(size=n, digests=("ab" * 32,) * n, leaf_id="x", metadata=Raw(b"{}")), _number),
+    st.builds(
+        lambda n: e.Saved(size=n, after=n, base="cd" * 32, digests=("ab" * 32,) * n, leaf_id="x", metadata=Raw(b"{}")),
+        _number,
+    ),
     st.builds(lambda t: e.OpaqueEvent(record=t), _raw),
 )  # fmt: skip
 

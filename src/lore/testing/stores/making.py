@@ -40,6 +40,7 @@ class Scenarios:
     @contextmanager
     def opened(self, place: Path) -> Generator[Store]:
         """Open a store for a scenario, and hold that what is stored verifies when it is through."""
+        place.mkdir(parents=True, exist_ok=True)
         store = self.make(place)
         try:
             yield store

@@ -1,0 +1,142 @@
+"""Which session a client means: `bindings.jsonl`, one line a binding, of which a client's last holds.
+
+A line without a session (null) ends a binding. Each has a check; behind a damaged line only what later lines say is
+sure. Read anew whenever the file changed, so that what another process bound is known here at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import NamedTuple
+
+import msgspec
+
+from lore.errors import Where
+from lore.model.canonical import encode
+from lore.store.base import DamagedError, Tell
+from lore.store.jsonl_aside import put_aside
+from lore.store.jsonl_files import append, read_range, reading, synchronise_folder, writing
+from lore.store.jsonl_records import is_sealed, sealed
+
+
+class _Line(msgspec.Struct):
+    client_key: str
+    session_id: str | None
+    check: str
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+class Known(NamedTuple):
+    """What the file says: each client's session, which of these are sure, the damaged lines, where it ends."""
+
+    sessions: Mapping[str, str | None]
+    sure: frozenset[str]
+    damaged: tuple[int, ...]
+    end: int
+    size: int
+
+
+NOBODY = Known({}, frozenset(), (), 0, 0)
+
+
+class Clients:
+    """The bindings of one folder."""
+
+    def __init__(self, path: str, aside: str, patience: float, tell: Tell) -> None:
+        self.path = path
+        self._aside = aside
+        self._patience = patience
+        self._tell = tell
+        self._lock = Lock()
+        self._stamp: tuple[int, ...] = ()
+        self._known = NOBODY
+
+    def session(self, client_key: str) -> str | None:
+        """Return a client's session; raises DamagedError where a damaged line may have said another."""
+        return _sure(self.known(), client_key, self.path)
+
+    def known(self) -> Known:
+        """Return what the file says."""
+        with self._lock:
+            try:
+                stamp = _stamp(os.stat(self.path, follow_symlinks=False))
+                if stamp != self._stamp:
+                    with reading(self.path, self._patience) as descriptor:
+                        self._stamp, self._known = _stamp(os.fstat(descriptor)), _read(descriptor)
+            except FileNotFoundError:
+                self._stamp, self._known = (), NOBODY
+            return self._known
+
+    def change(self, wanted: Mapping[str, str | None], *, unless_other: bool = False) -> str | None:
+        """Bind clients; with `unless_other` nothing is done where one has another session, which is returned."""
+        is_new, told = not os.path.lexists(self.path), ""
+        with writing(self.path, self._patience, create=True) as descriptor:
+            known = _read(descriptor)
+            if unless_other:
+                for key, session_id in wanted.items():
+                    other = _sure(known, key, self.path)
+                    if other not in (None, session_id):
+                        return other
+            lines = list(_lines(wanted, known))
+            if known.end < known.size:
+                told = put_aside(descriptor, known.end, known.size, self.path, self._aside, self._patience)
+            append(descriptor, b"".join(lines), known.end, self.path)
+        if is_new:
+            synchronise_folder(os.path.dirname(self.path))
+        if told:
+            self._tell(told)
+        return None
+
+    def forget(self, sessions: Iterable[str]) -> None:
+        """End the bindings to sessions that are deleted."""
+        gone = set(sessions)
+        keys = [key for key, session_id in self.known().sessions.items() if session_id in gone]
+        if keys:
+            self.change(dict.fromkeys(keys))
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _read(descriptor: int) -> Known:
+    data = read_range(descriptor, 0, os.fstat(descriptor).st_size)
+    end = data.rfind(b"\n") + 1
+    sessions: dict[str, str | None] = {}
+    sure, damaged, at = set[str](), list[int](), 0
+    for line in data[:end].split(b"\n")[:-1]:
+        found = _line(line)
+        if found is None:
+            sure.clear()
+            damaged.append(at)
+        else:
+            sessions[found.client_key] = found.session_id
+            sure.add(found.client_key)
+        at += len(line) + 1
+    return Known(sessions, frozenset(sure), tuple(damaged), end, len(data))
+
+
+def _line(line: bytes) -> _Line | None:
+    try:
+        return _DECODER.decode(line) if is_sealed(line) else None
+    except ValueError:
+        return None
+
+
+def _sure(known: Known, client_key: str, path: str) -> str | None:
+    if known.damaged and client_key not in known.sure:
+        raise DamagedError(
+            "a damaged line may say which session the client means",
+            hint="bind the client anew, with replace", where=Where(path, None, known.damaged[-1]),
+        )  # fmt: skip
+    return known.sessions.get(client_key)
+
+
+def _lines(wanted: Mapping[str, str | None], known: Known) -> Iterable[bytes]:
+    for key, session_id in wanted.items():
+        if known.sessions.get(key) != session_id or key not in known.sure:
+            yield sealed(b'{"client_key":%b,"session_id":%b' % (encode(key), encode(session_id))) + b"\n"

@@ -1,0 +1,239 @@
+"""Files of a folder of logs: opened safely, locked, written so that they are whole or as they were.
+
+Rules:
+- no symbolic link is followed, and nothing but a regular file is opened, so that nobody who may write to the folder
+  can make lore write elsewhere; files are for their owner alone (0600);
+- a writer holds an exclusive lock (`flock`) on the file itself, a reader a shared one for the moment of reading. It
+  ends with its process. Where the system has no `flock` (Windows), or the file system knows none, nobody is kept out:
+  that one writes at a time is then the user's concern;
+- a file that was locked is the one that still has the name; else the one that has it now is taken;
+- after a write that failed a file is cut back to what it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+
+from lore.errors import Where
+from lore.store.base import StoreError
+from lore.store.jsonl_names import NEW
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+
+    _exclusive, _shared = LOCK_EX | LOCK_NB, LOCK_SH | LOCK_NB
+except ImportError:  # a system without advisory locks
+    flock, _exclusive, _shared = None, 0, 0
+
+PATIENCE, PAUSE = 10.0, 0.005  # seconds to wait for another writer, and between two looks
+_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_PIECE = 16 * 1024 * 1024
+
+
+def failed(error: OSError, what: str, path: str, hint: str = "") -> StoreError:
+    """Return the error for something that the system refused."""
+    reason = (error.strerror or str(error)).lower()
+    return StoreError(f"cannot {what} {path}: {reason}", hint=hint, where=Where(path))
+
+
+def opened(path: str, flags: int) -> int:
+    """Open a regular file; raises FileNotFoundError where there is none, and StoreError."""
+    try:
+        descriptor = os.open(path, flags | _SAFE, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StoreError(
+                f"{path} is a symbolic link: a store follows none", hint="put the file itself there", where=Where(path)
+            ) from None
+        raise failed(error, "open", path) from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise StoreError(f"{path} is not a regular file", hint="take it out of the folder", where=Where(path))
+
+
+@contextmanager
+def writing(path: str, patience: float, *, create: bool = False) -> Generator[int]:
+    """Open a file to append to it, alone; raises FileNotFoundError, and StoreError where another has it too long."""
+    flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+    with _held(path, flags, _exclusive, patience) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def reading(path: str, patience: float) -> Generator[int]:
+    """Open a file to read it while nobody writes; raises FileNotFoundError, StoreError."""
+    with _held(path, os.O_RDONLY, _shared, patience) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def _held(path: str, flags: int, kind: int, patience: float) -> Generator[int]:
+    end = time.monotonic() + patience
+    while True:
+        descriptor = opened(path, flags)
+        try:
+            _lock(descriptor, kind, end, path)
+            if _is_named(descriptor, path):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int, end: float, path: str) -> None:
+    while not try_lock(descriptor, kind):
+        if time.monotonic() > end:
+            raise StoreError(
+                f"another writer holds {path}", hint="nothing was saved: try again when it is done", where=Where(path)
+            )
+        time.sleep(PAUSE)
+
+
+def try_lock(descriptor: int, kind: int = _exclusive) -> bool:
+    """Take a lock if it is free; where the file system knows none, it is."""
+    if flock is None:
+        return True
+    try:
+        flock(descriptor, kind)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_named(descriptor: int, path: str) -> bool:
+    """Tell whether a file still has its name."""
+    held = os.fstat(descriptor)
+    try:
+        named = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
+
+
+def read_range(descriptor: int, start: int, end: int) -> bytes:
+    """Return the bytes of a file from one place to another, or to where it ends; raises StoreError."""
+    pieces: list[bytes] = []
+    while start < end:
+        try:
+            os.lseek(descriptor, start, os.SEEK_SET)  # writing goes to the end wherever this stands
+            piece = os.read(descriptor, min(_PIECE, end - start))
+        except OSError as error:
+            raise StoreError(
+                f"cannot read what is stored: {(error.strerror or str(error)).lower()}",
+                hint="look at the disk; nothing was changed",
+            ) from None
+        if not piece:
+            break
+        pieces.append(piece)
+        start += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def append(descriptor: int, data: bytes, end: int, path: str) -> None:
+    """Write behind a file's end, in one write, and synchronise it; raises StoreError, and the file is as it was."""
+    done, error = 0, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    try:
+        done = os.write(descriptor, data)
+        if done == len(data):
+            os.fsync(descriptor)
+            return
+    except OSError as reason:
+        error = reason
+    with suppress(OSError):  # where this fails too, the next writer finds a torn tail
+        if os.fstat(descriptor).st_size <= end + len(data):  # else somebody wrote behind it without the lock
+            os.ftruncate(descriptor, end)
+    raise failed(error, "write to", path, "nothing was saved: make room or mend the disk, and save again") from None
+
+
+def synchronise(descriptor: int, path: str) -> None:
+    """Make what is written durable; raises StoreError."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise failed(error, "write to", path, "what is stored is not durable: mend the disk, and save again") from None
+
+
+def synchronise_folder(path: str) -> None:
+    """Make the names in a folder durable, where the system can; raises StoreError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _FOLDER)
+    except PermissionError:  # Windows opens no folders
+        return
+    except OSError as error:
+        raise failed(error, "open", path) from None
+    try:
+        synchronise(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(folder: str, name: str, pieces: Iterable[bytes], *, replace: bool) -> None:
+    """Write a file under another name, synchronise it, and give it its own.
+
+    Raises FileExistsError where there is one and `replace` is not said, and StoreError; the folder is then as it was.
+    """
+    path = os.path.join(folder, f".{name}.{token_hex(6)}{NEW}")
+    final = os.path.join(folder, name)
+    try:
+        descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except FileNotFoundError as error:
+        raise failed(error, "write to", folder) from None
+    try:
+        try_lock(descriptor)  # `vacuum` takes away what nobody holds
+        _write_all(descriptor, pieces)
+        os.fsync(descriptor)
+        (os.replace if replace else _link)(path, final)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise failed(
+            error, "write to", final, "nothing was saved: make room or mend the disk, and save again"
+        ) from None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        os.close(descriptor)
+    synchronise_folder(folder)
+
+
+def _write_all(descriptor: int, pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        if os.write(descriptor, piece) != len(piece):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _link(path: str, final: str) -> None:
+    """Give a file its name where nobody has it."""
+    try:
+        os.link(path, final)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(final):  # a file system without links
+            raise FileExistsError(errno.EEXIST, "exists", final) from None
+        os.rename(path, final)
+
+
+def read_small(path: str, limit: int) -> bytes | None:
+    """Return the bytes of a file; None where there is none; raises StoreError."""
+    try:
+        descriptor = opened(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        return read_range(descriptor, 0, limit)
+    finally:
+        os.close(descriptor)

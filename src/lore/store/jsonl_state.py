@@ -1,0 +1,210 @@
+"""How far a session is stored, from the end of its log: its last record, and what stands behind it.
+
+Costs O(header and last delta), whatever the session's length. The file is read backwards to the last record that is
+one, and from there forwards; what `settle` asks of earlier events is read from the record that holds them on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lore.errors import Where
+from lore.formats.lines import BOM, LONGEST
+from lore.model.events import Saved
+from lore.store.base import EMPTY, DamagedError, Head, StoreError, Summary
+from lore.store.chain import NOTHING, note
+from lore.store.header import Header, read_header
+from lore.store.jsonl_files import read_range
+from lore.store.jsonl_names import LOG, name_of
+from lore.store.jsonl_reading import Fault, Part, Start, read
+from lore.store.jsonl_records import BEGIN, metadata_of, read_record
+
+HINT = "`lore store verify` says what can be recovered"
+_PIECE = 64 * 1024
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """What is known of a session; `log` is its size without records, `end` where what is whole ends in the file."""
+
+    session_id: str
+    head: Head
+    log: int
+    end: int
+    size: int
+    is_ended: bool
+    parent_session_id: str | None
+    project_id: str | None
+    leaf_id: str | None = None
+    metadata: bytes = EMPTY
+    metadata_at: int | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether bytes stand behind what is whole."""
+        return self.end < self.size
+
+    @property
+    def summary(self) -> Summary:
+        """What a list says of it."""
+        return Summary(
+            session_id=self.session_id, head=self.head, size=self.log, project_id=self.project_id,
+            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, created_at=self.created_at,
+            updated_at=self.updated_at,
+        )  # fmt: skip
+
+
+class Look:
+    """One session's log that is open and locked: its state, and its events from any number on."""
+
+    def __init__(self, descriptor: int, path: str, known: State | None = None) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._size = os.fstat(descriptor).st_size
+        self._part: Part | None = None
+        self._known = known
+
+    @property
+    def state(self) -> State:
+        """The session's state; raises DamagedError."""
+        if self._known is None:
+            self._known = self._state(self._tail())
+        return self._known
+
+    @property
+    def head(self) -> Head:
+        """How far it is stored."""
+        return self.state.head
+
+    @property
+    def leaf_id(self) -> str | None:
+        """Its leaf."""
+        return self.state.leaf_id
+
+    @property
+    def metadata(self) -> bytes:
+        """Its metadata."""
+        return self.state.metadata
+
+    def digest(self, number: int) -> str | None:
+        """Return the digest behind event `number` (0: of no events); None where there is none."""
+        if number == 0:
+            return NOTHING.digest
+        if number == self.head.number:
+            return self.head.digest
+        part = self.part(number - 1)
+        place = number - part.first
+        return part.digests[place].hex() if 0 <= place < len(part.digests) else None
+
+    def lines(self, after: int, count: int) -> Sequence[bytes]:
+        """Return at most `count` events that came after a number."""
+        part = self.part(after)
+        start = after + 1 - part.first
+        return part.lines[start : start + count]
+
+    def part(self, after: int) -> Part:
+        """Return the events that came after a number, perhaps with some before; raises DamagedError."""
+        if self._part is None or self._part.first > after + 1:
+            record = next((one for one in self._records() if one.after <= after), None) if after else None
+            self._part = self._checked(self._read(record))
+            if self._known is None:
+                self._known = self._state(self._part if self._part.record or not record else self._tail())
+        return self._part
+
+    def whole(self) -> Part:
+        """Read all of it, damaged or not."""
+        return self._read(None)
+
+    def _tail(self) -> Part:
+        for record in self._records():
+            part = self._checked(self._read(record))
+            if part.record is not None:  # else it is torn
+                return part
+        return self._checked(self._read(None))
+
+    def _read(self, record: Saved | None) -> Part:
+        if record is None:
+            return read(read_range(self._descriptor, 0, self._size))
+        start = Start(record.byte, record.after, bytes.fromhex(record.base), record.log)
+        return read(read_range(self._descriptor, record.byte, self._size), start)
+
+    def _records(self) -> Iterator[Saved]:
+        """Yield the records of the file, the last first."""
+        data, start, piece, limit = b"", self._size, _PIECE, self._size
+        while start > 0:
+            begin = max(0, start - piece)
+            data = read_range(self._descriptor, begin, start) + data
+            start, piece = begin, piece * 2
+            at = data.rfind(b"\n" + BEGIN, 0, limit - start)
+            while at >= 0:
+                limit = start + at
+                stop = data.find(b"\n", at + 1)
+                record = read_record(data[at + 1 : stop], limit + 1) if stop >= 0 else None
+                if record is not None:
+                    yield record
+                at = data.rfind(b"\n" + BEGIN, 0, limit - start)
+            limit = min(limit, start + len(BEGIN))
+
+    def _checked(self, part: Part) -> Part:
+        for fault in part.faults:
+            raise self._damaged(fault)
+        return part
+
+    def _damaged(self, fault: Fault) -> DamagedError:
+        which = "" if fault.number is None else f"event {fault.number}: "
+        where = Where(self._path, None, fault.byte)
+        return DamagedError(f"{which}{fault.message}", hint=HINT, where=where)
+
+    def header(self) -> Header:
+        """Return the session's header; raises DamagedError where there is none, or another session's."""
+        data, at = b"", 0
+        while b"\n" not in data and at < min(self._size, LONGEST):
+            data += read_range(self._descriptor, at, at + _PIECE)
+            at += _PIECE
+        try:
+            header = read_header(data.partition(b"\n")[0].removeprefix(BOM))
+        except StoreError as error:
+            raise self._damaged(Fault(1, 0, error.message, "")) from None
+        wanted = name_of(header.session_id) + LOG
+        if wanted != os.path.basename(self._path):
+            message = f"the header is that of session {header.session_id!r}, whose file is {wanted}"
+            raise self._damaged(Fault(1, 0, message, ""))
+        return header
+
+    def _state(self, part: Part) -> State:
+        header = self.header()
+        known = State(
+            session_id=header.session_id, head=NOTHING, log=part.log, end=part.end, size=self._size,
+            is_ended=part.is_ended, parent_session_id=header.parent_session_id, project_id=header.project_id,
+            created_at=header.at,
+        )  # fmt: skip
+        return _with(known, part, self._metadata(part.record))
+
+    def _metadata(self, record: Saved | None) -> tuple[bytes, int | None]:
+        """Return a session's metadata, and the byte of the record that has it."""
+        if record is None or record.metadata_at is None:
+            return (EMPTY, None) if record is None else (metadata_of(record), record.byte)
+        at = record.metadata_at
+        line = read_range(self._descriptor, at, at + LONGEST + 1).partition(b"\n")[0]
+        found = read_record(line, at)
+        if found is None:
+            raise self._damaged(Fault(None, at, "the record that has the metadata is damaged", "the events"))
+        return metadata_of(found), at
+
+
+def _with(known: State, part: Part, metadata: tuple[bytes, int | None]) -> State:
+    """Put what the last record notes, and how far was read, into a state."""
+    record = part.record
+    leaf_id = None if record is None else record.leaf_id
+    head = Head(part.number, part.digest.hex(), note(leaf_id, metadata[0]))
+    if record is None:
+        return replace(known, head=head)
+    return replace(
+        known, head=head, leaf_id=leaf_id, metadata=metadata[0], metadata_at=metadata[1],
+        project_id=record.project_id, created_at=record.created_at, updated_at=record.updated_at,
+    )  # fmt: skip
