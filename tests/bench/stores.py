@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import orjson
 from bench import clock, recordings, resuming
 from lore.run.folding import fold
 from lore.run.options import Options
+from lore.run.storing.importing import Asked, import_sessions
 from lore.store.base import Head, SessionData, SessionDelta, Store
 from lore.store.registry import open_store
 from lore.store.saving import save_delta
@@ -172,21 +173,25 @@ def _bytes(url: str) -> int:
 
 def imported(folder: Path, pairs: int, most: int | None) -> Figures:
     """Storing real sessions against folding them."""
-    from lore.run.importing import import_all  # noqa: PLC0415
-
-    files = recordings.files(most)
-    measure = f"import of {len(files)} Claude Code sessions into sqlite against `lore fold` of them"
+    files = [str(one) for one in recordings.sessions(most)]
+    measure = f"import of {len(files)} Claude Code sessions into sqlite against `lore fold` of them, in process"
     bar = "at most 3 times"
     if not files:
         return measure, bar, recordings.ABSENT, None
-    number = iter(range(1_000_000))
+    places = (f"sqlite:{folder}/import-{number}.db" for number in count())
     found = clock.alternate(
-        lambda: import_all([str(one) for one in files], f"sqlite:{folder}/import-{next(number)}.db"),
-        lambda: [fold(str(one), Options()) for one in files],
-        pairs, clock.WALL,
-    )  # fmt: skip
+        lambda: _import(files, next(places)), lambda: [fold(one, Options()) for one in files], pairs, clock.WALL
+    )
     said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s"
     return measure, bar, said, found.median <= 3
+
+
+def _import(files: list[str], url: str) -> None:
+    store = open_store(url)
+    made = import_sessions(store, Asked(files), Options())
+    if [one.state for one in made.sessions] != ["created"] * len(files):
+        raise RuntimeError(f"not all were imported: {made.sessions}")
+    store.close()
 
 
 def loaded(folder: Path, turns: int, pairs: int) -> Figures:
