@@ -21,7 +21,7 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture
 def databases(postgres: Server) -> Iterator[Callable[[], str]]:
-    """Return what gives URLs of databases, each without schema lore; the server runs."""
+    """Return what gives URLs of databases, each without a session; the server runs."""
     postgres.start()
     lent: list[str] = []
 
@@ -36,5 +36,15 @@ def databases(postgres: Server) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def database(databases: Callable[[], str]) -> str:
-    """Return the URL of a database without schema lore; its server runs."""
+    """Return the URL of a database without a session; its server runs."""
     return databases()
+
+
+@pytest.fixture
+def bare(postgres: Server) -> Iterator[str]:
+    """Return the URL of a database without schema lore; its server runs."""
+    postgres.start()
+    url = postgres.lend()
+    postgres.take_back(url, bare=True)
+    yield postgres.lend()
+    postgres.take_back(url, bare=True)

@@ -1,15 +1,19 @@
-"""Every store that lore has keeps the contract of stores."""
+"""Every store that lore has keeps the contract of stores: memory here, each other one in a file of its own."""
 
-from lore.store.memory import Memory
+from pathlib import Path
+
+import pytest
+
+from lore.store import registry
 from lore.testing import StoreContract
-from lore.testing.stores.making import Hiding
+from storing import WITHOUT, opened
 
 
 class TestMemory(StoreContract):
     restarts = False
 
     def make(self, place):
-        return Memory()
+        return opened("memory", place)
 
 
 class TestMemoryWithoutDeltas(StoreContract):
@@ -18,4 +22,10 @@ class TestMemoryWithoutDeltas(StoreContract):
     restarts = False
 
     def make(self, place):
-        return Hiding(Memory()).store
+        return opened(WITHOUT, place)
+
+
+@pytest.mark.parametrize("place", sorted({name for _, name in registry._PLACES.values()}))
+def test_every_store_is_run_through_the_contract(place):
+    files = Path(__file__).parent.glob("test_*.py")
+    assert any(f"class Test{place}(StoreContract)" in one.read_text(encoding="utf-8") for one in files)

@@ -1,8 +1,7 @@
 """Durable prompt deltas among the events of a session: the rows that stores keep of them.
 
 Rules: one row a `seq`; a later record may replace the selector, never the content (design, section 3); selector and
-content are JSON text, to the byte, with whatever fields a writer put there. A `seq` that no database's integer
-holds (64 bits) makes no row: the record is in the log alone.
+content are JSON text, to the byte, with whatever fields a writer put there.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from lore.store.base import DeltaRow
 
 _WORD, _CAMEL = b'"prompt_delta"', b'"promptDelta"'
 _SPELLED = re.compile(rb"\\u00[4-7]")  # a letter as an escape, which may be one of those words; nobody writes it
-_MOST = 2**63
 
 
 class Row(NamedTuple):
@@ -37,7 +35,7 @@ def rows_of(lines: Iterable[bytes]) -> list[Row]:
             continue
         for read in LoreLog().feed(line + b"\n"):
             event = read.value
-            if isinstance(event, PromptDelta) and -_MOST <= event.seq < _MOST:
+            if isinstance(event, PromptDelta):
                 content = None if is_absent(event.content) else bytes(event.content)
                 found.append(Row(event.seq, bytes(event.selector), content))
     return found

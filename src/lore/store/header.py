@@ -7,13 +7,13 @@ from typing import NamedTuple
 from lore.formats.lore_log import LoreLog
 from lore.model.events import SessionStarted
 from lore.store.base import StoreError
-from lore.store.ids import good_id, good_line
+from lore.store.ids import good_id, good_line, kept_time
 
 HINT = "the first event of a session is session_started, with its session_id"
 
 
 class Header(NamedTuple):
-    """A header's line, and what it says of the session."""
+    """A header's line, and what it says of the session; a time that not every store can keep is in the line alone."""
 
     line: bytes
     session_id: str
@@ -32,4 +32,4 @@ def read_header(line: bytes) -> Header:
         if name is not None:
             good_id(name, what)
     session_id = good_id(found.session_id)
-    return Header(line, session_id, found.project_id, found.parent_session_id, found.at)
+    return Header(line, session_id, found.project_id, found.parent_session_id, kept_time(found.at))

@@ -32,6 +32,14 @@ def good_notes(leaf_id: str | None, *times: str | None) -> None:
             good_id(time, "time")
 
 
+def kept_time(text: str | None) -> str | None:
+    """Return a time that every store can keep, None for another."""
+    try:
+        return None if text is None else good_id(text, "time")
+    except StoreError:
+        return None
+
+
 def good_line(line: bytes) -> bytes:
     """Return a line that every reader of logs takes; raises StoreError."""
     line = bytes(line)

@@ -1,7 +1,7 @@
 """What the SQL stores ask of a database, and the rows of one session in it.
 
 Statements are written with `?` for each value, and use what sqlite and PostgreSQL have in common. Values go in as
-they are, and come back as they went in: int, str, bytes, None (an integer of PostgreSQL's NUMERIC as Decimal).
+they are, and come back as they went in: int, str, bytes, None.
 """
 
 from __future__ import annotations
@@ -143,22 +143,17 @@ def put_rows(tx: Transaction, session_id: str, project_id: str | None, rows: Ite
             "INSERT INTO prompt_deltas (session_id, seq, project_id, selector, content) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (session_id, seq) DO UPDATE SET selector = excluded.selector, "
             "content = CASE WHEN prompt_deltas.content = ? THEN excluded.content ELSE prompt_deltas.content END",
-            (session_id, wide(row.seq), project_id, row.selector, row.content or b"null", b"null"),
+            (session_id, row.seq, project_id, row.selector, row.content or b"null", b"null"),
         )
-
-
-def wide(number: int) -> int | str:
-    """Return an integer as the column `seq` keeps it."""
-    return number if -(2**63) <= number < 2**63 else str(number)
 
 
 def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
     """Return a session's rows of `prompt_deltas`, by `seq`."""
     rows = tx.execute(
-        "SELECT seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ?", (session_id,)
+        "SELECT session_id, seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ? ORDER BY seq",
+        (session_id,),
     )
-    found = [DeltaRow(session_id, int(seq), project, selector, content) for seq, project, selector, content in rows]
-    return tuple(sorted(found, key=lambda row: row.seq))
+    return tuple(DeltaRow(*row) for row in rows)
 
 
 def lines_after(tx: Transaction, session: int, after: int) -> tuple[bytes, ...]:

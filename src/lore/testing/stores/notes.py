@@ -92,13 +92,13 @@ class NoteScenarios(Scenarios):
             begun(store, *lines)
             assert [row.seq for row in store.prompt_deltas("s")] == [1, 2]
 
-    def test_a_number_that_no_database_holds_makes_no_row_and_is_kept_in_the_log(self, tmp_path: Path) -> None:
-        numbers = (2**63, -(2**70), 2**63 - 1, -(2**63))
+    def test_a_prompt_deltas_number_may_be_any_integer(self, tmp_path: Path) -> None:
+        numbers = (2**63, 10**40, 2**63 - 1, -(2**63), 0, -(2**70))
         with self.opened(tmp_path) as store:
-            lines = [prompt_delta(seq, b"{}", ONE) for seq in numbers]
-            begun(store, *lines)
-            assert events(store)[1:] == tuple(lines)
-            assert [row.seq for row in store.prompt_deltas("s")] == [-(2**63), 2**63 - 1]
+            begun(store, *(prompt_delta(seq, b"{}", ONE) for seq in numbers))
+            add(store, prompt_delta(10**40, b'{"insert_at":3}'))
+            assert [row.seq for row in store.prompt_deltas("s")] == sorted(numbers)
+            assert store.prompt_deltas("s")[-1].selector == b'{"insert_at":3}'
 
     def test_a_prompt_delta_that_arrives_twice_is_one_row(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:

@@ -102,10 +102,11 @@ class OddScenarios(Scenarios):
             assert events(store, "at once")[1:] == LINES
 
     def test_an_odd_header_comes_back_to_the_byte(self, tmp_path: Path) -> None:
-        first = b'{ "kind":"session_started", "v":1,"session_id":"\\u0073", "system":"\\ud83d \\u0000", "own":[1.0] }'
+        first = b'{ "kind":"session_started","session_id":"\\u0073", "at":"\\u0000","system":"\\ud83d" ,"own":1E2}'
         with self.opened(tmp_path) as store:
             store.create(first)
             assert events(store) == (first,)
+            assert store.load("s").created_at is None
 
     def test_lines_come_back_to_the_byte_after_a_restart(self, tmp_path: Path) -> None:
         self.needs_restarts()

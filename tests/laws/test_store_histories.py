@@ -1,0 +1,167 @@
+"""Laws of stores: folding what is loaded is folding what was saved, for every history of saves.
+
+A history is of a harness: events in any order, cut into deltas anywhere, items taken back, saves that fail before or
+after they are done, saves in full, other writers, restarts. At each moment what was acknowledged is in the store, once
+and in order, and the state that the harness has is the one that it will find.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lore.model import checkpoint
+from lore.model.events import Remove, SessionStarted, encode
+from lore.session import Session
+from lore.store.applying import lines_of
+from lore.store.base import ConflictError, StoreError
+from lore.store.chain import NOTHING, follow
+from lore.store.keeping import Kept
+from lore.testing.stores.harness import Faulty
+from lore.testing.stores.making import add, said
+from storing import WITHOUT, opened
+from strategies import any_events
+
+HEADER = SessionStarted(session_id="s", project_id="p")
+_DONE = ("save", "fail", "lose the answer", "save in full", "another writer", "restart", "checkpoint", "note")
+_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("apply"), any_events(max_size=4)),
+        st.tuples(st.just("remove"), st.lists(st.sampled_from(["u1", "u2", "u3"]), max_size=2, unique=True)),
+        st.tuples(st.sampled_from(_DONE), st.none()),
+    ),
+    max_size=14,
+)
+
+
+def state_of(session: Session) -> bytes:
+    return checkpoint.dump(session.state)
+
+
+class History:
+    """A harness, the store that it saves in, and what the log must be: `log` of all events, `acked` how many."""
+
+    def __init__(self, kind: str, place: Path) -> None:
+        self._kind, self._place = kind, place
+        self._open()
+        self.kept = Kept.begin(self.faulty.store, HEADER)
+        self.log, self.acked = [encode(HEADER)], 1
+        self._others = 0
+
+    def _open(self) -> None:
+        self.store = opened(self._kind, self._place)
+        self.faulty = Faulty(self.store)
+
+    def play(self, name: str, value: object) -> None:
+        """Do one step, and hold what must hold after each."""
+        getattr(self, "_" + name.replace(" ", "_"))(value)
+        stored = list(self.store.load("s").events)
+        assert stored == self.log[: len(stored)]
+        assert len(stored) >= self.acked
+        digest = follow(bytes.fromhex(NOTHING.digest), stored)[-1].hex()
+        assert (self.store.load("s").head.number, self.store.load("s").head.digest) == (len(stored), digest)
+
+    def _apply(self, events) -> None:
+        self.kept.apply(*events)
+        self.log += map(encode, events)
+
+    def _remove(self, uuids) -> None:
+        self.kept.remove(*uuids)
+        self.log += [encode(Remove(uuids=tuple(uuids)))] if uuids else []
+
+    def _note(self, _) -> None:
+        self.kept.note({"events": len(self.log)}, leaf_id=f"leaf {len(self.log)}")
+
+    def _save(self, _) -> None:
+        try:
+            self.kept.save()
+        except ConflictError:
+            self._take_others()
+            self.kept.save()
+        if self.kept.head.number < self.store.load("s").head.number:  # nothing was sent, so nothing was refused
+            self._take_others()
+        self.acked = len(self.log)
+        assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept.session)
+        assert self.kept.delta().new_events == ()
+
+    def _take_others(self) -> None:
+        """Put what waits behind what another writer has stored meanwhile."""
+        self.kept.reload()
+        self.log = [*self.store.load("s").events, *lines_of(self.kept.delta())]
+
+    def _fail(self, _) -> None:
+        self.faulty.before = 1
+        self._try()
+
+    def _lose_the_answer(self, _) -> None:
+        self.faulty.after = 1
+        self._try()
+
+    def _try(self) -> None:
+        saved = set(self.kept.saved)
+        try:
+            self.kept.save()
+        except StoreError:
+            assert self.kept.saved == saved
+        self.faulty.before = self.faulty.after = 0
+
+    def _save_in_full(self, _) -> None:
+        """Somebody saves for the harness, whole; its next delta finds its events there."""
+        data = self.store.load("s")
+        if data.head.number == self.kept.head.number:
+            new = (*data.events, *lines_of(self.kept.delta()))
+            assert self.store.save(msgspec.structs.replace(data, events=new)).number == len(new)
+
+    def _another_writer(self, _) -> None:
+        """Another one adds an event where all that is known here is stored."""
+        if self.store.load("s").head.number == len(self.log):
+            self._others += 1
+            self.log.append(said(f"other {self._others}"))
+            add(self.store, self.log[-1])
+
+    def _checkpoint(self, _) -> None:
+        if not lines_of(self.kept.delta()):
+            self.kept.checkpoint()
+
+    def _restart(self, _) -> None:
+        """Kill the harness: what it had not saved is gone, and nothing else."""
+        if self._kind not in ("memory", WITHOUT):
+            self.store.close()
+            self._open()
+        told: list[str] = []
+        self.kept = Kept.open(self.faulty.store, "s", tell=told.append)
+        self.log = list(self.store.load("s").events)
+        assert told == []
+        assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept.session)
+
+
+def played(kind: str, steps) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        history = History(kind, Path(place))
+        for name, value in (*steps, ("save", None), ("restart", None)):
+            history.play(name, value)
+        assert history.store.verify().damage == ()
+        history.store.close()
+
+
+@given(_steps)
+def test_what_is_loaded_folds_to_what_was_saved(steps):
+    played("memory", steps)
+
+
+@given(_steps)
+@settings(max_examples=25)
+def test_what_is_loaded_folds_to_what_was_saved_without_deltas(steps):
+    played(WITHOUT, steps)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+@given(_steps)
+@settings(max_examples=12)
+def test_what_is_loaded_from_files_folds_to_what_was_saved(kind, steps):
+    played(kind, steps)

@@ -1,0 +1,96 @@
+"""Every session of the corpus comes back from every store as it went in: saved turn by turn, in full, and moved on."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from lore.corpus import Name
+from lore.model import checkpoint
+from lore.model.canonical import encode
+from lore.run.converting import convert
+from lore.run.options import Options
+from lore.run.problems import Problems
+from lore.session import Session
+from lore.store.base import SessionDelta, Store
+from lore.store.header import read_header
+from lore.store.registry import open_store
+from lore.store.saving import save_delta
+from storing import URLS, opened
+
+
+@pytest.fixture(scope="module")
+def logs():
+    """The corpus as lines of lore's own log, converted once; two recordings may be of one session id."""
+    return {}
+
+
+def log_of(recording, logs) -> list[bytes]:
+    if recording not in logs:
+        lines = [line.rstrip(b"\n") for line in convert(Name(str(recording)), Options(), Problems()).lines]
+        logs[recording] = [with_id(lines[0], recording.stem), *lines[1:]]
+    return logs[recording]
+
+
+def with_id(header: bytes, name: str) -> bytes:
+    """Give a header a session id of its own, where the recording has none or shares one."""
+    return header[:-1] + b',"session_id":' + encode(name) + b"}"
+
+
+def turns(lines: list[bytes]) -> Iterator[tuple[bytes, ...]]:
+    """Cut what is behind the header where turns begin."""
+    cuts = [number for number, line in enumerate(lines) if number and line.startswith(b'{"kind":"turn_started"')]
+    for start, end in pairwise(sorted({1, *cuts[::10], len(lines)})):
+        yield tuple(lines[start:end])
+
+
+def saved_by_turns(store: Store, lines: list[bytes]) -> str:
+    name, head = read_header(lines[0]).session_id, store.create(lines[0])
+    for turn in turns(lines):
+        head = save_delta(store, name, SessionDelta(base=head, new_events=turn))
+    assert head.number == len(lines)
+    return name
+
+
+def assert_round_trip(store: Store, lines: list[bytes]) -> None:
+    name = saved_by_turns(store, lines)
+    data = store.load(name)
+    assert data.log == b"\n".join((*lines, b""))
+    other = opened("memory", None)
+    assert other.save(data) == data.head
+    assert other.load(name) == data
+    assert store.save(data) == data.head
+    assert store.verify(name).damage == ()
+    assert list(other.prompt_deltas(name)) == list(store.prompt_deltas(name))
+
+
+@pytest.fixture
+def readable(recording):
+    if recording.parent.name != "claude-code":
+        pytest.skip("it holds request bodies: no session to store")
+    return recording
+
+
+@pytest.mark.parametrize("kind", URLS)
+def test_a_session_comes_back_as_it_went_in(kind, readable, logs, tmp_path):
+    store = opened(kind, tmp_path)
+    assert_round_trip(store, log_of(readable, logs))
+    store.close()
+
+
+def test_a_session_comes_back_from_postgresql(readable, logs, database):
+    store = open_store(database)
+    assert_round_trip(store, log_of(readable, logs))
+    store.close()
+
+
+def test_what_is_loaded_folds_to_what_was_saved(readable, logs, tmp_path):
+    lines = log_of(readable, logs)
+    store = opened("sqlite", tmp_path)
+    name = saved_by_turns(store, lines)
+    assert folded(store.load(name).log) == folded(b"\n".join((*lines, b"")))
+    store.close()
+
+
+def folded(log: bytes) -> bytes:
+    return checkpoint.dump(Session.read(log).state)
