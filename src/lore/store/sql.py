@@ -53,8 +53,9 @@ from lore.store.sql_rows import (
     put_rows,
     said,
     session_of,
+    typed,
 )  # fmt: skip
-from lore.store.sql_verify import orphans, verify_session
+from lore.store.sql_verify import Seen, orphans, verify_session
 
 
 class SqlStore(ABC):
@@ -173,7 +174,7 @@ class SqlStore(ABC):
 
     def _delete(self, tx: Transaction, session_id: str) -> tuple[str, ...]:
         self._found(tx, session_id, write=True)
-        gone = with_forks(session_id, dict(tx.execute("SELECT session_id, parent_session_id FROM sessions")))
+        gone = with_forks(session_id, _parents(tx))
         tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((one,) for one in gone))
         return gone
 
@@ -222,7 +223,7 @@ class SqlStore(ABC):
         with self.transaction(write=False) as tx:
             session = self._found(tx, session_id)
             rows = tx.execute("SELECT number, digest, format, data FROM checkpoints WHERE session = ?", (session.key,))
-            for number, digest, reader, data in rows:
+            for number, digest, reader, data in typed(rows, int, bytes, bytes, bytes):
                 return Checkpoint(number, said(digest) or "", said(reader) or "", data)
             return None
 
@@ -244,24 +245,29 @@ class SqlStore(ABC):
 
         Each session is looked at in one transaction of its own; a part that the database cannot read is damage.
         """
-        if session_id is None:
-            damage, names = [*self.integrity()], [one.session_id for one in self.list()]
+        if session_id is not None:
+            one = self._verify(session_id)
+            if one is None:
+                raise UnknownSessionError(session_id)
+            return Verified(1, one.events, one.damage, self.notes())
+        damage, names = [*self.integrity()], list[str]()
+        try:
             with self.transaction(write=False) as tx:
+                names = sorted(_parents(tx))
                 damage += orphans(tx)
-        else:
-            damage, names = list[Damage](), [session_id]
-        events, found = 0, 0
-        for name in names:
+        except DamagedError as error:
+            damage.append(Damage(None, None, "tables", error.message, "the sessions that can be listed"))
+        seen = [one for one in map(self._verify, names) if one is not None]  # None: deleted since it was listed
+        damage += [each for one in seen for each in one.damage]
+        return Verified(len(seen), sum(one.events for one in seen), tuple(damage), self.notes())
+
+    def _verify(self, session_id: str) -> Seen | None:
+        try:
             with self.transaction(write=False) as tx:
-                session = self._find(tx, name)
-                if session is None and session_id is None:
-                    continue  # deleted since it was listed
-                if session is None:
-                    raise UnknownSessionError(name)
-                seen = verify_session(tx, session, _metadata(tx, session))
-            events, found = events + seen.events, found + 1
-            damage += seen.damage
-        return Verified(found, events, tuple(damage), self.notes())
+                session = self._find(tx, session_id)
+                return None if session is None else verify_session(tx, session, _metadata(tx, session))
+        except DamagedError as error:
+            return Seen(0, (Damage(session_id, None, "sessions row", error.message, "nothing is known of it"),))
 
     # looking up
 
@@ -289,21 +295,27 @@ def _is_id(text: str) -> bool:
 
 
 def _metadata(tx: Transaction, session: Session) -> bytes:
-    return tx.execute("SELECT metadata FROM sessions WHERE session = ?", (session.key,))[0][0]
+    rows = tx.execute("SELECT metadata FROM sessions WHERE session = ?", (session.key,))
+    return typed(rows, bytes)[0][0]
+
+
+def _parents(tx: Transaction) -> dict[str, str | None]:
+    """Return all sessions with their parents."""
+    return dict(typed(tx.execute("SELECT session_id, parent_session_id FROM sessions"), str, str | None))
 
 
 def _header_line(tx: Transaction, session: Session) -> bytes:
     rows = tx.execute("SELECT line FROM events WHERE session = ? AND number = 1", (session.key,))
     if not rows:
         raise DamagedError(f"session {session.summary.session_id!r}: event 1 is missing", hint=HINT)
-    return rows[0][0]
+    return typed(rows, bytes)[0][0]
 
 
 def _bound(tx: Transaction, client_key: str) -> str | None:
     rows = tx.execute(
         "SELECT session_id FROM bindings JOIN sessions USING (session) WHERE client_key = ?", (client_key,)
     )
-    return rows[0][0] if rows else None
+    return typed(rows, str)[0][0] if rows else None
 
 
 def _insert(tx: Transaction, header: Header, head: Head, size: int) -> int | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
 from lore.store.base import DamagedError, DeltaRow, Head, Summary
-from lore.store.chain import NOTHING, SEED, note
+from lore.store.chain import SEED, note
 from lore.store.deltas import Row
 
 Value = int | str | bytes | None
@@ -31,6 +32,14 @@ class Transaction(Protocol):
         ...
 
 
+def typed(rows: Sequence[tuple[Any, ...]], *kinds: type | UnionType) -> Sequence[tuple[Any, ...]]:
+    """Return rows whose values are of these types: a bit that is flipped in a file can make text of bytes."""
+    for row in rows:
+        if not all(map(isinstance, row, kinds)):
+            raise DamagedError("a row holds a value of another type than its column's", hint=HINT)
+    return rows
+
+
 class Event(NamedTuple):
     """One row of `events`."""
 
@@ -48,7 +57,7 @@ def events_of(tx: Transaction, session: int, *, after: int = 0, at_once: int = A
         )
         if not rows:
             return
-        yield [Event(*row) for row in rows]
+        yield [Event(*row) for row in typed(rows, int, bytes, bytes)]
         after = rows[-1][0]
 
 
@@ -73,6 +82,11 @@ COLUMNS = (
 )
 
 
+_KINDS = (
+    int, str, str | None, str | None, bytes | None, bytes | None, bytes | None, int, bytes, bytes, int,
+)  # fmt: skip
+
+
 class Session(NamedTuple):
     """A row of `sessions`, without its metadata."""
 
@@ -81,8 +95,9 @@ class Session(NamedTuple):
     summary: Summary
 
 
-def session_of(row: Sequence[Any]) -> Session:
-    """Read a row of `COLUMNS`."""
+def session_of(row: tuple[Any, ...]) -> Session:
+    """Read a row of `COLUMNS`; raises DamagedError."""
+    typed((row,), *_KINDS)
     key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
     head = Head(number, digest.hex(), noted.hex())
     summary = Summary(
@@ -111,12 +126,8 @@ class StoredRows:
 
     def digest(self, number: int) -> str | None:
         """Return the digest behind event `number` (0: of no events); None where there is none."""
-        if number == 0:
-            return NOTHING.digest
-        rows = self._tx.execute(
-            "SELECT digest FROM events WHERE session = ? AND number = ?", (self.session.key, number)
-        )
-        return rows[0][0].hex() if rows else None
+        found = digest_behind(self._tx, self.session.key, number)
+        return None if found is None else found.hex()
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
         """Return at most `count` events that came after a number."""
@@ -124,7 +135,7 @@ class StoredRows:
             "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number",
             (self.session.key, after, after + count),
         )
-        return [line for (line,) in rows]
+        return [line for (line,) in typed(rows, bytes)]
 
 
 def put_events(tx: Transaction, session: int, first: int, lines: Iterable[bytes], digests: Iterable[bytes]) -> None:
@@ -153,13 +164,13 @@ def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
         "SELECT session_id, seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ? ORDER BY seq",
         (session_id,),
     )
-    return tuple(DeltaRow(*row) for row in rows)
+    return tuple(DeltaRow(*row) for row in typed(rows, str, int, str | None, bytes, bytes))
 
 
 def lines_after(tx: Transaction, session: int, after: int) -> tuple[bytes, ...]:
     """Return the lines of a session behind a number."""
     rows = tx.execute("SELECT line FROM events WHERE session = ? AND number > ? ORDER BY number", (session, after))
-    return tuple(chain.from_iterable(rows))
+    return tuple(chain.from_iterable(typed(rows, bytes)))
 
 
 def digest_behind(tx: Transaction, session: int, number: int) -> bytes | None:
@@ -167,4 +178,4 @@ def digest_behind(tx: Transaction, session: int, number: int) -> bytes | None:
     if number == 0:
         return SEED
     rows = tx.execute("SELECT digest FROM events WHERE session = ? AND number = ?", (session, number))
-    return rows[0][0] if rows else None
+    return typed(rows, bytes)[0][0] if rows else None

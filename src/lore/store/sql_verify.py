@@ -35,11 +35,11 @@ class _Found(NamedTuple):
 class _Walk:
     """Goes along the events of one session, and remembers what does not follow."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: Head) -> None:
+        self.head = head
         self.number, self.digest = 0, SEED  # the last event seen, and the digest stored with it
         self.derived: bytes | None = None  # the digest that it should have, where it has another
-        self.size = 0
-        self.count = 0
+        self.size = self.count = self.beyond = 0
         self.good: list[int] = []
         self.found: list[_Found] = []
         self.rows: list[Row] = []
@@ -48,6 +48,9 @@ class _Walk:
     def see(self, event: Event) -> None:
         """Look at the next event."""
         number, line, digest = event
+        if number > self.head.number:
+            self.beyond = number
+            return
         if number == 1:
             self.header = line
         if number != self.number + 1:
@@ -77,14 +80,15 @@ class _Walk:
             self.found.append(_Found(number, f"events row {number}", "its line is not as it was written"))
             self.derived = derived
 
-    def end(self, head: Head) -> None:
+    def end(self) -> None:
         """Compare with the stored head."""
+        head = self.head
+        if self.beyond:
+            message = f"{_span(head.number + 1, self.beyond)} behind the stored head"
+            self.found.append(_Found(head.number + 1, f"events row {head.number + 1}", message))
         if self.number < head.number:
             missing = _span(self.number + 1, head.number)
             self.found.append(_Found(self.number + 1, f"events row {self.number + 1}", f"{missing} missing"))
-        elif self.number > head.number:
-            message = f"{_span(head.number + 1, self.number)} behind the stored head"
-            self.found.append(_Found(head.number + 1, f"events row {head.number + 1}", message))
         elif self.digest.hex() != head.digest:
             self.found.append(_Found(None, "sessions row", "its digest is not that of the last event"))
 
@@ -95,12 +99,12 @@ def _span(first: int, last: int) -> str:
 
 def verify_session(tx: Transaction, session: Session, metadata: bytes) -> Seen:
     """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
-    walk, one = _Walk(), session.summary
+    walk, one = _Walk(session.head), session.summary
     try:
         for part in events_of(tx, session.key):
             for event in part:
                 walk.see(event)
-        walk.end(session.head)
+        walk.end()
         found = [*walk.found, *_row(walk, session, metadata)]
         derived = put_together(one.session_id, one.project_id, walk.rows)
         found += _deltas(derived, kept_rows(tx, one.session_id))

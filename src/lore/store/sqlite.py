@@ -26,7 +26,7 @@ from typing import Any
 from lore.model.canonical import printable
 from lore.store.base import Damage, DamagedError, FormatError, StoreError, Tell
 from lore.store.registry import silent
-from lore.store.schema import LATEST, SQLITE, STEPS, Step, refuse_newer, take
+from lore.store.schema import LATEST, SQLITE, STEPS, TABLES, Step, refuse_newer, take
 from lore.store.sql import SqlStore
 from lore.store.sql_rows import Transaction, Value
 from lore.store.sqlite_file import (
@@ -194,7 +194,13 @@ class Sqlite(SqlStore):
                 hint="copy it to a place where you may write",
             )
         beside = Path(f"{self._path}-wal").exists()
-        return self._connect("mode=ro" if beside else "mode=ro&immutable=1")
+        connection = self._connect("mode=ro" if beside else "mode=ro&immutable=1")
+        try:
+            self._refuse_foreign(_Transaction(connection, self._in_words))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _opened(self) -> sqlite3.Connection:
         make(self._path)
@@ -220,6 +226,7 @@ class Sqlite(SqlStore):
         tx = _Transaction(connection, self._in_words)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
+        self._refuse_foreign(tx)
         for step in STEPS[version:]:
             self._take(tx, connection, step)
         if 0 < version < LATEST:
@@ -227,6 +234,15 @@ class Sqlite(SqlStore):
         if tx.execute("PRAGMA user_version") != [(LATEST,)]:
             refuse_newer(tx.execute("PRAGMA user_version")[0][0], self._url)
         self._keep_log(connection)
+
+    def _refuse_foreign(self, tx: Transaction) -> None:
+        """Refuse what does something by itself when rows are written or read, and tables of others."""
+        found = tx.execute("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')")
+        others = [f"{kind} {name}" for kind, name in found if not (kind == "table" and _is_ours(name))]
+        if others:
+            raise FormatError(
+                f"{self._url} holds what is not lore's: {printable(', '.join(others[:3]))}", hint="name another file"
+            )
 
     def _take(self, tx: Transaction, connection: sqlite3.Connection, step: Step) -> None:
         """Do one step of the schema, unless another process did it meanwhile."""
@@ -309,6 +325,10 @@ def _closing(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def _is_ours(table: str) -> bool:
+    return table in TABLES or table.startswith("sqlite_")
 
 
 def _identity(path: str) -> tuple[int, int] | None:

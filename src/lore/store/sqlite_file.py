@@ -174,7 +174,7 @@ class _Said(NamedTuple):
     hint: str
 
 
-_VERIFY = "`lore store verify` says what is damaged; take the file from a backup"
+_VERIFY = "`lore store verify` says what is whole; what cannot be opened: `sqlite3 FILE .recover`, or a backup"
 _SAID = {
     sqlite3.SQLITE_BUSY: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
     sqlite3.SQLITE_LOCKED: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),

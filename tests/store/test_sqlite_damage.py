@@ -1,0 +1,241 @@
+"""Rows and files that are not as they were written: found where they are, never loaded, never built on."""
+
+import random
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from lore.store.base import DamagedError, StoreError
+from lore.store.sqlite import Sqlite
+from lore.testing.stores.making import add, begun, header, said
+
+DELTA = (
+    b'{"kind":"prompt_delta","seq":3,"selector":{"target":"messages","insert_at":1},'
+    b'"content":[{"role":"user","text":"known"}]}'
+)
+
+
+def opened(path):
+    return closing(Sqlite(str(path)))
+
+
+def changed(path, *statements):
+    """Change a closed store's rows by other means."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for one in statements:
+            connection.execute(one)
+
+
+@pytest.fixture
+def forty(tmp_path):
+    """Return the file of a store with session `s` of 40 events, the last a prompt delta, and session `t` of 2."""
+    file = tmp_path / "s.db"
+    with opened(file) as store:
+        begun(store, *(said(f"u{number}") for number in range(2, 40)), DELTA)
+        begun(store, said("u1"), session_id="t")
+    return file
+
+
+# what was changed behind lore's back
+
+_SWAP = ((17, 50), (18, 17), (50, 18))
+ALL = "events 1 to 40 are as they were written"
+CHANGES = {
+    "a line": (
+        "UPDATE events SET line = x'7b7d' WHERE session = 1 AND number = 17",
+        17, "events row 17", "its line is not as it was written",
+        "events 1 to 16 and 18 to 40 are as they were written",
+    ),
+    "a row is gone": (
+        "DELETE FROM events WHERE session = 1 AND number = 17",
+        17, "events row 17", "event 17 is missing", "events 1 to 16 and 19 to 40 are as they were written",
+    ),
+    "rows are gone": (
+        "DELETE FROM events WHERE session = 1 AND number IN (17, 18, 30)",
+        17, "events row 17", "events 17 to 18 are missing",
+        "events 1 to 16, 20 to 29 and 32 to 40 are as they were written",
+    ),
+    "the header is gone": (
+        "DELETE FROM events WHERE session = 1 AND number = 1",
+        1, "events row 1", "event 1 is missing", "events 3 to 40 are as they were written",
+    ),
+    "the end is gone": (
+        "DELETE FROM events WHERE session = 1 AND number > 38",
+        39, "events row 39", "events 39 to 40 are missing", "events 1 to 38 are as they were written",
+    ),
+    "all is gone": (
+        "DELETE FROM events WHERE session = 1",
+        1, "events row 1", "events 1 to 40 are missing", "no event is surely as it was written",
+    ),
+    "rows too many": (
+        "INSERT INTO events SELECT session, 41, line, digest FROM events WHERE session = 1 AND number = 40",
+        41, "events row 41", "event 41 is behind the stored head", ALL,
+    ),
+    "another order": (
+        "; ".join(f"UPDATE events SET number = {to} WHERE session = 1 AND number = {one}" for one, to in _SWAP),
+        17, "events row 17", "its line is not as it was written",
+        "events 1 to 16 and 20 to 40 are as they were written",
+    ),
+    "the head": (
+        "UPDATE sessions SET head_digest = zeroblob(32) WHERE session = 1",
+        None, "sessions row", "its digest is not that of the last event", ALL,
+    ),
+    "the metadata": (
+        "UPDATE sessions SET metadata = x'7b2261223a317d' WHERE session = 1",
+        None, "sessions row", "leaf or metadata are not as they were written", ALL,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_was_changed_is_found_where_it_is_by_verify_and_never_loaded(forty, change):
+    statement, number, place, message, recoverable = change
+    changed(forty, *statement.split("; "))
+    with opened(forty) as store:
+        verified = store.verify()
+        first = verified.damage[0]
+        assert (first.session_id, first.number, first.place, first.message, first.recoverable) == (
+            "s", number, place, message, recoverable,
+        )  # fmt: skip
+        assert {one.session_id for one in verified.damage} == {"s"}
+        assert store.verify("s").damage == verified.damage
+        with pytest.raises(DamagedError) as error:
+            store.load("s")
+        assert place in error.value.message
+        assert recoverable in error.value.message
+        assert "verify" in error.value.hint
+        assert len(store.load("t").events) == 2
+
+
+def test_a_changed_digest_is_told_from_a_changed_line(forty):
+    """The events follow from one another and lead to the head: they are loaded."""
+    changed(forty, "UPDATE events SET digest = zeroblob(32) WHERE session = 1 AND number = 17")
+    with opened(forty) as store:
+        assert len(store.load("s").events) == 40
+        (one,) = store.verify().damage
+    assert (one.number, one.message, one.recoverable) == (17, "its digest is damaged, its line is whole", ALL)
+
+
+def test_what_is_whole_behind_a_changed_line_can_be_loaded(forty):
+    changed(forty, "UPDATE events SET line = x'7b7d' WHERE session = 1 AND number = 17")
+    with opened(forty) as store:
+        assert len(store.load("s", after=17).events) == 23
+        with pytest.raises(DamagedError, match="events row 17"):
+            store.load("s", after=16)
+
+
+BUILT_ON = {
+    "the last row is gone": "DELETE FROM events WHERE session = 1 AND number = 40",
+    "the last digest": "UPDATE events SET digest = zeroblob(32) WHERE session = 1 AND number = 40",
+    "the notes": "UPDATE sessions SET metadata = x'7b2261223a317d' WHERE session = 1",
+    "a row behind the head": "INSERT INTO events SELECT session, 41, line, digest FROM events "
+                             "WHERE session = 1 AND number = 40",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", BUILT_ON.values(), ids=BUILT_ON)
+def test_nothing_is_built_on_an_end_that_is_damaged(forty, statement):
+    with opened(forty) as store:
+        head = store.load("s").head
+    changed(forty, statement)
+    with opened(forty) as store:
+        with pytest.raises(DamagedError) as error:
+            add(store, said("more"), base=head)
+        assert "verify" in error.value.hint
+        assert store.list()[0].head == head
+
+
+ROWS = {
+    "another content": ("UPDATE prompt_deltas SET content = x'6e756c6c'", "it is not as the events say"),
+    "another project": ("UPDATE prompt_deltas SET project_id = 'other'", "it is not as the events say"),
+    "missing": ("DELETE FROM prompt_deltas", "it is missing"),
+    "too many": ("UPDATE prompt_deltas SET seq = 4", "it is missing"),
+}
+
+
+@pytest.mark.parametrize("change", ROWS.values(), ids=ROWS)
+def test_rows_of_prompt_deltas_are_held_against_the_events(forty, change):
+    statement, message = change
+    changed(forty, statement)
+    with opened(forty) as store:
+        first = store.verify().damage[0]
+    assert (first.session_id, first.place, first.message, first.recoverable) == (
+        "s",
+        "prompt_deltas row 3",
+        message,
+        ALL,
+    )
+
+
+def test_rows_of_no_session_are_found(forty):
+    changed(forty, "DELETE FROM sessions WHERE session_id = 't'")
+    with opened(forty) as store:
+        found = store.verify()
+    assert [(one.session_id, one.place, one.message) for one in found.damage] == [
+        (None, "events of 2", "2 rows belong to no session"),
+    ]
+    assert (found.sessions, found.events) == (1, 40)
+
+
+def test_a_session_that_was_renamed_is_found_by_its_header(forty):
+    changed(forty, "UPDATE sessions SET session_id = 'other' WHERE session_id = 't'")
+    with opened(forty) as store:
+        assert [one.message for one in store.verify("other").damage] == [
+            "its id or its parent is not that of the header"
+        ]
+
+
+# a file that is not as it was written
+
+
+def flipped(data, chance):
+    """Return a file with some bits flipped, its end cut off, or a page of it empty."""
+    data = bytearray(data)
+    match chance.randrange(4):
+        case 0:
+            del data[chance.randrange(1, len(data)) :]
+        case 1:
+            at = chance.randrange(0, len(data), 4096)
+            data[at : at + 4096] = bytes(4096)
+        case _:
+            for _ in range(chance.choice((1, 1, 4))):
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_damaged_file_gives_what_was_written_or_an_error(forty, seed):
+    with opened(forty) as store:
+        before = {name: store.load(name) for name in "st"}
+    whole = forty.read_bytes()
+    forty.write_bytes(flipped(whole, random.Random(seed)))
+    said_why = []
+
+    def tried(call):
+        try:
+            return call()
+        except StoreError as error:
+            said_why.append(error)
+            return None
+
+    store = tried(lambda: Sqlite(str(forty)))
+    if store is not None:
+        with closing(store):
+            verified = tried(store.verify)
+            for name, data in before.items():
+                found = tried(lambda name=name: store.load(name))
+                assert found is None or found.events == data.events
+                assert found is not None or (verified is not None and verified.damage)
+            for call in (store.list, store.vacuum, lambda: store.prompt_deltas("s"), lambda: store.resolve("client"),
+                         lambda: add(store, said("more")), lambda: store.create(header("u")),
+                         lambda: store.move("s", "q"), lambda: store.delete("s")):  # fmt: skip
+                tried(call)
+    assert all(error.hint for error in said_why)
+
+
+def test_a_file_that_is_cut_off_names_itself(forty):
+    forty.write_bytes(forty.read_bytes()[:-9000])
+    with pytest.raises(DamagedError, match=r"s\.db is damaged") as error, opened(forty) as store:
+        store.load("s")
+    assert "backup" in error.value.hint
