@@ -64,10 +64,12 @@ from lore.store.jsonl_files import (
 )  # fmt: skip
 from lore.store.jsonl_folder import Folder, remove_left
 from lore.store.jsonl_names import BINDINGS, CHECKPOINT, LOG, TORN
+from lore.store.jsonl_records import on_one_line
 from lore.store.jsonl_state import Look, State
 from lore.store.jsonl_verify import judge
 from lore.store.jsonl_writing import MOST, Notes, delta_bytes, metadata_at, whole_bytes
 
+_SIZE = 0  # where a stamp has the file's size
 _REMEMBERED = 1000  # logs whose state is kept
 _T = TypeVar("_T")
 
@@ -78,6 +80,7 @@ class _Open(NamedTuple):
     descriptor: int
     path: str
     look: Look
+    stamp: tuple[int, ...]  # of what was read, should somebody write without the lock
 
 
 class Jsonl:
@@ -168,7 +171,7 @@ class Jsonl:
             good_line(line)
         if table(data.metadata) is None:
             raise StoreError("metadata is no JSON object", hint="give an object")
-        notes = Notes(leaf_id=data.leaf_id, metadata=data.metadata, project_id=data.project_id,
+        notes = Notes(leaf_id=data.leaf_id, metadata=on_one_line(data.metadata), project_id=data.project_id,
                       created_at=data.created_at, updated_at=data.updated_at)  # fmt: skip
         name = os.path.basename(self._folder.log(header.session_id))
         if log is not None:
@@ -185,7 +188,7 @@ class Jsonl:
                 synchronise(log.descriptor, log.path)
                 return settled.head
             notes = Notes(
-                leaf_id=settled.leaf_id, metadata=settled.metadata, project_id=state.project_id,
+                leaf_id=settled.leaf_id, metadata=on_one_line(settled.metadata), project_id=state.project_id,
                 created_at=delta.created_at or state.created_at, updated_at=delta.updated_at or state.updated_at,
             )  # fmt: skip
             self._mend(log)
@@ -202,13 +205,16 @@ class Jsonl:
         append(log.descriptor, data, state.end, log.path)
         end, digest = state.end + len(data), digests[-1].hex() if digests else state.head.digest
         where = metadata_at(state, notes)
-        self._remember(log, replace(
+        now = replace(
             state, head=Head(state.head.number + len(lines), digest, note(notes.leaf_id, notes.metadata)),
             log=state.log + sum(map(len, lines)) + len(lines), end=end, size=end, is_ended=True,
             metadata_at=state.end + (not state.is_ended) if where is None else where,
             leaf_id=notes.leaf_id, metadata=notes.metadata, project_id=notes.project_id,
             created_at=notes.created_at, updated_at=notes.updated_at,
-        ))  # fmt: skip
+        )  # fmt: skip
+        stamp = _stamp(log.descriptor)
+        if stamp[_SIZE] == end:
+            self._remember(log.path, stamp, now)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self._reading(session_id):
@@ -331,21 +337,22 @@ class Jsonl:
             raise self._unknown(session_id) from None
 
     def _open(self, descriptor: int, path: str) -> _Open:
+        now = _stamp(descriptor)
         with self._lock:
             stamp, state = self._states.get(path, ((), None))
-        known = state if stamp == _stamp(descriptor) else None
-        return _Open(descriptor, path, Look(descriptor, path, known))
+        return _Open(descriptor, path, Look(descriptor, path, state if stamp == now else None), now)
 
     def _known(self, log: _Open) -> State:
         """Return the state of a log, and remember it."""
         state = log.look.state
-        self._remember(log, state)
+        if log.look.size == log.stamp[_SIZE]:
+            self._remember(log.path, log.stamp, state)
         return state
 
-    def _remember(self, log: _Open, state: State) -> None:
+    def _remember(self, path: str, stamp: tuple[int, ...], state: State) -> None:
         with self._lock:
-            self._states.pop(log.path, None)
-            self._states[log.path] = _stamp(log.descriptor), state
+            self._states.pop(path, None)
+            self._states[path] = stamp, state
             while len(self._states) > _REMEMBERED:
                 del self._states[next(iter(self._states))]
 
@@ -375,4 +382,4 @@ class Jsonl:
 
 def _stamp(descriptor: int) -> tuple[int, ...]:
     found = os.fstat(descriptor)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return (found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns)

@@ -145,6 +145,12 @@ def read_range(descriptor: int, start: int, end: int) -> bytes:
 def append(descriptor: int, data: bytes, end: int, path: str) -> None:
     """Write behind a file's end, in one write, and synchronise it; raises StoreError, and the file is as it was."""
     done, error = 0, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if os.fstat(descriptor).st_size != end:
+        raise StoreError(
+            f"somebody wrote to {path} without asking for its lock",
+            hint="nothing was saved: save again",
+            where=Where(path),
+        )
     try:
         done = os.write(descriptor, data)
         if done == len(data):

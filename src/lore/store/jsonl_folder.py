@@ -22,6 +22,7 @@ from lore.store.jsonl_names import CHECKPOINT, LOG, NEW, STAMP, TORN, is_log, na
 
 KIND, VERSION = "lore-store", 1
 _HEAD = 64 * 1024
+_OTHERS = ((0o040, 0o010, "its group"), (0o004, 0o001, "everybody"))  # what lets whom read a file, and enter a folder
 
 
 class _Stamp(msgspec.Struct):
@@ -138,14 +139,15 @@ class Folder:
                 yield self.file(name)
 
     def readers(self) -> list[str]:
-        """Say who else may read what is stored."""
+        """Say who else may read what is stored, as far as the folder lets them in."""
+        into = os.stat(self.path).st_mode
         found: list[str] = []
         for path in (self.path, *map(self.file, self.names())):
             try:
                 mode = os.stat(path, follow_symlinks=False).st_mode
             except FileNotFoundError:
                 continue
-            others = [who for bit, who in ((0o040, "its group"), (0o004, "everybody")) if mode & bit]
+            others = [who for read, enter, who in _OTHERS if mode & read and into & enter]
             if others and not stat.S_ISLNK(mode):
                 found.append(f"{path} may be read by {' and '.join(others)}")
         return found

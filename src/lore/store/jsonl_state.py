@@ -65,7 +65,7 @@ class Look:
     def __init__(self, descriptor: int, path: str, known: State | None = None) -> None:
         self._descriptor = descriptor
         self._path = path
-        self._size = os.fstat(descriptor).st_size
+        self.size = os.fstat(descriptor).st_size
         self._part: Part | None = None
         self._known = known
 
@@ -129,13 +129,13 @@ class Look:
 
     def _read(self, record: Saved | None) -> Part:
         if record is None:
-            return read(read_range(self._descriptor, 0, self._size))
+            return read(read_range(self._descriptor, 0, self.size))
         start = Start(record.byte, record.after, bytes.fromhex(record.base), record.log)
-        return read(read_range(self._descriptor, record.byte, self._size), start)
+        return read(read_range(self._descriptor, record.byte, self.size), start)
 
     def _records(self) -> Iterator[Saved]:
         """Yield the records of the file, the last first."""
-        data, start, piece, limit = b"", self._size, _PIECE, self._size
+        data, start, piece, limit = b"", self.size, _PIECE, self.size
         while start > 0:
             begin = max(0, start - piece)
             data = read_range(self._descriptor, begin, start) + data
@@ -163,7 +163,7 @@ class Look:
     def header(self) -> Header:
         """Return the session's header; raises DamagedError where there is none, or another session's."""
         data, at = b"", 0
-        while b"\n" not in data and at < min(self._size, LONGEST):
+        while b"\n" not in data and at < min(self.size, LONGEST):
             data += read_range(self._descriptor, at, at + _PIECE)
             at += _PIECE
         try:
@@ -179,7 +179,7 @@ class Look:
     def _state(self, part: Part) -> State:
         header = self.header()
         known = State(
-            session_id=header.session_id, head=NOTHING, log=part.log, end=part.end, size=self._size,
+            session_id=header.session_id, head=NOTHING, log=part.log, end=part.end, size=self.size,
             is_ended=part.is_ended, parent_session_id=header.parent_session_id, project_id=header.project_id,
             created_at=header.at,
         )  # fmt: skip

@@ -31,6 +31,12 @@ def judge(folder: Folder, paths: Iterable[str], clients: Clients | None, patienc
     notes = [each for one in found for each in one.notes]
     if clients is not None:
         damage += _bindings(folder, clients, notes)
+        left = len(list(folder.leftovers()))
+        notes += (
+            [f"{left:,} files are being written, or were left by writers that died: `lore store vacuum` removes these"]
+            if left
+            else []
+        )
     return Verified(len(found), sum(one.events for one in found), tuple(damage), (*notes, *folder.readers()))
 
 
@@ -45,10 +51,20 @@ def _log(folder: Folder, path: str, patience: float) -> _Judged | None:
     except FileNotFoundError:
         return None
     except StoreError as error:  # a symbolic link, a disk that does not answer, a lock that is held
-        return _Judged(0, [Damage(None, None, path, error.message, "not known")], [])
+        return _Judged(0, [_unread(path, error)], [])
     for one in part.faults:
         damage.append(Damage(session_id, one.number, f"{path}, byte {one.byte}", one.message, one.recoverable))
-    return _Judged(len(part.lines), damage, list(_notes(folder, path, part, torn)))
+    notes = list(_notes(path, part, torn))
+    aside = folder.beside(path, TORN)
+    try:
+        notes += _kept(aside)
+    except StoreError as error:
+        damage.append(_unread(aside, error))
+    return _Judged(len(part.lines), damage, notes)
+
+
+def _unread(path: str, error: StoreError) -> Damage:
+    return Damage(None, None, path, error.message, "not known")
 
 
 def _header(look: Look, path: str) -> tuple[str | None, list[Damage]]:
@@ -59,7 +75,7 @@ def _header(look: Look, path: str) -> tuple[str | None, list[Damage]]:
         return None, [Damage(None, 1, f"{path}, byte 0", error.message, recoverable)]
 
 
-def _notes(folder: Folder, path: str, part: Part, torn: bytes) -> Iterable[str]:
+def _notes(path: str, part: Part, torn: bytes) -> Iterable[str]:
     if part.plain:
         yield f"{path}: {part.plain:,} events were appended by another program, without a digest"
     if torn and not part.faults:
@@ -67,7 +83,10 @@ def _notes(folder: Folder, path: str, part: Part, torn: bytes) -> Iterable[str]:
             f"{path}: the last {len(torn):,} bytes are no whole delta: it was never acknowledged, "
             f"or the disk lost its end; {_recoverable(torn)}"
         )
-    aside = folder.beside(path, TORN)
+
+
+def _kept(aside: str) -> Iterable[str]:
+    """Say what was put aside."""
     kept = read_small(aside, _ALL)
     if kept:
         yield f"{aside}: {len(kept):,} bytes of deltas that were not whole; {_recoverable(kept)}"
@@ -80,7 +99,11 @@ def _recoverable(data: bytes) -> str:
 
 
 def _bindings(folder: Folder, clients: Clients, notes: list[str]) -> Iterable[Damage]:
-    known = clients.known()
+    try:
+        known = clients.known()
+    except StoreError as error:
+        yield _unread(clients.path, error)
+        return
     if known.end < known.size:
         notes.append(f"{clients.path}: the last {known.size - known.end:,} bytes are no whole binding")
     for at in known.damaged:

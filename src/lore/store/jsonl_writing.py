@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from lore.model.events import Saved
 from lore.model.items import NULL
 from lore.store.base import EMPTY
-from lore.store.jsonl_records import on_one_line, with_lines
+from lore.store.jsonl_records import with_lines
 from lore.store.jsonl_state import State
 
 MOST = 50_000  # events behind one record: it names 64 digits for each, and no reader takes a line over 12 MiB
@@ -18,7 +18,7 @@ _GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # events, and about their bytes, behin
 
 
 class Notes(Struct, frozen=True, kw_only=True):
-    """What a record says of its session beside the events."""
+    """What a record says of its session beside the events; `metadata` is on one line."""
 
     leaf_id: str | None = None
     metadata: bytes = EMPTY
@@ -72,7 +72,7 @@ def _record(
     byte: int, after: int, base: str, log: int, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes,
     at: int | None,
 ) -> Saved:  # fmt: skip
-    metadata = NULL if at is not None or notes.metadata == EMPTY else Raw(on_one_line(notes.metadata))
+    metadata = NULL if at is not None or notes.metadata == EMPTY else Raw(notes.metadata)
     return Saved(
         size=sum(map(len, lines)) + len(lines), after=after, base=base, log=log,
         digests=tuple(map(bytes.hex, digests)), leaf_id=notes.leaf_id, metadata=metadata, metadata_at=at,

@@ -1,0 +1,45 @@
+"""What tests of a folder of logs share: a store that remembers what it told, and sessions to put into it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lore.store.base import Head, SessionDelta
+from lore.store.jsonl import Jsonl
+
+
+def header(session_id: str = "s", **more: object) -> bytes:
+    """Return the first line of a session."""
+    return json.dumps({"kind": "session_started", "session_id": session_id, **more}).encode()
+
+
+def said(text: str) -> bytes:
+    """Return an event in which a user says something; its text is its uuid."""
+    return b'{"kind":"append","item":{"kind":"user_message","uuid":"%b","text":"%b"}}' % (text.encode(), text.encode())
+
+
+class Logs(Jsonl):
+    """A store in a folder; `told` is what a person heard from it."""
+
+    def __init__(self, folder: Path, patience: float = 10.0) -> None:
+        self.told: list[str] = []
+        super().__init__(str(folder), f"jsonl:{folder}", self.told.append, patience=patience)
+
+    def say(self, *texts: str, session_id: str = "s", base: Head | None = None, **more: object) -> Head:
+        """Add what a user says, on top of what is stored if no base is given."""
+        base = base or self.load(session_id).head
+        return self.save_delta(session_id, SessionDelta(base=base, new_events=tuple(map(said, texts)), **more))
+
+    def events(self, session_id: str = "s") -> tuple[bytes, ...]:
+        """Return a session's events."""
+        return self.load(session_id).events
+
+
+def begun(folder: Path, *texts: str) -> Logs:
+    """Return a store with session `s`, each text in a delta of its own."""
+    store = Logs(folder)
+    store.create(header())
+    for text in texts:
+        store.say(text)
+    return store
