@@ -47,7 +47,7 @@ def test_a_server_goes_away_with_tests_that_are_killed():
     tests = str(Path(__file__).resolve().parents[1])
     owner = subprocess.Popen(
         [sys.executable, "-c", ALONE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": tests},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (tests, os.environ.get("PYTHONPATH"))))},
     )  # fmt: skip
     with owner:
         assert owner.stdout is not None

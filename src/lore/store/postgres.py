@@ -136,9 +136,11 @@ class Postgres(SqlStore):
             if version == LATEST:
                 return
             if version == 0:
-                self._found_schema(tx)
+                self.begin_schema(tx)
             tx.execute("LOCK TABLE lore_store IN ACCESS EXCLUSIVE MODE")
             self._migrate(tx, self._version(tx))
+        if version:
+            self.link.tell(f"{self.url}: brought from schema version {version} to {LATEST}")
 
     def _version(self, tx: Cursor) -> int:
         """Return which version of the schema there is, 0 where there is none; raises FormatError."""
@@ -154,7 +156,8 @@ class Postgres(SqlStore):
         refuse_newer(rows[0][0], self.url)
         return rows[0][0]
 
-    def _found_schema(self, tx: Transaction) -> None:
+    def begin_schema(self, tx: Transaction) -> None:
+        """Make schema lore, with its stamp and without a table."""
         if not tx.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'lore'"):
             tx.execute("CREATE SCHEMA lore")  # not IF NOT EXISTS, which asks for the right to create even so
         tx.execute(_STAMP)

@@ -78,7 +78,7 @@ class Link:
     def __init__(self, url: str, shown: str, tell: Tell, *, pause: Callable[[float], None] = time.sleep) -> None:
         """Read the URL, connect later; raises StoreError."""
         self.url = shown
-        self._tell = tell
+        self.tell = tell
         self._pause = pause
         options = parsed(url)
         self._password = options.get("password", "")
@@ -134,8 +134,9 @@ class Link:
                 committing = begin == WRITE
                 self.commit(connection)
             except psycopg.Error as error:
+                said = self._said(error, connection, committing=committing)
                 self._undo(connection)
-                raise self._said(error, connection, committing=committing) from error
+                raise said from error
             except BaseException:
                 self._undo(connection)
                 raise
@@ -156,8 +157,9 @@ class Link:
                     connection.execute(cast("LiteralString", statement))
                 connection.execute("RESET lock_timeout")
             except psycopg.Error as error:
+                said = self._said(error, connection)
                 self._undo(connection)
-                raise self._said(error, connection) from error
+                raise said from error
 
     def close(self) -> None:
         """Close this process's connection, and make no other."""
@@ -199,7 +201,7 @@ class Link:
 
     def _hear(self, said: psycopg.errors.Diagnostic) -> None:
         if said.severity_nonlocalized == "WARNING":
-            self._tell(f"{self.url}: {said.message_primary}")
+            self.tell(f"{self.url}: {said.message_primary}")
 
     def _said(
         self, error: psycopg.Error, connection: psycopg.Connection[tuple[Any, ...]], *, committing: bool = False
@@ -207,7 +209,7 @@ class Link:
         said = translated(error, self.url, self._password)
         if error.sqlstate in CLASHES:
             return ClashError(said.message)
-        if error.sqlstate in GONE or (connection.closed and error.sqlstate is None):
+        if error.sqlstate in GONE or connection.closed:
             connection.close()
             return LostError(said.message, committing=committing)
         return said
@@ -219,7 +221,7 @@ class Link:
     def _undo(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         """Roll back; a connection that cannot is closed, and the server does it."""
         status = connection.info.transaction_status
-        if status is TransactionStatus.IDLE:
+        if status is TransactionStatus.IDLE or connection.closed:
             return
         try:
             if status is TransactionStatus.ACTIVE:

@@ -73,7 +73,8 @@ def open_store(url: str, tell: Tell = silent) -> Store:
     return STORES[scheme](url, tell)
 
 
-_PASSWORD = re.compile(r"(?<=://)([^/@?#\s]*):([^/@?#\s]*)(?=@)|(?<=[?&\s]password=)[^&\s#]*", re.IGNORECASE)
+# up to the last @: a password with @, /, ? or # in it should be percent-encoded, and is not shown where it is not
+_PASSWORD = re.compile(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=[?&\s]password=)[^&\s#]*", re.IGNORECASE)
 
 
 def shown(url: str) -> str:

@@ -1,0 +1,265 @@
+"""A server that goes away and returns, or stays away, and files that were changed: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from lore.store.base import DamagedError, StoreError, UnknownSessionError
+from lore.store.postgres import Postgres
+from lore.store.postgres_link import DELAYS, Cursor
+from lore.store.registry import silent
+from lore.testing.stores.making import add, begun, events, header, said
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def store(bare, told):
+    store = Postgres.open(bare, told.append)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def pauses(store, monkeypatch):
+    """Return the pauses that were asked for; none is made."""
+    asked = []
+    monkeypatch.setattr(store.link, "_pause", asked.append)
+    return asked
+
+
+def restart(server):
+    server.kill()
+    server.start()
+
+
+def once(monkeypatch, place, name, action):
+    """Do something before a method runs, the next time only; it then meets what that left behind."""
+    method = getattr(place, name)
+
+    def first(*args, **kwargs):
+        monkeypatch.setattr(place, name, method)
+        action()
+        return method(*args, **kwargs)
+
+    monkeypatch.setattr(place, name, first)
+
+
+def once_after(monkeypatch, store, action):
+    """Do something after the next COMMIT, whose answer is then lost."""
+    commit = store.link.commit
+
+    def first(connection):
+        monkeypatch.setattr(store.link, "commit", commit)
+        commit(connection)
+        action()
+        raise (
+            psycopg.OperationalError("server closed the connection unexpectedly")
+            if connection.closed
+            else (_broken(connection))
+        )
+
+    monkeypatch.setattr(store.link, "commit", first)
+
+
+def _broken(connection):
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.Error as error:
+        return error
+    raise AssertionError("the connection holds")
+
+
+def test_a_server_that_was_restarted_is_connected_again(store, pauses, postgres):
+    head = begun(store, said("u1"))
+    restart(postgres)
+    assert store.load("s").head == head
+    assert add(store, said("u2"), base=head).number == 3
+    assert pauses == list(DELAYS[:1])
+
+
+def test_a_server_killed_in_mid_transaction_undoes_it_and_the_call_is_done_again(store, pauses, postgres, monkeypatch):
+    head = begun(store)
+    once(monkeypatch, Cursor, "executemany", lambda: restart(postgres))
+    assert add(store, said("u1"), said("u2"), base=head).number == 3
+    assert events(store) == (header(), said("u1"), said("u2"))
+    assert store.verify().damage == ()
+
+
+def test_a_server_killed_between_write_and_commit_stores_the_delta_once(store, pauses, postgres, monkeypatch):
+    head = begun(store)
+    once(monkeypatch, store.link, "commit", lambda: restart(postgres))
+    assert add(store, said("u1"), base=head).number == 2
+    assert events(store) == (header(), said("u1"))
+
+
+def test_a_delta_whose_commit_was_not_answered_is_not_stored_twice(store, pauses, postgres, monkeypatch):
+    head = begun(store)
+    once_after(monkeypatch, store, lambda: restart(postgres))
+    after = add(store, said("u1"), base=head, leaf_id="u1", metadata=b'{"a":1}')
+    assert after == store.load("s").head
+    assert events(store) == (header(), said("u1"))
+    assert len(pauses) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_every_call_that_writes_is_done_once_whenever_commit_breaks(store, pauses, postgres, monkeypatch, when):
+    def cut():
+        postgres.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lore'")
+
+    def arm():
+        once(monkeypatch, store.link, "commit", cut) if when == "before" else once_after(monkeypatch, store, cut)
+
+    arm()
+    head = store.create(header())
+    arm()
+    assert add(store, said("u1"), base=head).number == 2
+    data = store.load("s")
+    arm()
+    assert store.save(data) == data.head
+    arm()
+    store.move("s", "p")
+    arm()
+    store.bind("client", "s")
+    store.create(header("fork", parent_session_id="s"))
+    assert (store.load("s").project_id, store.resolve("client"), events(store)) == ("p", "s", (header(), said("u1")))
+    arm()
+    assert store.delete("s") == ("fork", "s")
+    assert store.list() == []
+    assert len(pauses) == 6
+
+
+def test_an_unknown_session_is_still_unknown_after_a_break(store, pauses, postgres, monkeypatch):
+    once(monkeypatch, Cursor, "execute", lambda: restart(postgres))
+    with pytest.raises(UnknownSessionError):
+        store.delete("none")
+
+
+def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(store, pauses, postgres):
+    head = begun(store)
+    postgres.stop()
+    with pytest.raises(StoreError) as caught:
+        add(store, said("u1"), base=head)
+    assert "nothing was changed" in caught.value.message or "no connection" in caught.value.message
+    assert "server runs" in caught.value.hint
+    assert pauses == list(DELAYS)
+    with pytest.raises(StoreError, match="no connection"):
+        store.list()
+    assert pauses == list(DELAYS)
+    postgres.start()
+    assert add(store, said("u1"), base=head).number == 2
+
+
+def test_of_a_commit_that_is_never_answered_nobody_says_that_it_is_stored(store, pauses, postgres, monkeypatch):
+    head = begun(store)
+    once_after(monkeypatch, store, postgres.kill)
+    with pytest.raises(StoreError, match="not known which") as caught:
+        add(store, said("u1"), base=head)
+    assert "not stored twice" in caught.value.hint
+    postgres.start()
+    assert add(store, said("u1"), base=head).number == 2
+    assert events(store) == (header(), said("u1"))
+
+
+def test_a_server_that_is_starting_is_waited_for(bare, monkeypatch):
+    connect, answers = psycopg.connect, ["starting up", "in recovery mode"]
+
+    def slowly(*args, **kwargs):
+        if answers:
+            raise psycopg.OperationalError(f"connection failed: FATAL:  the database system is {answers.pop(0)}")
+        return connect(*args, **kwargs)
+
+    monkeypatch.setattr(psycopg, "connect", slowly)
+    store = Postgres.open(bare, silent)
+    assert store.list() == []
+    store.close()
+    assert not answers
+
+
+def test_an_interrupt_leaves_nothing_open(store, monkeypatch):
+    head = begun(store)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    for place, name in ((Cursor, "executemany"), (store.link, "commit")):
+        once(monkeypatch, place, name, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            add(store, said("u1"), base=head)
+    assert add(store, said("u2"), base=head).number == 2
+    assert events(store) == (header(), said("u2"))
+
+
+def test_what_the_database_refuses_changes_nothing(store, postgres, bare):
+    head = begun(store)
+    postgres.run("ALTER TABLE lore.events ADD CHECK (number < 3)", bare)
+    with pytest.raises(StoreError, match="PostgreSQL says"):
+        add(store, said("u1"), said("u2"), base=head)
+    assert events(store) == (header(),)
+    assert add(store, said("u3"), base=head).number == 2
+
+
+def test_a_line_that_was_changed_is_found(store, postgres, bare):
+    begun(store, said("u1"), said("u2"))
+    postgres.run("UPDATE lore.events SET line = %s WHERE number = 2", bare, (said("u9"),))
+    with pytest.raises(DamagedError, match="row 2"):
+        store.load("s")
+    (damage,) = store.verify().damage
+    assert (damage.session_id, damage.number) == ("s", 2)
+
+
+def test_a_page_that_cannot_be_read_is_damage_of_its_session(store, postgres, bare):
+    begun(store, *(said(f"u{number}", "x" * 500) for number in range(60)))
+    begun(store, said("u1"), session_id="t")
+    ((path,),) = postgres.run("SELECT pg_relation_filepath('lore.events')", bare)
+    postgres.stop()
+    with open(postgres.folder / "data" / path, "r+b") as file:
+        file.seek(8192)
+        file.write(b"\xff" * 8192)
+    postgres.start()
+    with pytest.raises(DamagedError):
+        store.load("s")
+    assert store.load("t").head.number == 2
+    table, session = store.verify().damage
+    assert (table.session_id, session.session_id) == (None, "s")
+    assert "cannot read" in session.message
+    assert add(store, said("u2"), session_id="t").number == 3
+
+
+def test_a_server_that_does_not_keep_what_it_acknowledges_is_named(store, postgres):
+    assert store.verify().notes == ()
+    postgres.run("ALTER SYSTEM SET fsync = off")
+    try:
+        restart(postgres)
+        (note,) = store.verify().notes
+        assert "fsync" in note
+    finally:
+        postgres.run("ALTER SYSTEM RESET fsync")
+        restart(postgres)
+
+
+def test_vacuum_gives_back_what_was_deleted(store):
+    begun(store, *(said(f"u{number}", "x" * 1000) for number in range(1000)))
+    begun(store, session_id="t")
+    store.delete("s")
+    assert store.vacuum() > 500_000
+    assert store.vacuum() == 0
+    assert [one.session_id for one in store.list()] == ["t"]
+
+
+def test_who_may_not_vacuum_is_told_and_nothing_is_gained(bare, postgres, store, told):
+    postgres.run("CREATE ROLE helper LOGIN")
+    try:
+        postgres.run("GRANT USAGE ON SCHEMA lore TO helper", bare)
+        postgres.run("GRANT ALL ON ALL TABLES IN SCHEMA lore TO helper", bare)
+        other = Postgres.open(bare.replace("//lore@", "//helper@"), told.append)
+        assert other.vacuum() == 0
+        other.close()
+        assert any("permission denied" in one or "skipping" in one for one in told)
+    finally:
+        postgres.run("DROP OWNED BY helper", bare)
+        postgres.run("DROP ROLE helper")

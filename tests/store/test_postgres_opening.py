@@ -1,0 +1,268 @@
+"""A store in PostgreSQL is opened: made, brought up to date, or refused untouched; and messages say what to do."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from lore.store.base import FormatError, StoreError
+from lore.store.postgres import Postgres
+from lore.store.postgres_link import WRITE, Link
+from lore.store.registry import open_store, shown, silent
+from lore.store.schema import LATEST, POSTGRES, STEPS, TABLES, take
+from lore.testing.stores.making import add, begun, header, line, said
+
+DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
+
+
+@pytest.fixture
+def opened(database):
+    store = Postgres.open(database, silent)
+    yield store
+    store.close()
+
+
+def refused(url):
+    with pytest.raises(StoreError) as caught:
+        Postgres.open(url, silent)
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_new_database_is_given_the_schema_and_its_version(bare, postgres):
+    open_store(bare).close()
+    open_store(bare.replace("postgresql:", "postgres:")).close()
+    names = postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = 'lore'", bare)
+    assert {name for (name,) in names} == {*TABLES, "lore_store"}
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(LATEST,)]
+
+
+def test_a_schema_that_was_made_for_lore_and_is_empty_is_used(bare, postgres):
+    postgres.run("CREATE SCHEMA lore", bare)
+    open_store(bare).close()
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(LATEST,)]
+
+
+def test_clients_that_open_a_new_database_at_once_all_have_it(bare):
+    gate = Barrier(8)
+
+    def opening(number):
+        gate.wait()
+        store = Postgres.open(bare, silent)
+        head = store.create(header(f"s{number}"))
+        store.close()
+        return head.number
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(opening, range(8))) == [1] * 8
+    store = Postgres.open(bare, silent)
+    assert len(store.list()) == 8
+    store.close()
+
+
+def made_by(version, url):
+    """Make the schema as a lore of that version made it."""
+    link = Link(url, shown(url), silent)
+    store = Postgres(link)
+    with link.transaction(WRITE) as tx:
+        store.begin_schema(tx)
+        for step in STEPS[:version]:
+            take(step, tx, POSTGRES)
+        tx.execute("UPDATE lore_store SET version = ?", (version,))
+    link.close()
+
+
+@pytest.mark.parametrize("version", range(1, LATEST))
+def test_what_an_older_lore_stored_is_there_and_written_on(bare, postgres, version):
+    store = Postgres.open(bare, silent)
+    head = begun(store, said("u1"), DELTA, said("u2"), project_id="p")
+    before, deltas = store.load("s"), store.prompt_deltas("s")
+    assert len(deltas) == 1
+    store.close()
+    rows = {
+        table: postgres.run(f"SELECT * FROM lore.{table} ORDER BY 1, 2", bare)
+        for table in ("sessions", "events", "prompt_deltas")
+    }
+    postgres.take_back(bare, bare=True)
+    made_by(version, postgres.lend())
+    kept = {name for (name,) in postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = 'lore'", bare)}
+    for table, stored in rows.items():
+        for row in stored if table in kept else ():
+            marks = ", ".join(["%s"] * len(row))
+            postgres.run(f"INSERT INTO lore.{table} VALUES ({marks})", bare, row)
+    told = []
+    store = Postgres.open(bare, told.append)
+    assert told == [f"{shown(bare)}: brought from schema version {version} to {LATEST}"]
+    assert store.load("s") == before
+    assert store.prompt_deltas("s") == deltas
+    assert add(store, said("u3"), base=head).number == 5
+    store.bind("client", "s")
+    assert store.verify().damage == ()
+    store.close()
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(LATEST,)]
+
+
+def test_a_newer_schema_is_refused_and_not_touched(bare, postgres):
+    open_store(bare).close()
+    postgres.run("UPDATE lore.lore_store SET version = 99", bare)
+    error = refused(bare)
+    assert isinstance(error, FormatError)
+    assert "99" in error.message
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(99,)]
+
+
+def test_a_store_that_a_newer_lore_changes_meanwhile_is_written_no_more(bare, postgres):
+    store = Postgres.open(bare, silent)
+    head = begun(store)
+    postgres.run("UPDATE lore.lore_store SET version = 99", bare)
+    for call in (lambda: add(store, said("u1"), base=head), lambda: store.load("s")):
+        with pytest.raises(FormatError):
+            call()
+    store.close()
+    assert postgres.run("SELECT count(*) FROM lore.events", bare) == [(1,)]
+
+
+@pytest.mark.parametrize("table", ["kept (n int)", "lore_store (n int)", "sessions (session int)"])
+def test_a_schema_of_another_program_is_refused_and_not_touched(bare, postgres, table):
+    postgres.run("CREATE SCHEMA lore", bare)
+    postgres.run(f"CREATE TABLE lore.{table}", bare)
+    assert isinstance(refused(bare), FormatError)
+    names = postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = 'lore'", bare)
+    assert names == [(table.split()[0],)]
+
+
+def test_who_may_only_select_can_list_and_load(bare, postgres):
+    store = Postgres.open(bare, silent)
+    head = begun(store, said("u1"))
+    before = store.load("s")
+    store.close()
+    postgres.run("CREATE ROLE reader LOGIN")
+    try:
+        refusal = refused(bare.replace("//lore@", "//reader@"))
+        assert "GRANT" in refusal.hint
+        postgres.run("GRANT USAGE ON SCHEMA lore TO reader", bare)
+        postgres.run("GRANT SELECT ON ALL TABLES IN SCHEMA lore TO reader", bare)
+        store = Postgres.open(bare.replace("//lore@", "//reader@"), silent)
+        assert store.load("s") == before
+        assert [one.session_id for one in store.list()] == ["s"]
+        assert store.verify().damage == ()
+        with pytest.raises(StoreError) as caught:
+            add(store, said("u2"), base=head)
+        assert "GRANT" in caught.value.hint
+        store.close()
+    finally:
+        postgres.run("DROP OWNED BY reader", bare)
+        postgres.run("DROP ROLE reader")
+
+
+def test_who_may_not_make_the_schema_is_told(bare, postgres):
+    postgres.run("CREATE ROLE guest LOGIN")
+    try:
+        assert "permission denied" in refused(bare.replace("//lore@", "//guest@")).message
+    finally:
+        postgres.run("DROP ROLE guest")
+
+
+READ_ONLY = "&options=-cdefault_transaction_read_only%3Don"
+
+
+def test_a_database_that_takes_no_writes_is_read_and_refuses_to_write(database, opened):
+    head = begun(opened, said("u1"))
+    store = Postgres.open(database + READ_ONLY, silent)
+    assert store.load("s").head == head
+    for call in (lambda: add(store, said("u2"), base=head), lambda: store.create(header("t"))):
+        with pytest.raises(StoreError) as caught:
+            call()
+        assert "takes no writes" in caught.value.message
+        assert caught.value.hint
+    store.close()
+    assert opened.load("s").head == head
+
+
+def test_a_new_database_that_takes_no_writes_is_refused(bare):
+    assert "takes no writes" in refused(bare + READ_ONLY).message
+
+
+def test_a_database_of_another_encoding_is_refused(postgres):
+    for encoding in ("LATIN1", "SQL_ASCII"):
+        url = postgres.database(options=f"ENCODING '{encoding}' TEMPLATE template0")
+        error = refused(url)
+        assert encoding in error.message
+        assert "UTF8" in error.hint
+
+
+def test_ids_are_listed_by_code_point_where_the_database_sorts_otherwise(postgres):
+    if postgres.run("SELECT 1 FROM pg_collation WHERE collname = 'en-US-x-icu'") == []:
+        pytest.skip("a PostgreSQL without ICU")
+    url = postgres.database(options="LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C' TEMPLATE template0")
+    store = Postgres.open(url, silent)
+    names = ["a", "B", "é", "z", "Z", "e\u0301", "_", "\U0001f600", "\uffe6"]
+    for name in names:
+        store.create(header(name))
+    assert [one.session_id for one in store.list()] == sorted(names)
+    store.close()
+
+
+def test_a_password_that_is_wrong_is_never_shown(postgres):
+    postgres.run("CREATE ROLE guarded LOGIN PASSWORD 'right'")
+    try:
+        url = postgres.url("postgres", user="guarded", password="wr0ng/s3cret@#")
+        error = refused(url)
+        assert "guarded:***@" in error.message
+        assert "password" in error.hint
+        for part in ("wr0ng", "s3cret", "wr0ng%2Fs3cret"):
+            assert part not in error.message + error.hint
+        query = postgres.url("postgres", user="guarded") + "&password=s3cret"
+        assert "s3cret" not in refused(query).message
+    finally:
+        postgres.run("DROP ROLE guarded")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:s3cret@w@h/db",
+        "postgresql://u:s3cret/w@h/db",
+        "postgresql://u:s3cret%zz@h/db",
+        "postgresql://u:p@h:s3cret/db",
+        "postgresql://u:p@h/db?s3cret=1",
+        "postgresql://[s3cret/db",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_refused_and_not_quoted(url):
+    error = refused(url)
+    assert "s3c" not in error.message + error.hint
+    assert "percent-encoded" in error.hint
+
+
+def test_a_password_that_should_be_percent_encoded_and_is_not_is_not_shown(postgres):
+    """Some of these are read by the client all the same: as another host, or as they were meant."""
+    for password in ("s3cr?et", "s3cr#et", "s3cr@et", "s3cr/et", "s3cr:et", "s3cr et"):
+        url = f"postgresql://u:{password}@/db?host={postgres.folder}/none"
+        assert "s3c" not in refused(url).message
+
+
+def test_what_is_missing_is_named(postgres):
+    assert "createdb" in refused(postgres.url("none_such")).hint
+    assert "createuser" in refused(postgres.url(user="nobody_such")).hint
+    gone = refused(f"postgresql://lore@/db?host={postgres.folder}/none")
+    assert "server" in gone.hint
+    assert "no connection to postgresql://lore@/db" in gone.message
+
+
+def test_without_its_client_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "lore.store.postgres_link")
+    monkeypatch.delitem(sys.modules, "lore.store.postgres_errors")
+    assert refused("postgresql://h/db").hint == "pip install 'lore-cache[postgres]'"
+
+
+def test_a_closed_store_says_so(database):
+    store = Postgres.open(database, silent)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="was closed"):
+        store.list()

@@ -1,0 +1,259 @@
+"""Several writers of one PostgreSQL store: threads, processes, a writer that is stuck, and ids that mean harm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event, Thread
+
+import psycopg
+import pytest
+
+from lore.store.base import ConflictError, Head, StoreError
+from lore.store.postgres import Postgres
+from lore.store.registry import silent
+from lore.testing.stores.making import add, begun, events, header, said
+
+
+@pytest.fixture
+def opening(database):
+    """Return what opens a store at one database; all are closed at the end."""
+    opened = []
+
+    def another(more=""):
+        opened.append(Postgres.open(database + more, silent))
+        return opened[-1]
+
+    yield another
+    for store in opened:
+        store.close()
+
+
+WRITER = """
+import sys
+from lore.store.base import ConflictError
+from lore.store.registry import open_store
+from lore.testing.stores.making import add, said
+url, name = sys.argv[1:]
+store = open_store(url)
+sys.stdin.readline()
+for number in range(12):
+    while True:
+        try:
+            add(store, said(f"{name}-{number}"))
+            break
+        except ConflictError:
+            pass
+store.close()
+"""
+
+
+def test_two_processes_on_one_session_lose_and_double_nothing(database, opening):
+    begun(opening())
+    words = [[sys.executable, "-c", WRITER, database, name] for name in ("p", "q")]
+    processes = [subprocess.Popen(one, stdin=subprocess.PIPE, text=True) for one in words]
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        with process:
+            assert process.wait() == 0
+    stored = events(opening())[1:]
+    for name in (b"p", b"q"):
+        own = [one for one in stored if b'"%b-' % name in one]
+        assert own == [said(f"{name.decode()}-{number}") for number in range(12)]
+    assert len(stored) == 24
+    assert opening().verify().damage == ()
+
+
+def test_eight_threads_on_one_object_take_turns(opening):
+    store = opening()
+    gate = Barrier(8)
+
+    def fill(at):
+        head = begun(store, session_id=f"s{at}")
+        gate.wait()
+        for number in range(5):
+            head = add(store, said(f"u{number}"), session_id=f"s{at}", base=head)
+        return head.number
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(fill, range(8))) == [6] * 8
+    assert store.verify().damage == ()
+
+
+def test_the_loser_of_one_base_waits_for_the_winner_and_is_told(opening, monkeypatch):
+    one, other = opening(), opening()
+    base = begun(one)
+    written, go_on = Event(), Event()
+    commit = one.link.commit
+
+    def slow(connection):
+        written.set()
+        assert go_on.wait(30)
+        commit(connection)
+
+    monkeypatch.setattr(one.link, "commit", slow)
+    with ThreadPoolExecutor(2) as pool:
+        winner = pool.submit(add, one, said("u1"), base=base)
+        assert written.wait(30)
+        loser = pool.submit(add, other, said("u2"), base=base)
+        waits_for_a_lock(opening())
+        go_on.set()
+        assert isinstance(winner.result(30), Head)
+        with pytest.raises(ConflictError):
+            loser.result(30)
+    assert events(other) == (header(), said("u1"))
+
+
+def waits_for_a_lock(store):
+    """Return when a client of the store's database waits for a lock."""
+    with store.transaction(write=False) as tx:
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = ? AND datname = current_database()"
+        while tx.execute(sql, ("Lock",)) == [(0,)]:
+            tx.execute("SELECT pg_stat_clear_snapshot()")
+
+
+def test_a_writer_that_is_stuck_does_not_hold_up_the_others_for_ever(database, opening):
+    store = opening("&options=-clock_timeout%3D50")
+    base = begun(store)
+    with psycopg.connect(database) as stuck:
+        stuck.execute("SELECT 1 FROM lore.sessions WHERE session_id = 's' FOR UPDATE")
+        for call in (
+            lambda: add(store, said("u1"), base=base), lambda: store.move("s", "p"),
+            lambda: store.delete("s"), lambda: store.bind("c", "s"), lambda: store.save(store.load("s")),
+        ):  # fmt: skip
+            with pytest.raises(StoreError, match="another writer") as caught:
+                call()
+            assert "pg_stat_activity" in caught.value.hint
+        assert add(store, said("u1"), session_id="t", base=begun(store, session_id="t")).number == 2
+    assert add(store, said("u1"), base=base).number == 2
+
+
+def test_what_lore_writes_is_on_disk_whatever_the_server_takes_for_enough(database, opening):
+    store = opening("&options=-csynchronous_commit%3Doff")
+    with store.transaction(write=True) as tx:
+        assert tx.execute("SHOW synchronous_commit") == [("on",)]
+        assert tx.execute("SHOW lock_timeout") == [("30s",)]
+        assert tx.execute("SHOW idle_in_transaction_session_timeout") == [("1min",)]
+    with opening("&options=-csynchronous_commit%3Dremote_apply").transaction(write=True) as tx:
+        assert tx.execute("SHOW synchronous_commit") == [("remote_apply",)]
+
+
+def test_of_two_that_wait_for_each_other_both_get_on(opening):
+    """Each is the other's parent, so that deletes take their rows in opposite order."""
+    one, other, third = (opening("&options=-cdeadlock_timeout%3D10") for _ in range(3))
+    gate = Barrier(2)
+    for number in range(5):
+        names = (f"a{number}", f"b{number}")
+        begun(third, session_id=names[0], parent_session_id=names[1])
+        begun(third, session_id=names[1], parent_session_id=names[0])
+
+        def delete(store, name):
+            gate.wait()
+            try:
+                return set(store.delete(name))
+            except StoreError:  # the other has deleted both
+                return set()
+
+        with ThreadPoolExecutor(2) as pool:
+            gone = list(pool.map(delete, (one, other), names))
+        assert set(names) in gone
+        assert third.list() == []
+
+
+HARMFUL = [
+    "'; DROP TABLE lore.sessions; --",
+    'a"b',
+    "%s",
+    "%(x)s",
+    "%%",
+    "?",
+    "a\\",
+    "\\'",
+    "$1",
+    "{}",
+    "\\x00",
+    "../../x",
+    "é",
+    "e\u0301",
+    "É",
+    "s",
+    "S",
+    "ſ",
+    "ß",
+    "ss",
+    "İ",
+    "i",
+    "\U0001f600",
+]
+
+
+def test_ids_that_look_like_sql_are_only_ids(opening):
+    store = opening()
+    for name in HARMFUL:
+        head = store.create(header(name, project_id=name))
+        add(store, said(name), session_id=name, base=head, leaf_id=name)
+        store.bind(name, name)
+        store.move(name, name + name)
+    assert [one.session_id for one in store.list()] == sorted(HARMFUL)
+    for name in HARMFUL:
+        assert store.load(name).events == (header(name, project_id=name), said(name))
+        assert store.load(name).leaf_id == name
+        assert store.resolve(name) == name
+        assert [one.session_id for one in store.list(name + name)] == [name]
+    assert store.delete(HARMFUL[0]) == (HARMFUL[0],)
+    assert [one.session_id for one in store.list()] == sorted(HARMFUL[1:])
+    assert store.verify().damage == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_a_child_makes_a_connection_of_its_own(opening):
+    store = opening()
+    head = begun(store)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, b"%d" % add(store, said("u1"), base=head).number)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        assert pipe.read() == b"2"
+    assert store.load("s").events == (header(), said("u1"))
+    assert len(store.link._processes) == 1
+
+
+def test_a_child_that_is_forked_while_a_call_runs_is_not_held_up(opening):
+    """The lock of a call belongs to its process: the child has none that nobody will ever release."""
+    store = opening()
+    head = begun(store)
+    inside, go_on = Event(), Event()
+
+    def hold():
+        with store.transaction(write=False):
+            inside.set()
+            go_on.wait(30)
+
+    holding = Thread(target=hold)
+    holding.start()
+    assert inside.wait(30)
+    copy = Postgres(store.link)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, b"%d" % copy.load("s").head.number)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        assert pipe.read() == b"%d" % head.number
+    go_on.set()
+    holding.join()
