@@ -53,7 +53,7 @@ def import_(
     from lore.run.storing.importing import Asked, import_sessions
 
     options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
-    with opened(store) as one, progress(wanted=not verbose, colour=color, what="importing") as told:
+    with opened(store, new=True) as one, progress(wanted=not verbose, colour=color, what="importing") as told:
         result = import_sessions(one, Asked(paths, session_id, project), options, progress=told)
     answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(one.message is not None for one in result.sessions) else 0
@@ -95,7 +95,7 @@ def append(session_id: SessionId, store: Url) -> int:
     from lore.report.json_report import render
     from lore.run.storing.appending import append_lines
 
-    with opened(store) as one:
+    with opened(store, new=True) as one:
         for said in append_lines(one, session_id, corpus.pieces(corpus.STDIN), tell):
             sys.stdout.write(render(said) + "\n")
             sys.stdout.flush()

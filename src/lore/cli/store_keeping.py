@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -95,11 +94,12 @@ def resolve(
     as_json: AsJson = False,
 ) -> int:
     """Print the id of the session that a client means."""
+    from lore.report.console import line
     from lore.run.storing.looking import resolved
 
     with opened(store) as one:
         found = resolved(one, client_key)
-    answer(found, lambda it, console: console.print(it.session_id), as_json=as_json, color=None)
+    answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
     return 0
 
 
@@ -128,14 +128,14 @@ def verify(
 @quiet_pipe
 def vacuum(store: Url, as_json: AsJson = False) -> int:
     """Give back space that is not needed any more."""
+    from lore.report.console import line
     from lore.report.terminal import counted
     from lore.run.storing.looking import vacuumed
 
     with opened(store) as one:
         found = vacuumed(one)
-    sys.stdout.flush()
     answer(
-        found, lambda it, console: console.print(f"{it.store}: {counted(it.freed_bytes, 'byte')} freed"),
+        found, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
         as_json=as_json, color=None,
     )  # fmt: skip
     return 0

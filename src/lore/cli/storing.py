@@ -27,14 +27,14 @@ T = TypeVar("T", bound=Struct)
 
 
 @contextmanager
-def opened(url: str) -> Generator[Store]:
-    """Open the store for one command; what it tells goes to standard error."""
+def opened(url: str, *, new: bool = False) -> Generator[Store]:
+    """Open the store for one command; what it tells goes to standard error. Only a `new` one need not be there."""
     from lore.run.storing.opening import opened as open_
 
     def say(text: str) -> None:
         tell(text if text.startswith("note: ") else f"note: {text}")
 
-    with open_(url, say) as store:
+    with open_(url, say, new=new) as store:
         yield store
 
 

@@ -28,7 +28,7 @@ def write_list(result: StoreList, out: Console) -> None:
         out.print(line((f"{one.session_id:<{width}}", "bold"), f"  {_size(one)}", *_parts(one)))
     events, size = (sum(getattr(one, name) for one in result.sessions) for name in ("events", "bytes"))
     sums = f"{counted(len(result.sessions), 'session')}, {counted(events, 'event')}, {counted(size, 'byte')}"
-    out.print(line(f"{result.store}: {sums}"))
+    out.print(line(f"{sums} in {result.store}"))
 
 
 def _size(one: StoredSession) -> str:
@@ -70,7 +70,7 @@ def write_imported(result: StoreImported, out: Console) -> None:
     for one in result.sessions:
         out.print(line((f"{one.state:<9}", _STYLES.get(one.state, "")), f" {_came(one)}  {one.path}"))
     new = sum(one.new_events or 0 for one in result.sessions)
-    sums = f"{result.store}: {counted(len(result.sessions), 'session')}, {counted(new, 'new event')}"
+    sums = f"{counted(len(result.sessions), 'session')}, {counted(new, 'new event')} in {result.store}"
     rest = (
         (result.joined, "subagent file", "read with their sessions"),
         (result.requests, "file", "of requests passed over"),
@@ -107,5 +107,5 @@ def write_verified(result: StoreVerified, out: Console) -> None:
     for note in result.notes:
         out.print(line((f"note: {note}", "yellow")))
     looked = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
-    found = counted(len(result.damage), "damage") if result.damage else "nothing is damaged"
-    out.print(line(f"{result.store}: {looked} looked at: {found}"))
+    found = f"{counted(len(result.damage), 'thing')} damaged" if result.damage else "nothing is damaged"
+    out.print(line(f"{looked} looked at in {result.store}: {found}"))

@@ -23,7 +23,7 @@ from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.run.storing.appender import appending_to
-from lore.store.address import address_of
+from lore.store.address import address_of, say_once
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -131,7 +131,7 @@ def appending(path: str) -> Generator[Appender]:
     """
     stored = address_of(path)
     if stored is not None:
-        with appending_to(stored) as appender:
+        with appending_to(stored, say_once) as appender:
             yield appender
         return
     if path == corpus.STDIN:

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from lore import corpus, packed
 from lore.errors import LoreError
-from lore.store.address import is_store
-from lore.store.registry import open_store
+from lore.store.address import is_store, open_there, say_once
 
 
 class Input(NamedTuple):
@@ -53,8 +52,7 @@ def inputs(paths: list[str]) -> list[Input]:
 
 def _listed(path: str) -> Iterator[Input]:
     if is_store(path) and not corpus.is_stored(path):
-        with closing(open_store(path)) as store:
-            yield from [Input(f"{path}#{one.session_id}", named=False, size=one.size) for one in store.list()]
+        yield from _stored(path)
         return
     if path == corpus.STDIN or not corpus.is_pattern(path):
         yield from _below(path, named=True)
@@ -67,6 +65,18 @@ def _listed(path: str) -> Iterator[Input]:
     yield from failed
     for one in matched:
         yield from _below(one, named=False)
+
+
+def _stored(url: str) -> Iterator[Input]:
+    """Yield the sessions of a store, and what it says of those that it cannot list, which are not judged."""
+    said: list[str] = []
+    tell = say_once
+    with closing(open_there(url, lambda text: tell(text))) as store:
+        tell = said.append
+        sessions = store.list()
+    if said:
+        yield Input(url, named=False, error=LoreError("; ".join(said)))
+    yield from (Input(f"{url}#{one.session_id}", named=False, size=one.size) for one in sessions)
 
 
 def _below(path: str, *, named: bool) -> Iterator[Input]:

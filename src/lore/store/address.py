@@ -9,15 +9,30 @@ anything on: nothing is created, nothing held.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import lru_cache
 from typing import NamedTuple
 
+from lore.model.mask import mask
 from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
-from lore.store.registry import open_store, scheme_of, silent
+from lore.store.registry import open_store, scheme_of, shown, silent
 
 BEYOND = 2**53  # more events than any session has: what is loaded after it is the head, and none of them
+_PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 _CUTS = 16  # of a hostile name, not every `#` is tried
+
+
+@lru_cache(maxsize=1024)
+def say_once(text: str) -> None:
+    """Say on standard error what a store tells a person while it is read by name: nobody else would hear it.
+
+    Said once by a process, however often the session is read.
+    """
+    if sys.stderr is not None:
+        safe = "".join(char if char.isprintable() else "\ufffd" for char in mask(shown(text)))
+        sys.stderr.write(f"note: {safe}\n")
 
 
 class Address(NamedTuple):
@@ -41,6 +56,19 @@ def is_store(name: str) -> bool:
     return scheme_of(name) is not None and not os.path.lexists(name)
 
 
+def open_there(url: str, tell: Tell = silent) -> Store:
+    """Open a store that is there already; raises StoreError where its file or folder is missing.
+
+    What only reads says so: a store that is not there would otherwise be an empty one.
+    """
+    place = url.partition(":")[2]
+    if scheme_of(url) in _PLACED and place and not any(map(os.path.lexists, (place, os.path.expanduser(place)))):
+        raise StoreError(
+            f"there is no store {shown(url)}", hint="look at its name; `lore store import` makes a new one"
+        )
+    return open_store(url, tell)
+
+
 def noted(store: Store, session_id: str) -> SessionData | None:
     """Return what is stored of a session except its events; None where there is no such session."""
     try:
@@ -52,19 +80,31 @@ def noted(store: Store, session_id: str) -> SessionData | None:
 def exists(address: Address) -> bool:
     """Tell whether a session is stored; one in a store that cannot be read is not: reading it says why."""
     try:
-        with closing(open_store(address.url)) as store:
+        with closing(open_there(address.url)) as store:
             return noted(store, address.session_id) is not None
     except StoreError:
         return False
 
 
-def log_of(address: Address, size: int, tell: Tell = silent) -> Iterator[bytes]:
+def unknown(address: Address) -> UnknownSessionError:
+    """Return the error for a session that a store has not, which names the store."""
+    error, url = UnknownSessionError(address.session_id), shown(address.url)
+    error.message = f"{url} has no session {address.session_id!r}"
+    error.hint = f"`lore store list --store {url}` names those it has"
+    error.args = (error.message,)
+    return error
+
+
+def log_of(address: Address, size: int, tell: Tell = say_once) -> Iterator[bytes]:
     """Yield the log of a stored session, in pieces of about `size` bytes that end with a line.
 
     Raises StoreError. The events are held until they were handed on.
     """
-    with closing(open_store(address.url, tell)) as store:
-        events = list(store.load(address.session_id).events)
+    with closing(open_there(address.url, tell)) as store:
+        try:
+            events = list(store.load(address.session_id).events)
+        except UnknownSessionError:
+            raise unknown(address) from None
     events.reverse()
     piece, held = list[bytes](), 0
     while events:

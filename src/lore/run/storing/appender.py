@@ -12,9 +12,8 @@ from contextlib import closing, contextmanager
 from lore.errors import LoreError
 from lore.model.events import Event, encode
 from lore.run.storing.clock import Clock, now
-from lore.store.address import Address, noted
-from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
-from lore.store.registry import open_store, silent
+from lore.store.address import Address, noted, open_there, unknown
+from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell
 from lore.store.saving import save_delta
 
 
@@ -44,10 +43,13 @@ class StoredAppender:
 
 
 @contextmanager
-def appending_to(address: Address, clock: Clock = now) -> Generator[StoredAppender]:
-    """Open a stored session, to be read and then appended to; raises LoreError where there is none."""
-    with closing(open_store(address.url, silent)) as store:
+def appending_to(address: Address, tell: Tell, clock: Clock = now) -> Generator[StoredAppender]:
+    """Open a stored session, to be read and then appended to; raises LoreError where there is none.
+
+    `tell` hears what a person should know of the store, a repair for one.
+    """
+    with closing(open_there(address.url, tell)) as store:
         data = noted(store, address.session_id)
         if data is None:
-            raise UnknownSessionError(address.session_id)
+            raise unknown(address)
         yield StoredAppender(store, address.session_id, data.head, clock)

@@ -24,6 +24,8 @@ from lore.store.chain import NOTHING, follow
 from lore.store.header import Header
 from lore.store.saving import save_delta
 
+# How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.
+_CLOSINGS = tuple(b'{"kind":"turn_%s"' % how for how in (b"completed", b"failed", b"canceled"))
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
 
 
@@ -31,8 +33,9 @@ class Source(NamedTuple):
     """A session that is to be stored: its header, and the lines behind it, to be iterated once.
 
     `again` gives all lines anew, the header first; None: they can be read once only, and are held while they are
-    compared. `chained`: its chains were put behind one another (a transcript's subagents), so that each is compared
-    apart. `beside` is what another store notes beside its events.
+    compared. `chained`: it was converted, so that its chains stand behind one another (a transcript's subagents), and
+    the turn under way was closed where it ended: each chain is compared apart, and what went on is appended behind
+    the closing. `beside` is what another store notes beside its events.
     """
 
     header: Header
@@ -71,10 +74,9 @@ def _added(
     for batch in _batches(new):
         head = _save(store, source, head, batch, clock)
         told()
-    if (head.number > begin and source.beside is not None) and (
-        source.beside.leaf_id or source.beside.metadata != EMPTY
-    ):
-        head = _save(store, source, head, (), clock, source.beside)
+    beside = source.beside
+    if head.number > begin and beside is not None and (beside.leaf_id is not None or beside.metadata != EMPTY):
+        head = _save(store, source, head, (), clock, beside)
     state = "created" if created else "extended" if head.number > begin else "unchanged"
     return Brought(state, head.number - begin, head)
 
@@ -116,26 +118,28 @@ def _new_of(source: Source, head: Head, stored: Callable[[], tuple[bytes, ...]])
     if number == head.number and digest.hex() == head.digest:
         return every
     fresh = chain(held, every) if source.again is None else source.again()
-    return iter(_compared(stored(), fresh, chain_of if source.chained else _one))
+    return iter(_compared(stored(), fresh, chained=source.chained))
 
 
-def _compared(stored: Iterable[bytes], fresh: Iterator[bytes], place: Callable[[bytes], str]) -> list[bytes]:
-    """Compare event by event, each place apart; return those for which none is stored."""
+def _compared(stored: Iterable[bytes], fresh: Iterator[bytes], *, chained: bool) -> list[bytes]:
+    """Compare event by event; return those that are not stored yet. Raises ConflictError where one differs."""
     waiting = defaultdict[str, deque[tuple[int, bytes]]](deque)
     for number, event in enumerate(stored, 1):
-        waiting[place(event)].append((number, event))
+        waiting[_place(event, chained=chained)].append((number, event))
     new: list[bytes] = []
     for line in fresh:
-        events = waiting[place(line)]
-        if not events:
+        events = waiting[_place(line, chained=chained)]
+        while events and not is_same(events[0][1], line):
+            number, event = events.popleft()
+            if not (chained and event.startswith(_CLOSINGS)):
+                raise ConflictError(
+                    f"event {number} of the session is stored with other content",
+                    hint="`lore store export` shows what is stored; --id stores this under another id",
+                )
+        if events:
+            events.popleft()
+        else:
             new.append(line)
-            continue
-        number, event = events.popleft()
-        if not is_same(event, line):
-            raise ConflictError(
-                f"event {number} of the session is stored with other content",
-                hint="`lore store export` shows what is stored; --id stores this under another id",
-            )
     return new
 
 
@@ -146,13 +150,9 @@ class _Chained(msgspec.Struct):
 _CHAINED = msgspec.json.Decoder(_Chained)
 
 
-def chain_of(line: bytes) -> str:
-    """Return the chain that an event belongs to."""
+def _place(line: bytes, *, chained: bool) -> str:
+    """Return the chain that an event belongs to, where chains are compared apart."""
     try:
-        return _CHAINED.decode(line).chain
+        return _CHAINED.decode(line).chain if chained else MAIN
     except (ValueError, RecursionError):
         return MAIN
-
-
-def _one(_: bytes) -> str:
-    return MAIN

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -29,10 +30,9 @@ from lore.run.recording import Recording, UnrecognisedError
 from lore.run.storing.bringing import Brought, Source, bring
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed
-from lore.store.address import address_of, noted
+from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
-from lore.store.registry import open_store
 
 Progress = Callable[[int, int], None]
 
@@ -217,11 +217,8 @@ def _beside(path: str) -> SessionData | None:
     address = address_of(path)
     if address is None:
         return None
-    store = open_store(address.url)
-    try:
+    with closing(open_there(address.url)) as store:
         return noted(store, address.session_id)
-    finally:
-        store.close()
 
 
 def _stem(path: str) -> str:

@@ -1,0 +1,58 @@
+"""Stores for tests of commands: both kinds of files, answers that keep to their schemas, a fed standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from cli.running import Ran, lore
+from lore.model.schemas import SCHEMAS
+
+URLS = ("sqlite:s.db", "jsonl:s")
+each_store = pytest.mark.parametrize("url", URLS)
+
+
+def store(command: str, *args: str, url: str) -> Ran:
+    """Run one command of `lore store`."""
+    return lore("store", command, *args, "--store", url)
+
+
+def answered(command: str, *args: str, url: str, schema: str = "", code: int = 0) -> Any:
+    """Return a command's answer, which its schema describes."""
+    ran = store(command, *args, "--json", url=url)
+    assert ran.code == code, ran.err
+    valid(ran.json, schema or f"store-{command}")
+    return ran.json
+
+
+def valid(answer: Any, name: str) -> None:
+    """Check an answer against its schema."""
+    jsonschema.validate(answer, msgspec.json.schema(SCHEMAS[name]))
+
+
+def fed(data: bytes, *args: str) -> Ran:
+    """Run a command in this process, with these bytes on its standard input."""
+    Path("fed").write_bytes(data)
+    before = sys.stdin
+    with open("fed", encoding="utf-8") as sys.stdin:
+        try:
+            return lore(*args)
+        finally:
+            sys.stdin = before
+
+
+def appended(session_id: str, *lines: bytes, url: str) -> Ran:
+    """Append lines to a session."""
+    return fed(b"".join(one + b"\n" for one in lines), "store", "append", session_id, "--store", url)
+
+
+def exported(session_id: str, url: str) -> bytes:
+    """Return a session's log as it is stored."""
+    ran = store("export", session_id, "-o", "exported", "--force", url=url)
+    assert ran.code == 0, ran.err
+    return Path("exported").read_bytes()

@@ -1,0 +1,217 @@
+"""`lore store list, show, delete, move, bind, resolve, verify, vacuum`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, process, put
+from cli.storing import answered, appended, each_store, store
+from lore.cli.app import app
+from lore.store.base import SessionDelta
+from lore.store.registry import open_store
+from model.making import dumps, header, log, record, user
+
+COMMANDS = ("import", "export", "append", "list", "show", "delete", "move", "bind", "resolve", "verify", "vacuum")
+DELTA = record("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0}, content=[])
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+def filled(url):
+    """A store with a session, a fork of it, a fork of that, and another session."""
+    put("logs/a.jsonl", log(header(session_id="a", project_id="p"), record("append", item=user("u1")), DELTA))
+    put("logs/b.jsonl", log(header(session_id="b", parent_session_id="a", project_id="p")))
+    put("logs/c.jsonl", log(header(session_id="c", parent_session_id="b")))
+    put("logs/d.jsonl", log(header(session_id="d")))
+    answered("import", "logs", url=url)
+
+
+def ids(url, *args):
+    return [one["session_id"] for one in answered("list", *args, url=url)["sessions"]]
+
+
+@each_store
+def test_sessions_are_listed_by_their_ids_and_by_project(url):
+    filled(url)
+    assert ids(url) == ["a", "b", "c", "d"]
+    assert ids(url, "--project", "p") == ["a", "b"]
+    assert ids(url, "--project", "none") == []
+    ran = store("list", url=url)
+    assert ran.out.splitlines()[-1].endswith(f" bytes in {url}")
+    assert ran.out.startswith("a  3 events, ")
+    assert ", project p, updated 20" in ran.out.splitlines()[0]
+    assert ran.out.splitlines()[1].endswith(", project p, forked from a")
+
+
+@each_store
+def test_a_session_is_shown_without_its_events(url):
+    filled(url)
+    shown = answered("show", "a", url=url)
+    assert shown["session"]["events"] == 3
+    assert shown["session"]["bytes"] == len(Path("logs/a.jsonl").read_bytes())
+    assert (shown["prompt_deltas"], shown["forks"], shown["checkpoint"]) == (1, ["b", "c"], None)
+    text = store("show", "a", url=url).out
+    assert "forks       b, c\n" in text
+    assert f"head        event 3, digest {shown['session']['head']['digest']}\n" in text
+
+
+@each_store
+def test_what_is_noted_beside_a_session_is_shown_and_goes_with_it(url):
+    filled(url)
+    with closing(open_store(url)) as kept:
+        head = kept.load("a").head
+        kept.save_delta("a", SessionDelta(base=head, leaf_id="u1", metadata=b'{"cwd":"/x"}'))
+    answered("import", f"{url}#a", url="sqlite:other.db")
+    for one in (url, "sqlite:other.db"):
+        shown = answered("show", "a", url=one)
+        assert (shown["session"]["leaf_id"], shown["metadata"]) == ("u1", {"cwd": "/x"})
+
+
+@each_store
+def test_deleting_says_which_sessions_go_and_takes_the_forks_along(url):
+    filled(url)
+    dry = answered("delete", "b", "a", "--dry-run", url=url, schema="store-written")
+    assert (sorted(dry["session_ids"]), dry["dry_run"]) == (["a", "b", "c"], True)
+    assert store("delete", "b", "--dry-run", url=url).out == "would delete c\nwould delete b\n"
+    assert ids(url) == ["a", "b", "c", "d"]
+    gone = answered("delete", "b", "a", url=url, schema="store-written")
+    assert gone["session_ids"] == ["c", "b", "a"]
+    assert ids(url) == ["d"]
+
+
+@each_store
+def test_nothing_is_deleted_where_one_session_is_unknown(url):
+    filled(url)
+    ran = store("delete", "a", "none", url=url)
+    assert (ran.code, ran.out) == (2, "")
+    assert "error: the store has no session 'none'" in ran.err
+    assert ids(url) == ["a", "b", "c", "d"]
+
+
+@each_store
+def test_a_session_is_moved_with_its_deltas_and_its_log_stays(url):
+    filled(url)
+    assert store("move", "a", "q", url=url).out == "moved a to project q\n"
+    assert ids(url, "--project", "q") == ["a"]
+    assert answered("move", "d", "q", url=url, schema="store-written")["project_id"] == "q"
+    with closing(open_store(url)) as kept:
+        assert [one.project_id for one in kept.prompt_deltas("a")] == ["q"]
+    assert store("export", "a", url=url).out.encode() == Path("logs/a.jsonl").read_bytes()
+
+
+@each_store
+def test_a_client_is_remembered_by_other_processes(url):
+    filled(url)
+    assert store("bind", "me@host", "a", url=url).out == "bound client me@host to a\n"
+    assert process("store", "resolve", "me@host", "--store", url).out == "a\n"
+    assert answered("resolve", "me@host", url=url)["session_id"] == "a"
+    ran = store("bind", "me@host", "d", url=url)
+    assert (ran.code, "bound to session 'a'" in ran.err) == (2, True)
+    answered("bind", "me@host", "d", "--replace", url=url, schema="store-written")
+    assert store("resolve", "me@host", url=url).out == "d\n"
+
+
+@each_store
+def test_an_unknown_client_or_session_is_an_error(url):
+    filled(url)
+    asked = (("resolve", "none"), ("show", "none"), ("export", "none"), ("move", "none", "p"), ("bind", "c", "none"),
+             ("verify", "none"))  # fmt: skip
+    for command, *args in asked:
+        ran = store(command, *args, url=url)
+        assert (ran.code, ran.out) == (2, ""), command
+        assert "'none'" in ran.err
+        assert "\nhint: " in ran.err
+
+
+def test_damage_is_an_exit_code_and_says_what_can_be_recovered():
+    filled("sqlite:s.db")
+    clean = answered("verify", url="sqlite:s.db")
+    assert (clean["sessions"], clean["events"], clean["damage"]) == (4, 6, [])
+    with closing(sqlite3.connect("s.db")) as inside:
+        changed = "CAST(replace(CAST(line AS TEXT), 'u1', 'u2') AS BLOB)"
+        assert inside.execute(f"UPDATE events SET line = {changed} WHERE number = 2").rowcount == 1
+        inside.commit()
+    found = answered("verify", url="sqlite:s.db", code=1)
+    assert [(one["session_id"], one["number"]) for one in found["damage"]] == [("a", 2)]
+    ran = store("verify", "a", "a", url="sqlite:s.db")
+    assert ran.code == 1
+    assert ran.out.startswith("damaged session a, event 2: ")
+    assert "can be recovered: " in ran.out
+    assert store("verify", "b", "c", url="sqlite:s.db").code == 0
+    assert store("export", "a", url="sqlite:s.db").code == 2
+
+
+def test_damage_in_a_folder_of_logs_is_found_and_the_rest_is_judged():
+    filled("jsonl:s")
+    file = next(path for path in Path("s").glob("*.jsonl") if b'"u1"' in path.read_bytes())
+    file.write_bytes(file.read_bytes().replace(b'"u1"', b'"u2"'))
+    assert [one["session_id"] for one in answered("verify", url="jsonl:s", code=1)["damage"]] == ["a"]
+    ran = lore("check", "jsonl:s", "--json")
+    assert ran.code == 3
+    assert ran.json["summary"]["files"] >= 3
+    assert any("LORE215" in dumps(one).decode() for one in ran.json["problems"])
+
+
+@each_store
+def test_space_is_given_back(url):
+    filled(url)
+    answered("delete", "a", "d", url=url, schema="store-written")
+    assert answered("vacuum", url=url)["freed_bytes"] >= 0
+    assert store("vacuum", url=url).out.endswith(f" freed in {url}\n")
+    assert ids(url) == []
+
+
+@pytest.mark.parametrize("url", ["sqlite:none.db", "jsonl:none"])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("import", "append")])
+def test_what_only_reads_or_changes_makes_no_store(url, command):
+    args = {"move": ("a", "p"), "bind": ("k", "a"), "list": (), "verify": (), "vacuum": ()}.get(command, ("a",))
+    ran = store(command, *args, url=url)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"error: there is no store {url}\n" in ran.err
+    assert not list(Path().glob("none*"))
+
+
+def test_a_store_in_memory_says_that_it_is_gone_afterwards():
+    put("s.jsonl", log(header()))
+    ran = store("import", "s.jsonl", url="memory:")
+    assert (ran.code, ran.err) == (0, "note: `memory:` is gone when this command ends\n")
+    assert store("list", url="memory:").out == "0 sessions, 0 events, 0 bytes in memory:\n"
+
+
+@pytest.mark.parametrize("url", ["nothing:x", "s.db", "", "sqlite:", "mysql://me:hunter2@host/db"])
+def test_what_names_no_store_is_an_error_without_passwords(url):
+    ran = store("list", url=url)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert "hint: " in ran.err
+    assert "hunter2" not in ran.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_it_does_and_asks_for_a_store(command):
+    ran = lore("store", command, "--help")
+    assert (ran.code, "--store" in ran.out) == (0, True)
+    assert lore("store", command).code == 2
+
+
+def test_the_group_lists_its_commands():
+    group = next(one for one in app.registered_groups if one.name == "store")
+    assert group.typer_instance is not None
+    assert tuple(one.name for one in group.typer_instance.registered_commands) == COMMANDS
+
+
+def test_an_id_is_data_and_no_command_to_a_terminal():
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
+    line = dumps({"kind": "session_started", "v": 1, "session_id": f"'; DROP TABLE events; -- {secret}"})
+    name = json.loads(line)["session_id"]
+    assert appended(name, line, url="sqlite:s.db").code == 0
+    for command in (("list",), ("show", name), ("delete", name, "--dry-run")):
+        ran = store(*command, url="sqlite:s.db")
+        assert ran.code == 0
+        assert secret not in ran.out
+    assert ids("sqlite:s.db")

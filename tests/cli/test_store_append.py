@@ -1,0 +1,211 @@
+"""`lore store append`: events as they come, each durable before it is answered, none of them twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cli.storing import appended, each_store, exported, fed, store, valid
+from lore.run.storing import appending
+from lore.run.storing.appending import append_lines, asked_of
+from lore.store.base import ConflictError
+from lore.store.memory import Memory
+
+HEADER = b'{"kind":"session_started","v":1,"session_id":"s"}'
+RESET = b'{"kind":"cache_reset","reason":"%b"}'
+FIRST, SECOND = RESET % b"first", RESET % b"second"
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+def numbered(line, number):
+    return line[:-1] + b',"id":%d}' % number
+
+
+def numbers(ran):
+    for one in ran.lines:
+        valid(one, "store-appended")
+        assert list(one) == ["session_id", "id"]
+    return [one["id"] for one in ran.lines]
+
+
+@each_store
+def test_the_first_event_begins_the_session_and_each_is_answered_by_its_number(url):
+    ran = appended("s", HEADER, FIRST, SECOND, url=url)
+    assert (ran.code, ran.err, numbers(ran)) == (0, "", [1, 2, 3])
+    assert exported("s", url) == b"%b\n%b\n%b\n" % (HEADER, FIRST, SECOND)
+
+
+@each_store
+def test_what_is_sent_again_with_its_number_is_acknowledged_again_and_stored_once(url):
+    appended("s", HEADER, numbered(FIRST, 2), url=url)
+    again = appended("s", numbered(HEADER, 1), numbered(FIRST, 2), numbered(SECOND, 3), HEADER, url=url)
+    assert (again.code, numbers(again)) == (0, [1, 2, 3, 1])
+    assert exported("s", url) == b"%b\n%b\n%b\n" % (HEADER, FIRST, SECOND)
+
+
+@each_store
+@pytest.mark.parametrize("number", [2, 5])
+def test_another_number_is_a_conflict_that_names_both_and_ends_it(url, number):
+    appended("s", HEADER, FIRST, url=url)
+    ran = appended("s", SECOND, numbered(RESET % b"third", number), RESET % b"never", url=url)
+    assert (ran.code, numbers(ran)) == (2, [3])
+    assert f"expects to be event {number}" in ran.err
+    assert "the store holds event 3" in ran.err
+    assert "--> <stdin>:2, byte " in ran.err
+    assert exported("s", url).count(b"\n") == 3
+
+
+@each_store
+def test_the_number_is_taken_off_and_all_other_bytes_stay(url):
+    spelled = b'{ "id" : 2 , "kind":"cache_reset", "reason":"\\u00e9\xc3\xa9", "extra": [1.0, 1e3 ] }'
+    appended("s", HEADER, spelled, url=url)
+    assert exported("s", url).splitlines()[1] == spelled.replace(b'"id" : 2 , ', b"")
+
+
+@each_store
+def test_knowledge_says_its_number_apart_from_its_name(url):
+    fact = b'{"kind":"knowledge","op":"add","id":"k","title":"t"%b}'
+    ran = appended("s", HEADER, fact % b',"number":2', fact % b',"number":2', fact % b"", url=url)
+    assert numbers(ran) == [1, 2, 2, 3]
+    assert exported("s", url).splitlines()[1:] == [fact % b""] * 2
+
+
+@pytest.mark.parametrize("value", [b'"2"', b"2.0", b"0", b"-1", b"true", b"[2]"])
+def test_a_number_that_is_none_is_an_error(value):
+    ran = appended("s", HEADER, FIRST[:-1] + b',"id":%b}' % value, url="sqlite:s.db")
+    assert (ran.code, numbers(ran)) == (2, [1])
+    assert "`id` is no number of an event" in ran.err
+
+
+def test_a_record_of_others_keeps_its_name():
+    """`id` is text in many records; of kinds that lore does not know it is theirs."""
+    other = b'{"kind":"theirs","id":"x-1"}'
+    ran = appended("s", HEADER, other, b'{"kind":"theirs","id":3}', url="sqlite:s.db")
+    assert numbers(ran) == [1, 2, 3]
+    assert exported("s", "sqlite:s.db").splitlines()[1:] == [other, b'{"kind":"theirs"}']
+    assert ran.err.startswith("note: line 2: unknown record kind 'theirs'; kept as opaque\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{torn", "the line is no event: "),
+        (b"[]", "not a JSON object"),
+        (b'{"kind":"a"}{"kind":"b"}', "the line is no event: "),
+        (b'{"kind":"saved","size":1}', "a store's own note"),
+        (b'\xff{"kind":"a"}', "the line is no event: bytes that are not UTF-8"),
+        (b'{"kind":"session_started","session_id":"other"}', "names session 'other', not 's'"),
+        (b'{"kind":"session_started","session_id":"s","model":"m"}', "another event is stored there"),
+    ],
+)
+def test_a_line_that_is_refused_ends_it_and_what_was_answered_stays(line, said):
+    ran = appended("s", HEADER, FIRST, line, SECOND, url="jsonl:s")
+    assert (ran.code, numbers(ran)) == (2, [1, 2])
+    assert said in ran.err
+    assert "--> <stdin>:3, byte " in ran.err
+    assert "hint: " in ran.err
+    assert exported("s", "jsonl:s") == b"%b\n%b\n" % (HEADER, FIRST)
+
+
+def test_a_session_begins_with_its_header():
+    ran = appended("s", FIRST, url="sqlite:s.db")
+    assert (ran.code, ran.out) == (2, "")
+    assert "error: the store has no session 's'" in ran.err
+    assert "hint: begin with its session_started" in ran.err
+    ahead = appended("s", numbered(HEADER, 2), url="sqlite:s.db")
+    assert ahead.code == 2
+
+
+def test_blank_lines_are_passed_over_and_the_last_line_needs_no_end():
+    ran = fed(b"\n" + HEADER + b"\n \r\n" + FIRST, "store", "append", "s", "--store", "jsonl:s")
+    assert numbers(ran) == [1, 2]
+    torn = fed(SECOND[:-3], "store", "append", "s", "--store", "jsonl:s")
+    assert (torn.code, torn.out) == (2, "")
+
+
+def test_memory_is_gone_afterwards_and_says_so():
+    ran = appended("s", HEADER, url="memory:")
+    assert numbers(ran) == [1]
+    assert ran.err == "note: `memory:` is gone when this command ends\n"
+
+
+@each_store
+def test_each_line_is_answered_before_the_next_one_comes(url):
+    words = [sys.executable, "-m", "lore", "store", "append", "s", "--store", url]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        for number, line in enumerate((HEADER, FIRST, SECOND), 1):
+            running.stdin.write(line + b"\n")
+            running.stdin.flush()
+            assert json.loads(running.stdout.readline()) == {"session_id": "s", "id": number}
+        running.kill()
+    assert exported("s", url).count(b"\n") == 3
+    assert store("verify", url=url).code == 0
+
+
+class Busy(Memory):
+    """A store in which another writer comes before each of the first saves."""
+
+    def __init__(self, others):
+        super().__init__()
+        self.others = others
+
+    def save_delta(self, session_id, delta):
+        if self.others:
+            self.others -= 1
+            head = super().load(session_id).head
+            data = RESET % b"other %d" % self.others
+            super().save_delta(session_id, type(delta)(base=head, new_events=(data,)))
+        return super().save_delta(session_id, delta)
+
+
+def taken(busy, *lines):
+    said = append_lines(
+        busy, "s", [b"".join(one + b"\n" for one in lines)], print, clock=lambda: "2026-01-01T00:00:00Z"
+    )
+    return [one.id for one in said]
+
+
+def test_a_line_without_a_number_goes_behind_what_others_wrote_meanwhile():
+    busy = Busy(3)
+    assert taken(busy, HEADER, FIRST, SECOND) == [1, 5, 6]
+    assert busy.load("s").events[4:] == (FIRST, SECOND)
+    assert busy.list()[0].updated_at == "2026-01-01T00:00:00Z"
+
+
+def test_a_line_with_a_number_that_another_writer_took_is_a_conflict():
+    with pytest.raises(ConflictError, match="expects to be event 2, and another event is stored there"):
+        taken(Busy(1), HEADER, numbered(FIRST, 2))
+
+
+def test_a_writer_that_is_never_first_gives_up(monkeypatch):
+    monkeypatch.setattr(appending, "ATTEMPTS", 3)
+    with pytest.raises(ConflictError, match="always faster"):
+        taken(Busy(9), HEADER, FIRST)
+
+
+def test_a_whole_log_that_is_sent_again_is_read_once():
+    """Each event was looked up with all behind it: 1,000 events sent again cost a million."""
+
+    class Counting(Memory):
+        loaded = 0
+
+        def load(self, session_id, *, after=0):
+            data = super().load(session_id, after=after)
+            self.loaded += len(data.events)
+            return data
+
+    kept, lines = Counting(), [HEADER, *(RESET % b"%d" % number for number in range(99))]
+    taken(kept, *lines)
+    kept.loaded = 0
+    assert taken(kept, *(numbered(line, number) for number, line in enumerate(lines, 1))) == [*range(1, 101)]
+    assert kept.loaded == 100
+
+
+def test_of_two_numbers_the_last_holds_as_for_every_reader():
+    assert asked_of(b'{"kind":"x","id":1,"id":2}') == (b'{"kind":"x"}', "x", 2)

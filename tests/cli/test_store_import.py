@@ -1,0 +1,310 @@
+"""`lore store import` and `export`: sessions into a store, only what is new of them, and out again to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put, session
+from cli.storing import answered, each_store, exported, fed, store, valid
+from formats.claude import answered as reply
+from formats.claude import asked, joined, text
+from lore.cli import progress as bar
+from lore.run.folding import fold
+from lore.run.options import Options
+from lore.run.storing import bringing
+from lore.run.storing.importing import Asked, import_sessions
+from lore.store.base import StoreError
+from lore.store.memory import Memory
+from model.making import body, dumps, header, log, record, user
+
+CLAUDE = joined(asked("u", "x"), reply("a", "r", text("y"), "u"), asked("v", "z", "a"), reply("b", "q", text("w"), "v"))
+ODD = (
+    b'{ "kind": "session_started", "v": 1, "session_id": "s-1", "mine": [1.0, 1e3] }\r\n'
+    b'{"kind":"append","item":{"type":"userMessage","uuid":"u1","text":"\\u00e9\xc3\xa9 \\ud83d"}}\n'
+    b'{"kind":"theirs","id":"x"}\n'
+    b'{"kind":"append","id":4,"item":{"type":"user_message","uuid":"u2","text":"b"}}\n'
+)
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+def states(answer):
+    return [(one["session_id"], one["state"], one["new_events"]) for one in answer["sessions"]]
+
+
+@each_store
+def test_lores_own_log_comes_out_to_the_byte(url):
+    put("odd.jsonl", ODD)
+    assert states(answered("import", "odd.jsonl", url=url)) == [("s-1", "created", 4)]
+    assert exported("s-1", url) == ODD
+    assert store("export", "s-1", url=url).out.encode() == ODD
+
+
+@each_store
+def test_only_what_is_new_is_appended(url):
+    put("s.jsonl", session())
+    number = session().count(b"\n")
+    assert states(answered("import", "s.jsonl", url=url)) == [("s-1", "created", number)]
+    assert states(answered("import", "s.jsonl", url=url)) == [("s-1", "unchanged", 0)]
+    put("s.jsonl", session(record("cache_reset", reason="x"), record("cache_reset", reason="y")))
+    assert states(answered("import", "s.jsonl", url=url)) == [("s-1", "extended", 2)]
+    put("s.jsonl", session())
+    assert states(answered("import", "s.jsonl", url=url)) == [("s-1", "unchanged", 0)]
+    assert exported("s-1", url).count(b"\n") == number + 2
+
+
+@each_store
+def test_a_session_of_another_format_is_converted_and_folds_alike(url):
+    put("c.jsonl", CLAUDE)
+    assert states(answered("import", "c.jsonl", url=url))[0][:2] == ("s", "created")
+    assert exported("s", url).decode() == lore("convert", "c.jsonl").out
+    one, other = lore("fold", "c.jsonl", "--json").json, lore("fold", f"{url}#s", "--json").json
+    assert other == one
+
+
+def test_a_transcript_that_went_on_is_gone_on_with_at_every_line():
+    """The turn under way is closed where a transcript stops: what came later was a conflict with that closing."""
+    lines = CLAUDE.splitlines(keepends=True)
+    for number in range(1, len(lines) + 1):
+        put("c.jsonl", b"".join(lines[:number]))
+        assert answered("import", "c.jsonl", url="sqlite:s.db")["sessions"][0]["state"] in ("created", "extended")
+    assert answered("import", "c.jsonl", url="sqlite:s.db")["sessions"][0]["state"] == "unchanged"
+    one, other = lore("fold", "c.jsonl", "--json").json, lore("fold", "sqlite:s.db#s", "--json").json
+    assert (other["timeline"], other["usage"]) == (one["timeline"], one["usage"])
+
+
+def test_subagents_become_chains_of_their_session_whoever_grows():
+    agent = [
+        asked("s1", "x", isSidechain=True, agentId="1"),
+        reply("s2", "r1", text("y"), "s1", isSidechain=True, agentId="1"),
+    ]
+    put("logs/c.jsonl", CLAUDE)
+    put("logs/agent-1.jsonl", joined(*agent[:1]))
+    first = answered("import", "logs", url="jsonl:s")
+    assert (len(first["sessions"]), first["joined"]) == (1, 1)
+    put("logs/c.jsonl", CLAUDE + joined(asked("z", "more", "b")))
+    put("logs/agent-1.jsonl", joined(*agent))
+    assert states(answered("import", "logs", url="jsonl:s"))[0][:2] == ("s", "extended")
+    chains = lore("fold", "jsonl:s#s", "--json").json["session"]["chains"]
+    assert chains == lore("fold", "logs/c.jsonl", "--json").json["session"]["chains"]
+
+
+def test_what_is_stored_with_other_content_is_a_conflict_and_the_others_go_on():
+    put("logs/a.jsonl", log(header(session_id="a"), record("append", item=user("u1", "one"))))
+    put("logs/b.jsonl", log(header(session_id="b")))
+    answered("import", "logs", url="sqlite:s.db")
+    put("logs/a.jsonl", log(header(session_id="a"), record("append", item=user("u1", "other"))))
+    put("logs/b.jsonl", log(header(session_id="b"), record("cache_reset", reason="x")))
+    found = answered("import", "logs", url="sqlite:s.db", code=3)
+    assert states(found) == [("a", "conflict", None), ("b", "extended", 1)]
+    assert found["sessions"][0]["message"].startswith("event 2 of the session is stored with other content")
+    alone = store("import", "logs/a.jsonl", url="sqlite:s.db")
+    assert (alone.code, alone.out) == (2, "")
+    assert "error: event 2 of the session is stored with other content" in alone.err
+    assert b"one" in exported("a", "sqlite:s.db")
+    assert states(answered("import", "logs/a.jsonl", "--id", "a2", url="sqlite:s.db")) == [("a2", "created", 2)]
+
+
+def test_another_spelling_is_the_same_session():
+    put("a.jsonl", b'{"kind":"session_started","v":1,"session_id":"a"}\n{"kind":"cache_reset","reason":"x"}\n')
+    answered("import", "a.jsonl", url="jsonl:s")
+    first = b'{"v":1, "kind":"session_started", "session_id":"\\u0061"}\n'
+    put("a.jsonl", first + b'{"reason":"x","kind":"cache_reset"}\n{"kind":"x"}\n')
+    assert states(answered("import", "a.jsonl", url="jsonl:s")) == [("a", "extended", 1)]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (b"", "s"),  # of the file's name
+        (b'{"kind":"session_started","v":1,"session_id":"","model":"m"}\n', "s"),
+        (b'{"kind":"append"}\n{"kind":"session_started","v":1,"session_id":"own","model":"m"}\n', "own"),
+    ],
+)
+def test_a_log_whose_header_names_no_session_is_stored_under_its_files_name(before, expected):
+    put("s.jsonl", before + dumps(record("append", item=user("u1"))) + b"\n")
+    assert states(answered("import", "s.jsonl", url="sqlite:s.db"))[0][0] == expected
+    first = json.loads(exported(expected, "sqlite:s.db").splitlines()[0])
+    assert (first["kind"], first["session_id"]) == ("session_started", expected)
+
+
+def test_standard_input_needs_a_name_where_it_has_none():
+    line = dumps(record("append", item=user("u1"))) + b"\n"
+    ran = fed(line, "store", "import", "-", "--store", "sqlite:s.db")
+    assert ran.code == 2
+    assert "hint: give one with --id" in ran.err
+    for state in ("created", "unchanged"):
+        ran = fed(line, "store", "import", "-", "--store", "sqlite:s.db", "--id", "n", "--json")
+        valid(ran.json, "store-import")
+        assert states(ran.json)[0][:2] == ("n", state)
+
+
+def test_standard_input_is_compared_while_it_comes():
+    put("s.jsonl", session())
+    answered("import", "s.jsonl", url="sqlite:s.db")
+    grown = session(record("cache_reset", reason="x"))
+    ran = fed(b" " + grown, "store", "import", "-", "--store", "sqlite:s.db", "--json")
+    assert states(ran.json) == [("s-1", "extended", 1)]
+
+
+def test_what_a_folder_of_logs_noted_for_itself_is_left_out():
+    put("s.jsonl", ODD)
+    answered("import", "s.jsonl", url="jsonl:s")
+    file = next(path for path in Path("s").iterdir() if path.suffix == ".jsonl" and b'"saved"' in path.read_bytes())
+    assert states(answered("import", str(file), url="sqlite:s.db")) == [("s-1", "created", 4)]
+    assert exported("s-1", "sqlite:s.db") == ODD
+
+
+def test_a_session_goes_from_store_to_store_with_what_is_noted_beside_it():
+    put("s.jsonl", ODD)
+    answered("import", "s.jsonl", "--project", "p", url="jsonl:s")
+    answered("import", "jsonl:s#s-1", url="sqlite:one.db")
+    answered("import", "jsonl:s", url="sqlite:all.db")
+    for url in ("sqlite:one.db", "sqlite:all.db"):
+        assert exported("s-1", url) == ODD
+        assert answered("show", "s-1", url=url)["session"]["project_id"] == "p"
+
+
+def test_lines_that_no_reader_takes_are_problems_and_left_out():
+    put("s.jsonl", log(header()) + b'{torn}\n{"kind":"a"} {"kind":"b"}\n{"kind":"c"}\n{"kind":"d"')
+    found = answered("import", "s.jsonl", url="sqlite:s.db")
+    assert [(one["code"], one["line"]) for one in found["problems"]] == [("LORE201", 2), ("LORE209", 3), ("LORE202", 5)]
+    assert exported("s-1", "sqlite:s.db").splitlines()[1:] == [b'{"kind":"a"}', b'{"kind":"b"}', b'{"kind":"c"}']
+
+
+def test_requests_are_passed_over_in_folders_and_refused_by_name():
+    put("logs/body.json", dumps(body("a")))
+    put("logs/notes.txt", b"nothing\n")
+    put("logs/s.jsonl", session())
+    found = answered("import", "logs", url="sqlite:s.db")
+    assert (len(found["sessions"]), found["requests"], found["skipped"]) == (1, 1, 1)
+    assert "1 file of requests passed over, 1 file passed over: no recordings" in store(
+        "import", "logs", url="sqlite:s.db"
+    ).out.replace("\n", " ")
+    ran = store("import", "logs/body.json", url="sqlite:s.db")
+    assert ran.code == 2
+    assert "is read as request bodies, not as a session" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["none.jsonl"], "cannot read none.jsonl"),
+        (["empty"], "no sessions in empty"),
+        (["a.jsonl", "b.jsonl", "--id", "x"], "--id names one session"),
+        (["a.jsonl", "--id", "x\n"], "is no session id"),
+        (["*.nothing"], "nothing matches"),
+        (["sqlite:none.db"], "there is no store sqlite:none.db"),
+    ],
+)
+def test_what_cannot_be_imported_is_an_error(args, said):
+    Path("empty").mkdir()
+    put("a.jsonl", log(header(session_id="a")))
+    put("b.jsonl", log(header(session_id="b")))
+    ran = store("import", *args, url="sqlite:s.db")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert not Path("none.db").exists()
+
+
+def test_what_was_interrupted_is_gone_on_with(monkeypatch):
+    """A batch is one delta: what came before the interruption is stored, and not sent again."""
+    monkeypatch.setattr(bringing, "BATCH_EVENTS", 3)
+    put("s.jsonl", session())
+
+    class Failing(Memory):
+        left = 1
+
+        def save_delta(self, session_id, delta):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().save_delta(session_id, delta)
+
+    kept = Failing()
+    with pytest.raises(KeyboardInterrupt):
+        import_sessions(kept, Asked(["s.jsonl"]), Options())
+    assert kept.load("s-1").head.number == 4
+    kept.left = 99
+    result = import_sessions(kept, Asked(["s.jsonl"]), Options(), clock=lambda: "2026-01-01T00:00:00Z")
+    assert states(
+        {"sessions": [{name: getattr(one, name) for name in one.__struct_fields__} for one in result.sessions]}
+    ) == [("s-1", "extended", session().count(b"\n") - 4)]
+    assert kept.load("s-1").log == session()
+    assert kept.list()[0].updated_at == "2026-01-01T00:00:00Z"
+
+
+def test_a_store_that_takes_nothing_any_more_ends_it():
+    class Full(Memory):
+        def create(self, header):
+            raise StoreError("no space is left")
+
+    for name in "abc":
+        put(f"logs/{name}.jsonl", log(header(session_id=name)))
+    with pytest.raises(StoreError, match="no space is left"):
+        import_sessions(Full(), Asked(["logs"]), Options())
+
+
+def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
+    monkeypatch.setattr(bringing, "BATCH_BYTES", 1000)
+    put("s.jsonl", log(header(), *(record("cache_reset", reason="x" * 90) for _ in range(100))))
+    sizes = []
+
+    class Weighing(Memory):
+        def save_delta(self, session_id, delta):
+            sizes.append(sum(map(len, delta.new_events)))
+            return super().save_delta(session_id, delta)
+
+    import_sessions(Weighing(), Asked(["s.jsonl"]), Options())
+    assert len(sizes) > 9
+    assert max(sizes) < 1200
+
+
+def test_progress_is_told_in_bytes():
+    put("logs/a.jsonl", session())
+    put("logs/b.jsonl", log(header(session_id="b"), record("cache_reset", reason="x")))
+    told = []
+    import_sessions(Memory(), Asked(["logs"]), Options(), progress=lambda done, total: told.append((done, total)))
+    total = sum(os.path.getsize(path) for path in Path("logs").iterdir())
+    assert told == [(len(session()), total), (total, total)]
+
+
+def test_no_bar_is_shown_where_nobody_looks(monkeypatch):
+    monkeypatch.setattr(bar, "LEAST", 0)
+    put("s.jsonl", session())
+    assert store("import", "s.jsonl", url="sqlite:s.db").err == ""
+
+
+def test_an_export_overwrites_nothing_unasked_and_never_the_store():
+    put("s.jsonl", session())
+    answered("import", "s.jsonl", url="sqlite:s.db")
+    put("there", b"mine")
+    assert store("export", "s-1", "-o", "there", url="sqlite:s.db").code == 2
+    assert Path("there").read_bytes() == b"mine"
+    ran = store("export", "s-1", "-o", "s.db", "--force", url="sqlite:s.db")
+    assert (ran.code, "is what is being read" in ran.err) == (2, True)
+    assert exported("s-1", "sqlite:s.db") == session()
+
+
+def test_a_secret_is_masked_in_answers_and_kept_in_the_log():
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
+    put("s.jsonl", log(header(session_id=secret), record("cache_reset", reason=secret)))
+    ran = store("import", "s.jsonl", url="sqlite:s.db")
+    assert secret not in ran.out + ran.err
+    assert secret.encode() in exported(secret, "sqlite:s.db")
+
+
+@pytest.mark.corpus
+def test_every_real_session_is_stored_and_folds_alike(corpus):
+    found = answered("import", str(corpus / "claude-code"), url="sqlite:s.db")
+    assert {one["state"] for one in found["sessions"]} == {"created"}
+    for one in found["sessions"]:
+        stored, recorded = (fold(name, Options()).result for name in (f"sqlite:s.db#{one['session_id']}", one["path"]))
+        assert (stored.session, stored.timeline, stored.pruned, stored.usage) == (
+            recorded.session, recorded.timeline, recorded.pruned, recorded.usage,
+        )  # fmt: skip
+    assert answered("verify", url="sqlite:s.db")["damage"] == []
