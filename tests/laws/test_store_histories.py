@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lore.model import checkpoint
+from lore.model.canonical import canonical
 from lore.model.events import Remove, SessionStarted, encode
 from lore.session import Session
 from lore.store.applying import lines_of
@@ -51,7 +52,8 @@ class History:
         self._open()
         self.kept = Kept.begin(self.faulty.store, HEADER)
         self.log, self.acked = [encode(HEADER)], 1
-        self._others = 0
+        self._others = self._notes = 0
+        self.noted: tuple[bytes, str | None] = (b"{}", None)
 
     def _open(self) -> None:
         self.store = opened(self._kind, self._place)
@@ -75,7 +77,10 @@ class History:
         self.log += [encode(Remove(uuids=tuple(uuids)))] if uuids else []
 
     def _note(self, _) -> None:
-        self.kept.note({"events": len(self.log)}, leaf_id=f"leaf {len(self.log)}")
+        """Note what is known to be newer than all that was noted before."""
+        self._notes += 1
+        self.kept.note({"note": self._notes}, leaf_id=f"leaf {self._notes}")
+        self.noted = b'{"note":%d}' % self._notes, f"leaf {self._notes}"
 
     def _save(self, _) -> None:
         try:
@@ -88,6 +93,9 @@ class History:
         self.acked = len(self.log)
         assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept.session)
         assert self.kept.delta().new_events == ()
+        data = self.store.load("s")
+        assert (canonical(data.metadata), data.leaf_id) == (canonical(self.kept.metadata), self.kept.leaf_id)
+        assert (data.metadata, data.leaf_id) == self.noted
 
     def _take_others(self) -> None:
         """Put what waits behind what another writer has stored meanwhile."""
@@ -135,7 +143,8 @@ class History:
             self._open()
         told: list[str] = []
         self.kept = Kept.open(self.faulty.store, "s", tell=told.append)
-        self.log = list(self.store.load("s").events)
+        data = self.store.load("s")
+        self.log, self.noted = list(data.events), (data.metadata, data.leaf_id)
         assert told == []
         assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept.session)
 

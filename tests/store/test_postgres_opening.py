@@ -245,6 +245,20 @@ def test_a_password_that_should_be_percent_encoded_and_is_not_is_not_shown(postg
         assert "s3c" not in refused(url).message
 
 
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("postgresql://u:p@h/d", "postgresql://u:***@h/d"),
+        ("postgresql://u:p@q/r?s#t:v@h/d", "postgresql://u:***@h/d"),
+        ("postgresql://u@h:5432/d?password=p&x=1", "postgresql://u@h:5432/d?password=***&x=1"),
+        ("postgresql://h:5432/d#a", "postgresql://h:5432/d#a"),
+        ("sqlite:a:b@c", "sqlite:a:b@c"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url, seen):
+    assert shown(url) == seen
+
+
 def test_what_is_missing_is_named(postgres):
     assert "createdb" in refused(postgres.url("none_such")).hint
     assert "createuser" in refused(postgres.url(user="nobody_such")).hint

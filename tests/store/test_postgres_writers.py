@@ -17,6 +17,15 @@ from lore.store.registry import silent
 from lore.testing.stores.making import add, begun, events, header, said
 
 
+FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")
+QUIET = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # it is about threads, as is the test
+
+
+def forking(test):
+    """Mark a test that forks."""
+    return FORKED(QUIET(test))
+
+
 @pytest.fixture
 def opening(database):
     """Return what opens a store at one database; all are closed at the end."""
@@ -209,8 +218,7 @@ def test_ids_that_look_like_sql_are_only_ids(opening):
     assert store.verify().damage == ()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
-@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+@forking
 def test_a_child_makes_a_connection_of_its_own(opening):
     store = opening()
     head = begun(store)
@@ -229,6 +237,7 @@ def test_a_child_makes_a_connection_of_its_own(opening):
     assert len(store.link._processes) == 1
 
 
+@forking
 def test_a_child_that_is_forked_while_a_call_runs_is_not_held_up(opening):
     """The lock of a call belongs to its process: the child has none that nobody will ever release."""
     store = opening()

@@ -147,17 +147,36 @@ def test_a_file_whose_making_was_killed_is_made_anew(tmp_path):
 
 @pytest.mark.parametrize("is_replaced", [True, False])
 def test_a_file_that_was_replaced_or_removed_takes_nothing_that_would_be_lost(tmp_path, is_replaced):
-    with opened(tmp_path / "other.db") as store:
+    (tmp_path / "other").mkdir()
+    with opened(tmp_path / "other" / "s.db") as store:
         begun(store, said("u1"))
     with opened(tmp_path / "s.db") as store:
         head = begun(store)
         if is_replaced:
-            (tmp_path / "other.db").replace(tmp_path / "s.db")
+            (tmp_path / "other" / "s.db").replace(tmp_path / "s.db")
         else:
             (tmp_path / "s.db").unlink()
         with pytest.raises(StoreError, match="replaced or removed") as error:
             add(store, said("u2"), base=head)
-        assert "open" in error.value.hint
+        assert "put the file back" in error.value.hint
+
+
+def test_the_log_of_the_file_that_came_in_its_place_is_left_alone(tmp_path):
+    """sqlite removes a log by its name when the last connection is closed, whosever it is by then."""
+    with opened(tmp_path / "s.db") as first:
+        head = begun(first, said("u1"))
+        for end in ("", "-wal", "-shm"):
+            (tmp_path / f"s.db{end}").rename(tmp_path / f"old{end}")
+        with opened(tmp_path / "s.db") as second:
+            begun(second, said("u2"), said("u3"))
+            with pytest.raises(StoreError, match="replaced or removed"):
+                add(first, said("u4"), base=head)
+            assert (tmp_path / "s.db-wal").stat().st_size > 0
+            assert len(second.load("s").events) == 3
+    with opened(tmp_path / "s.db") as store:
+        assert len(store.load("s").events) == 3
+    with opened(tmp_path / "old") as store:
+        assert store.load("s").head == head
 
 
 # several at once

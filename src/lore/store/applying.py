@@ -6,6 +6,8 @@ ConflictError. Pure. Rules:
 - a base that is the stored head is gone on from; behind an older one the delta's own events may stand already,
   all or the first of them, in their order: they are not stored again, the others are added (a delta that arrives
   twice, and one that was sent again with more, because its answer was lost);
+- leaf and metadata are not numbered: where all its events stand already, a delta's notes do too (it changes nothing),
+  or nobody appended or noted since its base (they are added), or it is refused: a retry never brings old notes back;
 - anything else is another writer's state, and refused, naming both.
 """
 
@@ -80,11 +82,11 @@ def settle(delta: SessionDelta, stored: Stored) -> Settled:
     leaf_id = stored.leaf_id if delta.leaf_id is None else delta.leaf_id
     metadata = merged(stored.metadata, delta.metadata)
     noted = note(leaf_id, metadata)
-    if base.note != head.note and noted != head.note and not known:
-        raise refused(base, head)
-    if known == len(lines) and known:  # all of it arrived before; notes that came later stay
-        number = base.number + known
-        return Settled((), (), stored.leaf_id, stored.metadata, _at(stored, number), noted=False)
+    is_last = base.number + known == head.number  # nobody appended since
+    if noted != head.note and not (is_last and (base.note == head.note or 0 < known < len(lines))):
+        raise refused(base, head)  # the notes of others would be lost, or its own
+    if not is_last:
+        return Settled((), (), stored.leaf_id, stored.metadata, _at(stored, base.number + known), noted=False)
     new = lines[known:]
     digests = tuple(follow(bytes.fromhex(head.digest), new))
     after = Head(head.number + len(new), digests[-1].hex() if digests else head.digest, noted)

@@ -47,11 +47,17 @@ PATIENCE = 10.0  # seconds
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = FULL",
+    "fullfsync = ON",  # macOS: through the cache of the disk, too
+    "checkpoint_fullfsync = ON",
     "trusted_schema = OFF",
     "cell_size_check = ON",
     f"journal_size_limit = {16 * 1024 * 1024}",
 )
 _MOST_FOUND = 100  # of what `integrity_check` says
+_REPLACED = (
+    "put the file back; or, if the other one is meant, remove what the first left beside it (-wal, -shm) before you "
+    "open the store again"
+)
 _PAUSE = 0.01  # seconds, between tries to change the kind of journal: sqlite does not wait there by itself
 
 
@@ -153,9 +159,8 @@ class Sqlite(SqlStore):
         if self._closed:
             raise StoreError(f"{self._url} was closed", hint="open it again")
         if self._connection is not None and self._file != _identity(self._path):
-            self._left.append(self._connection)  # to close it would remove the log beside the file in its place
-            self._connection = None
-            raise StoreError(f"{self._url} was replaced or removed while it was open", hint="open the store again")
+            self._forget()  # sqlite sees that the file has moved, and leaves alone what is in its place
+            raise StoreError(f"{self._url} was replaced or removed while it was open", hint=_REPLACED)
         if self._connection is not None:
             yield self._connection
         elif is_missing(self._path) and not write:

@@ -111,6 +111,20 @@ class HarnessScenarios(Scenarios):
             assert items(kept.session) == ["u2", "a2"]
             assert_stored(kept)
 
+    def test_what_is_noted_after_an_answer_was_lost_is_stored(self, tmp_path: Path) -> None:
+        """The events are there already, the note is not: to take it all for a retry lost the note, acknowledged."""
+        with self.opened(tmp_path) as inner:
+            faulty = Faulty(inner)
+            kept = Kept.begin(faulty.store, HEADER)
+            say(kept, "u1")
+            faulty.after = 1
+            raised(StoreError, kept.save)
+            kept.note({"a": 1}, leaf_id="u1")
+            kept.save()
+            data = inner.load("s")
+            assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", kept.head)
+            assert data.head.number == 2
+
     def test_a_resumed_session_emits_only_what_came_after_load(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)

@@ -44,6 +44,21 @@ class RetryScenarios(Scenarios):
             assert add(store, base=base, leaf_id="x", metadata=b'{"a":1}') == first
             assert store.load("s") == before
 
+    def test_an_exact_retry_does_not_bring_old_notes_back(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            base = begun(store)
+            first = add(store, said("u1"), base=base, metadata=b'{"a":1}')
+            now = add(store, base=first, metadata=b'{"a":2}')
+            assert raised(ConflictError, adding(store, said("u1"), base=base, metadata=b'{"a":1}')).stored == now
+            assert (store.load("s").metadata, store.load("s").head) == (b'{"a":2}', now)
+
+    def test_a_retry_with_other_notes_behind_later_events_is_refused(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as store:
+            base = begun(store)
+            now = add(store, said("u2"), base=add(store, said("u1"), base=base))
+            raised(ConflictError, adding(store, said("u1"), base=base, metadata=b'{"a":1}'))
+            assert (store.load("s").metadata, store.load("s").head) == (b"{}", now)
+
     def test_a_retry_with_more_behind_adds_only_what_is_new(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
             base = begun(store)
