@@ -203,6 +203,16 @@ def test_what_the_database_refuses_changes_nothing(store, postgres, bare):
     assert add(store, said("u3"), base=head).number == 2
 
 
+def test_a_transaction_that_failed_is_never_taken_for_stored(store):
+    """COMMIT of a failed transaction is no error for PostgreSQL: it answers ROLLBACK."""
+    begun(store)
+    with pytest.raises(StoreError, match="nothing is stored"), store.transaction(write=True) as tx:  # noqa: PT012
+        tx.execute("UPDATE sessions SET size = 7")
+        with pytest.raises(psycopg.Error):
+            tx.execute("SELECT 1 / 0")
+    assert store.verify().damage == ()
+
+
 def test_a_line_that_was_changed_is_found(store, postgres, bare):
     begun(store, said("u1"), said("u2"))
     postgres.run("UPDATE lore.events SET line = %s WHERE number = 2", bare, (said("u9"),))

@@ -16,7 +16,6 @@ from lore.store.postgres import Postgres
 from lore.store.registry import silent
 from lore.testing.stores.making import add, begun, events, header, said
 
-
 FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")
 QUIET = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # it is about threads, as is the test
 

@@ -132,7 +132,10 @@ class Link:
                 cursor.begin(f"{_opening(begin)}; {first}")
                 yield cursor
                 committing = begin == WRITE
-                self.commit(connection)
+                if committing:
+                    self.commit(connection)
+                else:
+                    connection.execute("ROLLBACK")  # nothing to keep, and it may have met what cannot be read
             except psycopg.Error as error:
                 said = self._said(error, connection, committing=committing)
                 self._undo(connection)
@@ -142,11 +145,13 @@ class Link:
                 raise
 
     def commit(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-        """End a transaction: when it returns, what was written is stored."""
-        failed = connection.info.transaction_status is TransactionStatus.INERROR
+        """End a transaction: when it returns, what was written is stored.
+
+        A transaction in which a statement failed, its error caught, is answered by ROLLBACK, and no error.
+        """
         done = connection.execute("COMMIT").statusmessage
-        if done != "COMMIT" and not failed:
-            raise psycopg.OperationalError(f"COMMIT was answered by {done}")
+        if done != "COMMIT":
+            raise psycopg.OperationalError(f"COMMIT was answered by {done}: nothing is stored")
 
     def alone(self, statements: Iterable[str]) -> None:
         """Run statements that the server takes only where no transaction is open."""
