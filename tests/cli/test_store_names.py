@@ -1,0 +1,281 @@
+"""Wherever a session is named it may be one in a store: `URL#SESSION_ID`, with a turn behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.running import compacted, lore, process, put, session
+from cli.storing import answered, appended, each_store, exported, valid
+from lore.corpus import Name, parse_name
+from lore.errors import LoreError
+from lore.model.events import CacheReset
+from lore.run.appending import appending
+from lore.store.base import SessionDelta
+from lore.store.registry import open_store
+from model.making import header, log, record, user
+
+pytestmark = pytest.mark.usefixtures("desk")
+
+BUSTED = session(record("session_changed", system="other"), record("turn_started", turn=3))
+
+
+@pytest.fixture(autouse=True)
+def files(desk):
+    put("s.jsonl", session())
+
+
+def stored(url, *names):
+    for name in names or ("s.jsonl",):
+        answered("import", name, url=url)
+    return f"{url}#s-1"
+
+
+def same_answer(url, *args):
+    """Run a command on the file and on the stored session; what they say differs by the name alone."""
+    name = stored(url)
+    for more in ((), ("--json",)):
+        one, other = lore(*args, "s.jsonl", *more), lore(*args, name, *more)
+        assert (other.code, other.out.replace(name, "s.jsonl"), other.err) == (one.code, one.out, one.err)
+        assert one.out
+
+
+@each_store
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("fold",),
+        ("fold", "--unpruned"),
+        ("diff-prefix", "--no-tokens"),
+        ("check",),
+        ("simulate",),
+        ("knowledge", "list"),
+    ],
+)
+def test_a_stored_session_is_read_as_its_log_is(url, args):
+    same_answer(url, *args)
+
+
+@each_store
+@pytest.mark.parametrize("turn", ["", "#1", "#2", "#main:1"])
+def test_a_turn_of_a_stored_session_is_named_behind_its_id(url, turn):
+    name = stored(url)
+    one, other = lore("assemble", f"s.jsonl{turn}"), lore("assemble", f"{name}{turn}")
+    assert (other.code, other.out) == (0, one.out)
+    assert lore("convert", name).out == lore("convert", "s.jsonl").out
+
+
+@each_store
+def test_two_sides_may_be_stored_or_not_and_their_logs_are_compared(url):
+    name = stored(url)
+    ran = lore("diff-prefix", "s.jsonl", name, "--no-tokens", "--json")
+    size = len(session())
+    assert ran.json["file"] == {"left_bytes": size, "right_bytes": size, "common_prefix_bytes": size}
+    assert ran.json["relation"] == "identical"
+    turns = lore("diff-prefix", f"{name}#1", f"{name}#2", "--no-tokens", "--json").json
+    assert (turns["file"], turns["relation"]) == (None, "extension")
+    put("t.jsonl", BUSTED)
+    assert lore("diff-prefix", "t.jsonl", name, "--no-tokens", "--json").json["file"] == {
+        "left_bytes": len(BUSTED), "right_bytes": size, "common_prefix_bytes": size,
+    }  # fmt: skip
+
+
+def test_a_session_whose_id_looks_like_a_turn_is_that_session():
+    for name in ("x", "x#3", "x#main:1"):
+        put("one.jsonl", log(header(session_id=name)))
+        answered("import", "one.jsonl", url="sqlite:s.db")
+    assert parse_name("sqlite:s.db#x#3") == Name("sqlite:s.db#x#3")
+    assert parse_name("sqlite:s.db#x#main:1") == Name("sqlite:s.db#x#main:1")
+    assert parse_name("sqlite:s.db#x#4") == Name("sqlite:s.db#x", None, 4)
+    assert parse_name("sqlite:s.db#x#3#5") == Name("sqlite:s.db#x#3", None, 5)
+    assert lore("fold", "sqlite:s.db#x#3", "--json").json["session"]["id"] == "x#3"
+
+
+def test_a_file_of_the_whole_name_wins():
+    stored("jsonl:s")
+    put("jsonl:s#s-1", log(header(session_id="file")))
+    assert lore("fold", "jsonl:s#s-1", "--json").json["session"]["id"] == "file"
+    put("other:s#1", log(header(session_id="plain")))
+    assert lore("fold", "other:s#1", "--json").json["session"]["id"] == "plain"
+
+
+def test_a_store_whose_own_name_has_a_number_sign_is_found():
+    stored("sqlite:a#b.db")
+    assert lore("fold", "sqlite:a#b.db#s-1", "--json").json["session"]["id"] == "s-1"
+    assert parse_name("sqlite:a#b.db#s-1#2") == Name("sqlite:a#b.db#s-1", None, 2)
+
+
+def test_names_with_signs_of_patterns_are_no_patterns():
+    put("s.jsonl", log(header(session_id="[a]*")))
+    stored("jsonl:s")
+    assert lore("check", "jsonl:s#[a]*", "--json").json["summary"]["files"] == 1
+
+
+@each_store
+def test_a_store_is_checked_session_by_session(url):
+    put("t.jsonl", BUSTED.replace(b'"s-1"', b'"t"'))
+    stored(url, "s.jsonl", "t.jsonl")
+    ran = lore("check", url, "--json")
+    valid(ran.json, "check")
+    assert ran.json["summary"]["files"] == 2
+    assert {one["path"] for one in ran.json["findings"]} <= {f"{url}#s-1", f"{url}#t"}
+    assert lore("check", url, "--json", "--jobs", "2").out == ran.out
+    assert lore("check", "s.jsonl", "t.jsonl", "--json").json["summary"] == ran.json["summary"]
+
+
+def test_a_baseline_remembers_stored_sessions():
+    put("t.jsonl", BUSTED, {"kind": "append"})  # a record without its fields is a finding
+    stored("sqlite:s.db", "t.jsonl")
+    assert lore("check", "sqlite:s.db").code == 1
+    lore("check", "sqlite:s.db", "--baseline", "known.json", "--update-baseline")
+    assert '"sqlite:s.db#s-1"' in Path("known.json").read_text()
+    assert lore("check", "sqlite:s.db", "--baseline", "known.json").code == 0
+    lore("check", "s.jsonl", "--baseline", "known.json", "--update-baseline")  # looked at another file alone
+    assert '"sqlite:s.db#s-1"' in Path("known.json").read_text()
+
+
+@each_store
+def test_an_empty_store_or_a_missing_one_is_an_error(url):
+    stored(url)
+    answered("delete", "s-1", url=url, schema="store-written")
+    ran = lore("check", url)
+    assert (ran.code, f"no recordings in {url}" in ran.err) == (2, True)
+    for name in ("sqlite:none.db", "sqlite:none.db#x", "jsonl:none#x", "jsonl:none#x#1"):
+        for command in ("check", "fold", "assemble", "convert"):
+            ran = lore(command, name)
+            assert (ran.code, ran.out) == (2, ""), (command, name)
+    assert not list(Path().glob("none*"))
+
+
+@each_store
+def test_an_unknown_session_is_an_error_that_names_the_store(url):
+    name = stored(url)
+    ran = lore("fold", f"{name}2")
+    assert (ran.code, ran.err) == (
+        2, f"error: {url} has no session 's-12'\nhint: `lore store list --store {url}` names those it has\n",
+    )  # fmt: skip
+    whole = lore("fold", url)
+    assert (whole.code, f"error: {url} is a store, not a session\n" in whole.err) == (2, True)
+
+
+@pytest.mark.parametrize("args", [["--follow"], ["--follow", "--json"], ["--checkpoint", "c"]])
+def test_what_needs_a_file_says_so(args):
+    ran = lore("fold", stored("sqlite:s.db"), *args)
+    assert (ran.code, ran.out) == (2, "")
+    assert "is a stored session" in ran.err
+    assert "hint: " in ran.err
+    assert lore("check", "sqlite:s.db#s-1", "--follow").code == 2
+    assert not Path("c").exists()
+
+
+@each_store
+def test_knowledge_is_added_changed_and_taken_away_in_the_store(url):
+    name = stored(url)
+    assert lore("knowledge", "add", name, "abcdef", "--title", "t").out == "abcdef\n"
+    assert lore("knowledge", "update", name, "abcde", "--content", "more").code == 0
+    added = [json.loads(line) for line in exported("s-1", url)[len(session()) :].splitlines()]
+    assert [(one["kind"], one["op"], one["id"]) for one in added] == [
+        ("knowledge", "add", "abcdef"), ("knowledge", "update", "abcdef"),
+    ]  # fmt: skip
+    listed = lore("knowledge", "list", name, "--json").json
+    assert [(one["id"], one["content"]) for one in listed["knowledge"]] == [("abcdef", "more")]
+    assert lore("knowledge", "remove", name, "abcdef").code == 0
+    assert lore("knowledge", "list", name, "--json").json["knowledge"] == []
+    shown = answered("show", "s-1", url=url)["session"]
+    assert (shown["events"], shown["updated_at"] is not None) == (session().count(b"\n") + 3, True)
+
+
+@each_store
+def test_what_lore_derived_is_persisted_in_the_store(url):
+    known = record("knowledge", op="add", id="abcdef1", title="One", content="first")
+    late = (record("append", item=user("u3", "third")), record("turn_started", turn=3))
+    put("s.jsonl", session(known, *late))
+    put("file.jsonl", session(known, *late))
+    name = stored(url)
+    one, other = (lore("assemble", each, "--persist") for each in ("file.jsonl", name))
+    assert (other.code, other.out) == (one.code, one.out) == (0, one.out)
+    assert exported("s-1", url) == Path("file.jsonl").read_bytes() != session(known, *late)
+    assert lore("assemble", name, "--persist").out == one.out
+    assert exported("s-1", url) == Path("file.jsonl").read_bytes()
+
+
+@each_store
+def test_what_is_appended_builds_on_what_was_read(url):
+    stored(url)
+    with appending(f"{url}#s-1") as appender:
+        with closing(open_store(url)) as other:
+            delta = SessionDelta(base=other.load("s-1").head, new_events=(b'{"kind":"cache_reset","reason":"theirs"}',))
+            other.save_delta("s-1", delta)
+        with pytest.raises(LoreError, match="the store holds event") as caught:
+            appender.append([CacheReset(reason="mine")])
+    assert caught.value.hint == "nothing was written: run the command again"
+    assert exported("s-1", url).endswith(b'"theirs"}\n')
+    with appending(f"{url}#s-1") as appender:
+        assert not appender.append([])
+        assert not appender.append([CacheReset(reason="one")])
+        assert not appender.append([CacheReset(reason="two")])
+    assert exported("s-1", url).endswith(b'"one"}\n{"kind":"cache_reset","reason":"two"}\n')
+
+
+def test_a_password_is_shown_nowhere():
+    name = "postgresql://me:hunter2@127.0.0.1:1/none#s"
+    commands = (
+        ["fold", name], ["check", name], ["diff-prefix", name, "s.jsonl"], ["store", "list", "--store", name],
+        ["knowledge", "add", name, "k", "--title", "t"], ["fold", name.replace("postgresql", "mysql")],
+    )  # fmt: skip
+    for args in commands:
+        ran = lore(*args)
+        assert ran.code == 2, args
+        assert "hunter2" not in ran.out + ran.err, args
+
+
+def test_a_torn_delta_is_told_once_and_left_out():
+    stored("jsonl:s")
+    appended("s-1", b'{"kind":"cache_reset","reason":"x"}', url="jsonl:s")
+    file = next(path for path in Path("s").glob("*.jsonl") if b'"s-1"' in path.read_bytes())
+    os.truncate(file, file.stat().st_size - 5)
+    ran = process("fold", "jsonl:s#s-1")
+    assert ran.code == 0
+    assert ran.err.count("a delta that was never acknowledged") == 1
+    assert lore("assemble", "jsonl:s#s-1").out == lore("assemble", "s.jsonl").out
+
+
+def test_compactions_and_chains_of_a_stored_session_are_shown():
+    put("s.jsonl", compacted())
+    same_answer("sqlite:s.db", "fold", "--pruned")
+
+
+def test_another_package_publishes_a_store_under_an_entry_point():
+    package = Path("their-1.0.dist-info")
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: their\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[lore.stores]\ntheirs = theirs:make\nbroken = theirs:nothing\n")
+    Path("theirs.py").write_text(
+        "from lore.store.memory import Memory\n"
+        "def make(url, tell):\n"
+        "    store = Memory()\n"
+        '    store.create(b\'{"kind":"session_started","v":1,"session_id":"there"}\')\n'
+        "    return store\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
+    ran = process("fold", "theirs:anything#there", "--json", env=environment)
+    assert (ran.code, ran.json["session"]["id"]) == (0, "there")
+    assert process("store", "list", "--store", "theirs:x", env=environment).out.startswith("there")
+    broken = process("fold", "broken:x#y", env=environment)
+    assert (broken.code, "error: the plug-in 'broken' (lore.stores) cannot be loaded" in broken.err) == (2, True)
+
+
+def test_no_package_is_asked_where_no_name_looks_like_a_url():
+    code = (
+        "import sys; from lore.cli.main import main; main(['fold', 's.jsonl']); "
+        "from lore.store import registry; print(registry._publishes.cache_info().currsize, file=sys.stderr)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stderr == "0\n"
