@@ -9,15 +9,12 @@ import pytest
 from lore.store.base import DamagedError, StoreError
 from lore.store.sqlite import Sqlite
 from lore.testing.stores.making import add, begun, header, said
+from store.sqlite_files import opened
 
 DELTA = (
     b'{"kind":"prompt_delta","seq":3,"selector":{"target":"messages","insert_at":1},'
     b'"content":[{"role":"user","text":"known"}]}'
 )
-
-
-def opened(path):
-    return closing(Sqlite(str(path)))
 
 
 def changed(path, *statements):

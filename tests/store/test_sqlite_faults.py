@@ -12,17 +12,13 @@ from contextlib import closing
 import pytest
 
 from lore.store.base import ConflictError, SessionDelta, StoreError
-from lore.store.sqlite import Sqlite
 from lore.testing.stores.making import LATER, add, begun, said
+from store.sqlite_files import opened
 
 DELTA = (
     b'{"kind":"prompt_delta","seq":3,"selector":{"target":"messages","insert_at":1},'
     b'"content":[{"role":"user","text":"known"}]}'
 )
-
-
-def opened(path, patience=10.0):
-    return closing(Sqlite(str(path), patience=patience))
 
 
 # no room, no disk

@@ -74,7 +74,7 @@ def open_store(url: str, tell: Tell = silent) -> Store:
 
 
 # up to the last @: a password with @, /, ? or # in it should be percent-encoded, and is not shown where it is not
-_PASSWORD = re.compile(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=[?&\s]password=)[^&\s#]*", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=password=)[^&\s#]*", re.IGNORECASE)
 
 
 def shown(url: str) -> str:

@@ -191,14 +191,14 @@ class Sqlite(SqlStore):
         return connection
 
     def _read_only(self) -> sqlite3.Connection:
-        """Open what cannot be written: as it stands where nobody has it open, else through the log beside it."""
+        """Open what cannot be written: as it stands where nobody has it open, else through what lies beside it."""
         version = self._checked(stamp_of(self._path, self._patience))
         if version < LATEST:
             raise StoreError(
                 f"{self._url} has schema version {version}, and cannot be written to bring it to {LATEST}",
                 hint="copy it to a place where you may write",
             )
-        beside = Path(f"{self._path}-wal").exists()
+        beside = any(Path(self._path + end).exists() for end in ("-wal", "-journal"))
         connection = self._connect("mode=ro" if beside else "mode=ro&immutable=1")
         try:
             self._refuse_foreign(_Transaction(connection, self._in_words))
@@ -209,10 +209,10 @@ class Sqlite(SqlStore):
 
     def _opened(self) -> sqlite3.Connection:
         make(self._path)
-        version = self._checked(stamp_of(self._path, self._patience))
+        self._checked(stamp_of(self._path, self._patience))
         connection = self._connect("mode=rw")
         try:
-            self._set_up(connection, version)
+            self._set_up(connection)
         except BaseException:
             connection.close()
             raise
@@ -227,17 +227,18 @@ class Sqlite(SqlStore):
         refuse_newer(stamp.version, self._url)
         return stamp.version
 
-    def _set_up(self, connection: sqlite3.Connection, version: int) -> None:
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        """Bring the schema up. By now sqlite has taken back what a process that died had begun, the version, too."""
         tx = _Transaction(connection, self._in_words)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         self._refuse_foreign(tx)
+        version = _version(tx)
         for step in STEPS[version:]:
             self._take(tx, connection, step)
         if 0 < version < LATEST:
             self._tell(f"{self._url}: brought from schema version {version} to {LATEST}")
-        if tx.execute("PRAGMA user_version") != [(LATEST,)]:
-            refuse_newer(tx.execute("PRAGMA user_version")[0][0], self._url)
+        refuse_newer(_version(tx), self._url)
         self._keep_log(connection)
 
     def _refuse_foreign(self, tx: Transaction) -> None:
@@ -253,7 +254,7 @@ class Sqlite(SqlStore):
         """Do one step of the schema, unless another process did it meanwhile."""
         tx.execute("BEGIN IMMEDIATE")
         try:
-            if tx.execute("PRAGMA user_version")[0][0] < step.version:
+            if _version(tx) < step.version:
                 take(step, tx, SQLITE)
                 tx.execute(f"PRAGMA application_id = {APPLICATION}")
                 tx.execute(f"PRAGMA user_version = {step.version}")
@@ -330,6 +331,10 @@ def _closing(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def _version(tx: Transaction) -> int:
+    return tx.execute("PRAGMA user_version")[0][0]
 
 
 def _is_ours(table: str) -> bool:

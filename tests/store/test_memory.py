@@ -1,0 +1,41 @@
+"""The store in memory, beyond the contract: what it finds damaged, and what it costs."""
+
+import pytest
+
+from lore.store.base import UnknownSessionError
+from lore.store.memory import Memory
+from lore.testing.stores.making import add, begun, header, said
+
+
+def test_an_event_that_was_changed_is_found():
+    store = Memory()
+    begun(store, said("u1"), said("u2"))
+    begun(store, said("u1"), session_id="whole")
+    store._sessions["s"].events[1] = said("changed")
+    (damage,) = store.verify().damage
+    assert (damage.session_id, damage.number) == ("s", 2)
+    assert store.verify("whole").damage == ()
+    assert (store.verify().sessions, store.verify().events) == (2, 5)
+
+
+def test_its_url_says_nothing():
+    assert Memory.open("memory:", print).url == "memory:"
+
+
+def test_what_was_loaded_stays_as_it_was():
+    store = Memory()
+    begun(store, said("u1"))
+    before = store.load("s")
+    add(store, said("u2"))
+    assert before.events == (header(), said("u1"))
+    store.delete("s")
+    assert before.log == header() + b"\n" + said("u1") + b"\n"
+    with pytest.raises(UnknownSessionError):
+        store.load("s")
+
+
+def test_closing_lets_go_of_nothing():
+    store = Memory()
+    begun(store)
+    store.close()
+    assert store.vacuum() == 0

@@ -1,0 +1,73 @@
+"""Stores by their URLs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from lore.store import registry
+from lore.store.base import StoreError
+from lore.store.memory import Memory
+from lore.store.registry import open_store, scheme_of, shown
+
+
+def test_a_scheme_is_known_in_any_case():
+    assert [scheme_of(url) for url in ("memory:", "SQLite:a.db", "postgres://h/d", "postgresql://h/d", "jsonl:d")] == [
+        "memory", "sqlite", "postgres", "postgresql", "jsonl",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["", "session.jsonl", "C:\\logs\\a.jsonl", "http://x/y", "s3://b/k", ":memory:", "a:b"]
+)
+def test_what_names_no_store_is_none(text):
+    assert scheme_of(text) is None
+    with pytest.raises(StoreError) as caught:
+        open_store(text)
+    assert "sqlite:FILE" in caught.value.hint
+
+
+def test_memory_is_a_store_of_its_own_each_time():
+    one, other = open_store("memory:"), open_store("memory:")
+    assert isinstance(one, Memory)
+    one.create(b'{"kind":"session_started","session_id":"s"}')
+    assert not other.list()
+
+
+def test_a_published_store_is_opened_with_its_url_and_what_it_may_tell(monkeypatch):
+    seen = []
+    monkeypatch.setitem(registry.STORES, "mine", lambda url, tell: seen.append((url, tell)) or Memory())
+    assert isinstance(open_store("mine:there", print), Memory)
+    assert seen == [("mine:there", print)]
+
+
+def test_no_store_is_published_over_one_of_lores(monkeypatch):
+    monkeypatch.setitem(registry.STORES, "memory", lambda url, tell: None)
+    assert isinstance(open_store("memory:"), Memory)
+
+
+def test_a_database_client_is_imported_for_its_store_alone():
+    code = "import sys, lore; lore.open_store('memory:'); print('psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:se%40cret@host:5432/db?x=1", "postgresql://me:***@host:5432/db?x=1"),
+        ("postgresql://host/db?password=secret&user=me", "postgresql://host/db?password=***&user=me"),
+        ("postgresql://host/db?user=me&PASSWORD=secret", "postgresql://host/db?user=me&PASSWORD=***"),
+        ("postgresql://me:@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("sqlite:/a:b@c.db", "sqlite:/a:b@c.db"),
+        ("jsonl:a", "jsonl:a"),
+        ("postgresql://me:sec/ret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:se@cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:se:cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:se?cr#et@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://host/db?sslpassword=secret", "postgresql://host/db?sslpassword=***"),
+    ],
+)
+def test_no_password_is_shown(url, said):
+    assert shown(url) == said
