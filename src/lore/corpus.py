@@ -281,15 +281,15 @@ def companions(path: str) -> list[str]:
     """
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
-    if ending != ".jsonl" or _is_companion(name) or not os.path.isfile(path):
+    if ending != ".jsonl" or is_companion(name) or not os.path.isfile(path):
         return []
     found: list[str] = []
     below = os.path.join(folder, stem, "subagents")
     if os.path.isdir(below):
         files = files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
-        found.extend([file for file in files if _is_companion(os.path.basename(file))])
+        found.extend([file for file in files if is_companion(os.path.basename(file))])
     try:
-        names = sorted(one for one in os.listdir(folder or os.curdir) if _is_companion(one))
+        names = sorted(one for one in os.listdir(folder or os.curdir) if is_companion(one))
     except OSError:
         names = []
     session = _session_of(path) if names else None
@@ -299,7 +299,8 @@ def companions(path: str) -> list[str]:
     return found
 
 
-def _is_companion(name: str) -> bool:
+def is_companion(name: str) -> bool:
+    """Tell a subagent's file by its name, without its folder."""
     return name.startswith("agent-") and name.endswith(".jsonl")
 
 

@@ -209,3 +209,24 @@ def test_a_whole_log_that_is_sent_again_is_read_once():
 
 def test_of_two_numbers_the_last_holds_as_for_every_reader():
     assert asked_of(b'{"kind":"x","id":1,"id":2}') == (b'{"kind":"x"}', "x", 2)
+
+
+@each_store
+def test_two_processes_lose_and_double_nothing(url):
+    appended("s", HEADER, url=url)
+    words = [sys.executable, "-m", "lore", "store", "append", "s", "--store", url]
+    lines = [[RESET % b"%d of %d" % (number, who) for number in range(20)] for who in (1, 2)]
+    running = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in lines]
+    for one, said in zip(running, lines, strict=True):
+        assert one.stdin is not None
+        one.stdin.write(b"".join(line + b"\n" for line in said))
+        one.stdin.close()
+    answers = [[json.loads(line)["id"] for line in one.stdout or ()] for one in running]
+    assert [one.wait() for one in running] == [0, 0]
+    for one in running:
+        assert one.stdout is not None
+        one.stdout.close()
+    events = exported("s", url).splitlines()
+    assert len(events) == 41
+    for said, numbered_ in zip(lines, answers, strict=True):
+        assert [events[number - 1] for number in numbered_] == said

@@ -93,6 +93,14 @@ def test_subagents_become_chains_of_their_session_whoever_grows():
     assert chains == lore("fold", "logs/c.jsonl", "--json").json["session"]["chains"]
 
 
+def test_a_subagents_file_without_its_session_does_not_take_its_place():
+    for name in ("1", "2"):
+        put(f"agent-{name}.jsonl", joined(asked("s1", name, isSidechain=True, agentId=name)))
+        assert states(answered("import", f"agent-{name}.jsonl", url="jsonl:s"))[0][:2] == (f"agent-{name}", "created")
+    put("logs/c.jsonl", CLAUDE)
+    assert states(answered("import", "logs", url="jsonl:s"))[0][:2] == ("s", "created")
+
+
 def test_what_is_stored_with_other_content_is_a_conflict_and_the_others_go_on():
     put("logs/a.jsonl", log(header(session_id="a"), record("append", item=user("u1", "one"))))
     put("logs/b.jsonl", log(header(session_id="b")))

@@ -160,7 +160,9 @@ class _Importer:
         """Store what is new of a session; raises LoreError."""
         chained, lines = self._opened(path, self.problems)
         header = next(lines)
-        self.session_id = self._asked.session_id or named(header) or _stem(path)
+        # a subagent's file names its session: alone it would take that one's place
+        alone = corpus.is_companion(os.path.basename(path)) and not corpus.is_stored(path)
+        self.session_id = self._asked.session_id or ("" if alone else named(header)) or _stem(path)
         source = Source(
             read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
             chained, _beside(path),
