@@ -19,10 +19,14 @@ HINT = f"1 to {LONGEST_ID} characters, none of them a control character"
 
 def good_id(text: str, what: str = "session id") -> str:
     """Return an id that every store can keep; raises StoreError."""
-    shown = printable(text[:60])
-    if not text or len(text) > LONGEST_ID or not all(one.isprintable() for one in text):
-        raise StoreError(f"{shown!r} is no {what}", hint=HINT)
+    if not is_id(text):
+        raise StoreError(f"{printable(text[:60])!r} is no {what}", hint=HINT)
     return text
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a store can have something by this name."""
+    return 0 < len(text) <= LONGEST_ID and text.isprintable()
 
 
 def good_notes(leaf_id: str | None, *times: str | None) -> None:
