@@ -1,7 +1,7 @@
 # make demo    see lore at work on fixtures/
 # make test    lint, types, layers, all tests with coverage
 # make bench   the speed bars, as ratios in one run
-# make soak    long runs: growing sessions, many generated ones
+# make soak    long runs: growing sessions, many generated ones, 300 killed writers for each store
 # make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make golden  write the golden outputs of the commands anew
 # make audit   known vulnerabilities of the dependencies
@@ -75,6 +75,7 @@ bench: .venv/dev
 
 soak: .venv/dev
 	$(BIN)/python tests/soak/run.py
+	$(BIN)/python tests/soak/kills.py
 
 fuzz: .venv/dev
 	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true

@@ -1,15 +1,19 @@
 """What the README shows is what the commands print, and every command and option has its words."""
 
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lore import Session
+from lore import Kept, Session, open_store
 from lore.cli.main import main
 from lore.model.events import PromptDelta
 
@@ -37,7 +41,8 @@ def test_a_command_of_the_readme_prints_what_the_readme_says(
 
 
 @pytest.mark.parametrize(
-    "command", ["assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema", "simulate"]
+    "command",
+    ["assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema", "simulate", "store"],
 )
 def test_every_command_stands_in_the_readme(command: str) -> None:
     assert f"lore {command}" in README
@@ -97,3 +102,78 @@ def test_the_example_of_the_library_runs_and_keeps_its_prefix() -> None:
     for kept in (names["log"], [one for one in names["log"] if not isinstance(one, PromptDelta)]):
         again = Session.restore(kept)
         assert again.write(again.assembled().prompt) == names["second"]
+
+
+def test_the_commands_of_the_readme_keep_sessions_in_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "fixtures" / "sessions", tmp_path / "sessions")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^    lore ([^\n]*sqlite:sessions.db[^\n]*)$", README, re.MULTILINE)
+    assert len(commands) == 6
+    named = [one.replace("~/.claude/projects", "sessions").replace("SESSION_ID", "knows-0001") for one in commands]
+    assert [main(command.split()) for command in named] == [0] * 6
+    assert "error" not in capsys.readouterr().err
+    assert Path("session.jsonl").read_bytes() == Path("sessions/knowledge.jsonl").read_bytes()
+
+
+def test_a_harness_in_another_language_gets_the_answers_of_the_readme(tmp_path: Path) -> None:
+    found = re.search(
+        r"^(    printf .*?--store jsonl:sessions\n)\nprints `(.*?)` and `(.*?)`", README, re.MULTILINE | re.DOTALL
+    )
+    assert found is not None
+    folder = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    lore = tmp_path / "lore"
+    lore.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lore "$@"\n', "utf-8")
+    lore.chmod(0o755)
+    for _ in range(2):  # sent again, nothing is doubled
+        done = subprocess.run(
+            ["sh", "-c", textwrap.dedent(found[1])], cwd=tmp_path, env={**os.environ, "PATH": folder},
+            capture_output=True, check=True, text=True,
+        )  # fmt: skip
+        assert done.stdout.splitlines() == [found[2], found[3]]
+
+
+AROUND = r"""
+import os, signal, sys
+from pathlib import Path
+
+QUESTIONS = ["What is new?", "And now?", "Thank you."]
+sent, fatal = Path("sent"), int(sys.argv[1])
+
+def now():
+    return f"10:{len(os.listdir('.')):02}"
+
+def ask(body):
+    before = sent.read_bytes() if sent.exists() else b""
+    sent.write_bytes(before + body + b"\n")
+    die(1)
+    return f"answer {(before + body).count(body)}"
+
+def die(place):
+    if place == fatal:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_harness_of_the_readme_is_killed_and_resumed(tmp_path: Path) -> None:
+    """Killed after each save, and while it waits for the model: each turn is asked with the bytes of the first time."""
+    found = re.search(r"^(    from lore import Kept.*?)(?=^Kill it)", README, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    loop = textwrap.dedent(found[1])
+    assert len(loop.split("\n\n", 1)[1].strip().splitlines()) <= 10, "ten lines"
+    mortal = AROUND + loop.replace("kept.save() ", "kept.save(); die(2) #")
+    mortal = re.sub(r"kept\.save\(\)$", "kept.save(); die(3)", mortal, flags=re.MULTILINE)
+    (tmp_path / "harness.py").write_text(mortal, "utf-8")
+    ends = [
+        subprocess.run([sys.executable, "harness.py", str(fatal)], cwd=tmp_path, check=False).returncode
+        for fatal in (2, 1, 3, 1, 2, 3, 0)
+    ]
+    assert ends == [-signal.SIGKILL] * 6 + [0]
+    kept = Kept.open(open_store(f"sqlite:{tmp_path / 'agent.db'}"), "demo")
+    assert [entry.item.uuid for entry in kept.session.state.main().entries] == ["u1", "a1", "u2", "a2", "u3", "a3"]
+    bodies = (tmp_path / "sent").read_bytes().splitlines()
+    messages = [[one["content"][0]["text"] for one in json.loads(body)["messages"]] for body in bodies]
+    assert len(bodies) > len(set(bodies)) == 3, "what was asked again was asked with the same bytes"
+    assert [len(one) for one in messages] == sorted(len(one) for one in messages)
+    assert not kept.store.verify().damage

@@ -165,3 +165,9 @@ def test_what_is_merely_missing_is_not_taken_back():
     session.apply(user("u3", "so?"))
     prompt, events = session.begin_turn()
     assert b"Superseded" in session.write(prompt)
+
+
+def test_an_event_that_is_too_long_is_refused():
+    """It came back as a problem instead of an event, and applying that was a KeyError."""
+    with pytest.raises(LoreError, match="12 MiB"):
+        event("append", item={"type": "user_message", "uuid": "u1", "text": "x" * (12 * 1024 * 1024)})

@@ -192,7 +192,7 @@ def event(kind: str, **fields: Any) -> Event:
     line = _encoded({"kind": kind, **fields}, f"a field of {kind} is no JSON", KINDS)
     read = [one.value for one in LoreLog().feed(line + b"\n")]
     made = read[-1] if read else None
-    if isinstance(made, OpaqueEvent) and kind != "opaque":
+    if isinstance(made, Problem) or (isinstance(made, OpaqueEvent) and kind != "opaque"):
         said = next((one.message for one in read if isinstance(one, Problem) and one.code != "LORE212"), kind)
         raise LoreError(said.removesuffix("; kept as opaque"), hint=KINDS)
     assert isinstance(made, msgspec.Struct)

@@ -3,8 +3,8 @@
     python tests/bench/run.py [--quick] [--only NAME]…
 
 Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, levels, wire,
-simulate. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its
-figures are not judged.
+simulate, save, written, import, load. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see
+that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import assembling, captures, clock, files, generate, levels, memory, naive, recordings, resuming
+from bench import assembling, captures, clock, files, generate, levels, memory, naive, recordings, resuming, stores
 from lore.check.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
@@ -218,6 +218,26 @@ def predicting(_: Path, sizes: Sizes) -> Row:
     return Row(*levels.simulate(sizes.judged, sizes.file))
 
 
+def saved(folder: Path, sizes: Sizes) -> Row:
+    """One turn more of a long session in each store."""
+    return Row(*stores.growth(folder, sizes.turns, 20 * sizes.started))
+
+
+def written(folder: Path, sizes: Sizes) -> Row:
+    """What saving by delta spares the disk."""
+    return Row(*stores.written(folder, sizes.many))
+
+
+def imported(folder: Path, sizes: Sizes) -> Row:
+    """Storing real sessions."""
+    return Row(*stores.imported(folder, sizes.judged, sizes.file))
+
+
+def loaded(folder: Path, sizes: Sizes) -> Row:
+    """Loading a long session."""
+    return Row(*stores.loaded(folder, sizes.turns, sizes.judged))
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -244,6 +264,10 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "levels": predicted,
     "wire": extended,
     "simulate": predicting,
+    "save": saved,
+    "written": written,
+    "import": imported,
+    "load": loaded,
 }
 
 

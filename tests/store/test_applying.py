@@ -214,7 +214,7 @@ def test_what_stands_beside_a_whole_session_is_looked_at(more):
 
 def test_the_same_header_is_the_same_in_any_spelling():
     head = stored().head
-    assert same_header(header(), read_header(header().replace(b":", b": ")), head) == head
+    assert same_header(header(), read_header(header().replace(b'","', b'" , "')), head) == head
     with pytest.raises(ConflictError, match="another header"):
         same_header(header(), read_header(header(model="m")), head)
 

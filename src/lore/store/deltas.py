@@ -15,7 +15,7 @@ from lore.model.events import PromptDelta
 from lore.model.items import is_absent
 from lore.store.base import DeltaRow
 
-_WORDS = (b'"prompt_delta"', b'"promptDelta"')
+_WORD, _CAMEL = b'"prompt_delta"', b'"promptDelta"'
 _SPELLED = re.compile(rb"\\u00[4-7]")  # a letter as an escape, which may be one of those words; nobody writes it
 
 
@@ -31,7 +31,7 @@ def rows_of(lines: Iterable[bytes]) -> list[Row]:
     """Return the records of prompt deltas among lines, in order. Costs a look at each line."""
     found: list[Row] = []
     for line in lines:
-        if not any(word in line for word in _WORDS) and not (b"\\u00" in line and _SPELLED.search(line)):
+        if not (_WORD in line or _CAMEL in line or (b"\\u00" in line and _SPELLED.search(line))):
             continue
         for read in LoreLog().feed(line + b"\n"):
             event = read.value

@@ -205,13 +205,14 @@ def write_whole(folder: str, name: str, pieces: Iterable[bytes], *, replace: boo
     except FileExistsError:
         raise
     except OSError as error:
-        raise failed(
-            error, "write to", final, "nothing was saved: make room or mend the disk, and save again"
-        ) from None
+        hint = "nothing was saved: make room or mend the disk, and save again"
+        raise failed(error, "write to", final, hint) from None
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        os.close(descriptor)
+        try:
+            with suppress(OSError):  # what stays is `vacuum`'s
+                os.unlink(path)
+        finally:
+            os.close(descriptor)
     synchronise_folder(folder)
 
 

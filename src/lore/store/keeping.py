@@ -33,6 +33,7 @@ from lore.session import Session
 from lore.store.applying import is_same, lines_of, merged
 from lore.store.base import EMPTY, Checkpoint, Head, SessionData, SessionDelta, Store, Tell
 from lore.store.chain import follow
+from lore.store.ids import good_line, good_notes
 from lore.store.registry import silent
 from lore.store.saving import save_delta
 
@@ -106,8 +107,12 @@ class Kept:
         return cls(store, data, session)
 
     def apply(self, *events: Event) -> None:
-        """Apply events to the session, and hold them for the next save; those that cannot be are among its problems."""
+        """Apply events to the session, and hold them for the next save; those that cannot be are among its problems.
+
+        Raises StoreError for one that no store takes (it is too long): held, it would fail every save from here on.
+        """
         for one in events:
+            good_line(encode(one))
             self.session.apply(one)
             self._hold(one)
 
@@ -147,6 +152,7 @@ class Kept:
 
     def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
         """Note keys of the metadata, or the leaf, beside the events; what is left out stays as it is."""
+        good_notes(leaf_id)
         self._metadata = merged(self._metadata, encode_json(dict(metadata or {})))
         self._leaf = self._leaf if leaf_id is None else leaf_id
 

@@ -28,7 +28,6 @@ from lore.store.base import (
     Head,
     SessionData,
     SessionDelta,
-    StoreError,
     Summary,
     UnknownSessionError,
     Verified,
@@ -37,7 +36,7 @@ from lore.store.chain import NOTHING, follow, note
 from lore.store.deltas import rows_of
 from lore.store.forks import with_forks
 from lore.store.header import Header, read_header
-from lore.store.ids import good_id
+from lore.store.ids import good_id, is_id
 from lore.store.sql_rows import (
     COLUMNS,
     HINT,
@@ -180,7 +179,7 @@ class SqlStore(ABC):
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
         where, values = ("", ()) if project_id is None else (" WHERE project_id = ?", (project_id,))
-        if project_id is not None and not _is_id(project_id):
+        if project_id is not None and not is_id(project_id):
             return []
         with self.transaction(write=False) as tx:
             rows = tx.execute(f"SELECT {COLUMNS} FROM sessions{where} ORDER BY session_id", values)  # noqa: S608
@@ -209,7 +208,7 @@ class SqlStore(ABC):
                 raise ConflictError(f"the client is bound to session {known!r}", hint="replace it if that is meant")
 
     def resolve(self, client_key: str) -> str | None:
-        if not _is_id(client_key):
+        if not is_id(client_key):
             return None
         with self.transaction(write=False) as tx:
             return _bound(tx, client_key)
@@ -272,7 +271,7 @@ class SqlStore(ABC):
     # looking up
 
     def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> Session | None:
-        if not _is_id(session_id):
+        if not is_id(session_id):
             return None
         lock = self.lock if write else ""
         rows = tx.execute(f"SELECT {COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
@@ -283,15 +282,6 @@ class SqlStore(ABC):
         if session is None:
             raise UnknownSessionError(session_id)
         return session
-
-
-def _is_id(text: str) -> bool:
-    """Tell whether a store can have something by this name; what cannot be an id is not asked of a database."""
-    try:
-        good_id(text)
-    except StoreError:
-        return False
-    return True
 
 
 def _metadata(tx: Transaction, session: Session) -> bytes:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from msgspec import Raw
+
 from lore.model import checkpoint
+from lore.model.events import Append
+from lore.model.items import UserMessage
 from lore.session import Session, event
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
 from lore.store.keeping import Kept
@@ -124,6 +128,19 @@ class HarnessScenarios(Scenarios):
             data = inner.load("s")
             assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", kept.head)
             assert data.head.number == 2
+
+    def test_what_no_store_takes_is_refused_at_once_and_stops_no_later_save(self, tmp_path: Path) -> None:
+        """Held for the next save, it made that fail, and each one after it."""
+        huge = Append(item=UserMessage("huge", Raw(b'"' + b"x" * (12 * 1024 * 1024) + b'"')))
+        with self.opened(tmp_path) as store:
+            kept = Kept.begin(store, HEADER)
+            say(kept, "u1")
+            raised(StoreError, lambda: kept.apply(huge))
+            raised(StoreError, lambda: kept.note({"a": 1}, leaf_id="\0"))
+            say(kept, "a1")
+            assert kept.save().number == 3
+            assert items(kept.session) == ["u1", "a1"]
+            assert_stored(kept)
 
     def test_a_resumed_session_emits_only_what_came_after_load(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:

@@ -1,0 +1,150 @@
+"""A process that dies before any of its calls to the system: what it was about is done, or not begun, and goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from lore.store.applying import digests_of
+from lore.store.base import Checkpoint, Head, SessionDelta
+from lore.store.chain import NOTHING
+from store.logs import Logs, begun, header, said
+
+CALLS = ("write", "fsync", "link", "replace", "rename", "unlink", "ftruncate", "mkdir")
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+@contextmanager
+def dying(monkeypatch: pytest.MonkeyPatch, before: int) -> Iterator[None]:
+    """Die before so many calls that change something; half of a write that dies reaches the file."""
+    count = [0]
+
+    def patched(name: str) -> Callable[..., object]:
+        call = getattr(os, name)
+
+        def counting(*words: object) -> object:
+            count[0] += 1
+            if count[0] == before and name == "write":
+                call(words[0], words[1][: len(words[1]) // 2])
+            if count[0] >= before:
+                raise Died
+            return None if name == "fsync" else call(*words)
+
+        return counting
+
+    with monkeypatch.context() as patching:
+        for name in CALLS:
+            patching.setattr(os, name, patched(name))
+        yield
+
+
+def torn(store: Logs, folder: Path) -> None:
+    with (folder / "s.jsonl").open("ab") as file:
+        file.write(b'{"torn')
+
+
+def fork(store: Logs, folder: Path) -> None:
+    store.create(header("f", parent_session_id="s"))
+    store.save_checkpoint("f", Checkpoint(1, "ab", "f", b""))
+    store.bind("k", "f")
+
+
+def nothing(store: Logs, folder: Path) -> None:
+    pass
+
+
+def delta(store: Logs) -> None:
+    base = begun_head()
+    store.save_delta("s", SessionDelta(base=base, new_events=(said("b"),), leaf_id="b"))
+
+
+def begun_head() -> Head:
+    """Return the head of the session as it was begun."""
+    return Head(2, digests_of((header(), said("a")))[-1].hex(), NOTHING.note)
+
+
+def whole(store: Logs) -> None:
+    data = store.load("s")
+    store.save(replace(data, events=(*data.events[:2], said("c")), leaf_id="c"))
+
+
+ACTS = {
+    "create": (nothing, lambda store: store.create(header("new"))),
+    "delta": (nothing, delta),
+    "delta behind a torn tail": (torn, delta),
+    "save": (torn, whole),
+    "move": (torn, lambda store: store.move("s", "p")),
+    "checkpoint": (nothing, lambda store: store.save_checkpoint("s", Checkpoint(1, "ab", "f", b"data"))),
+    "bind": (nothing, lambda store: store.bind("k", "s")),
+    "delete": (fork, lambda store: store.delete("s")),
+}
+
+
+@pytest.mark.parametrize(("prepare", "act"), ACTS.values(), ids=ACTS)
+def test_whenever_a_process_dies_what_it_was_about_is_done_or_not_begun(tmp_path, monkeypatch, prepare, act):
+    done = tmp_path / "done"
+    prepare(begun(done, "a"), done)
+    act(Logs(done))
+    end = facts(done)
+    for before in range(1, 100):
+        folder = tmp_path / str(before)
+        prepare(begun(folder, "a"), folder)
+        old = facts(folder)
+        if not dies(monkeypatch, before, lambda folder=folder: act(Logs(folder))):
+            break
+        found = facts(folder)
+        assert all(one in (old.get(name), end.get(name)) for name, one in found.items()), before
+        assert not Logs(folder).verify().damage, before
+        if "s" in found:
+            act(Logs(folder))
+        assert facts(folder) == end, before
+        Logs(folder).vacuum()
+        assert not list(folder.rglob(".*")), before
+    assert before > 1
+
+
+def dies(monkeypatch: pytest.MonkeyPatch, before: int, act: Callable[[], object]) -> bool:
+    """Do something, and tell whether the process died of it."""
+    with dying(monkeypatch, before):
+        try:
+            act()
+        except Died:
+            return True
+    return False
+
+
+def test_whenever_the_first_create_dies_another_makes_the_store(tmp_path, monkeypatch):
+    for before in range(1, 100):
+        folder = tmp_path / str(before) / "deep" / "er"
+        if not dies(monkeypatch, before, lambda folder=folder: Logs(folder).create(header())):
+            break
+        assert Logs(folder).create(header()).number == 1
+        Logs(folder).vacuum()
+        assert sorted(path.name for path in folder.iterdir()) == ["lore-store.json", "s.jsonl"]
+    assert before > 5
+
+
+def facts(folder: Path) -> dict[str, object]:
+    """Return the sessions, and the session of client `k`, that a process which comes later finds."""
+    store = Logs(folder)
+    return {**{one.session_id: store.load(one.session_id) for one in store.list()}, "client k": store.resolve("k")}
+
+
+def test_a_delta_that_died_is_there_or_not_and_never_in_part(tmp_path, monkeypatch):
+    base = begun(tmp_path, "a").load("s").head
+    new = SessionDelta(base=base, new_events=(said("b"), said("c")))
+    with dying(monkeypatch, 1), pytest.raises(Died):
+        Logs(tmp_path).save_delta("s", new)
+    assert Logs(tmp_path).load("s").head == base
+    with dying(monkeypatch, 5), pytest.raises(Died):  # written behind what was put aside, not synchronised
+        Logs(tmp_path).save_delta("s", new)
+    assert Logs(tmp_path).save_delta("s", new).number == 4
+    assert Logs(tmp_path).events() == (header(), *map(said, "abc"))
