@@ -58,21 +58,6 @@ def test_the_commands_of_the_readme_run(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "error" not in capsys.readouterr().err
 
 
-def test_the_commands_of_stores_in_the_readme_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    commands = re.findall(r"^    lore ([^\n#]*sqlite:\S+)", README, re.MULTILINE)
-    assert len(commands) == 6
-    recordings = str(ROOT / "fixtures" / "claude-code")
-    for command in commands:
-        said = command.replace("~/.claude/projects", recordings).replace(
-            "SESSION_ID", "0f9f6c1e-5b1a-4c53-9d4e-6a2f5b0c7d11"
-        )
-        assert main(said.split()) in ((0, 1) if said.startswith("check") else (0,)), said
-    assert "error" not in capsys.readouterr().err
-
-
 def test_the_settings_and_the_baseline_of_the_readme_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
