@@ -236,19 +236,19 @@ def test_what_was_interrupted_is_gone_on_with(monkeypatch):
     kept = Failing()
     with pytest.raises(KeyboardInterrupt):
         import_sessions(kept, Asked(["s.jsonl"]), Options())
-    assert kept.load("s-1").head.number == 4
+    assert kept.load("s-1").head.number == 6
     kept.left = 99
     result = import_sessions(kept, Asked(["s.jsonl"]), Options(), clock=lambda: "2026-01-01T00:00:00Z")
     assert states(
         {"sessions": [{name: getattr(one, name) for name in one.__struct_fields__} for one in result.sessions]}
-    ) == [("s-1", "extended", session().count(b"\n") - 4)]
+    ) == [("s-1", "extended", session().count(b"\n") - 6)]
     assert kept.load("s-1").log == session()
     assert kept.list()[0].updated_at == "2026-01-01T00:00:00Z"
 
 
 def test_a_store_that_takes_nothing_any_more_ends_it():
     class Full(Memory):
-        def create(self, header):
+        def save(self, data):
             raise StoreError("no space is left")
 
     for name in "abc":
@@ -263,6 +263,10 @@ def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
     sizes = []
 
     class Weighing(Memory):
+        def save(self, data):
+            sizes.append(len(data.log))
+            return super().save(data)
+
         def save_delta(self, session_id, delta):
             sizes.append(sum(map(len, delta.new_events)))
             return super().save_delta(session_id, delta)

@@ -61,24 +61,41 @@ def bring(store: Store, source: Source, clock: Clock, told: Callable[[], None]) 
     session_id = source.header.session_id
     known = noted(store, session_id)
     if known is None:
-        return _added(store, source, store.create(source.header.line), source.lines, clock, told, created=True)
-    new = _new_of(source, known.head, lambda: store.load(session_id).events)
-    return _added(store, source, known.head, new, clock, told, created=False)
+        return _created(store, source, clock, told)
+    new = _batches(_new_of(source, known.head, lambda: store.load(session_id).events))
+    return _added(store, source, known.head, new, clock, told)
+
+
+def _created(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Brought:
+    """Begin a session with its first batch: most have no other, and are stored by one write."""
+    header = source.header
+    batches = _batches(chain((header.line,), source.lines))
+    data = SessionData(
+        session_id=header.session_id, head=NOTHING, events=next(batches), project_id=header.project_id,
+        parent_session_id=header.parent_session_id, created_at=header.at, updated_at=clock(),
+    )  # fmt: skip
+    head = store.save(data)
+    told()
+    rest = _added(store, source, head, batches, clock, told, created=True)
+    return Brought("created", rest.head.number, rest.head)
 
 
 def _added(
-    store: Store, source: Source, head: Head, new: Iterator[bytes], clock: Clock, told: Callable[[], None], *,
-    created: bool,
+    store: Store, source: Source, head: Head, batches: Iterator[tuple[bytes, ...]], clock: Clock,
+    told: Callable[[], None], *, created: bool = False,
 ) -> Brought:  # fmt: skip
-    begin = head.number - created
-    for batch in _batches(new):
+    begin = head.number
+    for batch in batches:
         head = _save(store, source, head, batch, clock)
         told()
     beside = source.beside
-    if head.number > begin and beside is not None and (beside.leaf_id is not None or beside.metadata != EMPTY):
+    if (
+        (created or head.number > begin)
+        and beside is not None
+        and (beside.leaf_id is not None or beside.metadata != EMPTY)
+    ):
         head = _save(store, source, head, (), clock, beside)
-    state = "created" if created else "extended" if head.number > begin else "unchanged"
-    return Brought(state, head.number - begin, head)
+    return Brought("extended" if head.number > begin else "unchanged", head.number - begin, head)
 
 
 def _save(
