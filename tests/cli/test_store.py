@@ -45,7 +45,7 @@ def test_sessions_are_listed_by_their_ids_and_by_project(url):
     assert ran.out.splitlines()[-1].endswith(f" bytes in {url}")
     assert ran.out.startswith("a  3 events, ")
     assert ", project p, updated 20" in ran.out.splitlines()[0]
-    assert ran.out.splitlines()[1].endswith(", project p, forked from a")
+    assert ", project p, forked from a, updated 20" in ran.out.splitlines()[1]
 
 
 @each_store
