@@ -143,13 +143,21 @@ def test_damage_is_an_exit_code_and_says_what_can_be_recovered():
     assert ran.out.startswith("damaged session a, event 2: ")
     assert "can be recovered: " in ran.out
     assert store("verify", "b", "c", url="sqlite:s.db").code == 0
-    assert store("export", "a", url="sqlite:s.db").code == 2
+    refused = store("export", "a", url="sqlite:s.db")
+    assert refused.code == 2
+    assert "--salvage" in refused.err
+    left = store("export", "a", "--salvage", url="sqlite:s.db")
+    assert (left.code, len(left.lines), left.err) == (0, 2, "note: 1 event is left out: damaged or missing\n")
+    whole = store("export", "b", "--salvage", url="sqlite:s.db")
+    assert (whole.out, whole.err) == (store("export", "b", url="sqlite:s.db").out, "note: nothing is left out\n")
 
 
 def test_damage_in_a_folder_of_logs_is_found_and_the_rest_is_judged():
     filled("jsonl:s")
     file = next(path for path in Path("s").glob("*.jsonl") if b'"u1"' in path.read_bytes())
     file.write_bytes(file.read_bytes().replace(b'"u1"', b'"u2"'))
+    assert len(store("export", "a", "--salvage", url="jsonl:s").lines) == 2
+    assert store("export", "none", "--salvage", url="jsonl:s").code == 2
     assert [one["session_id"] for one in answered("verify", url="jsonl:s", code=1)["damage"]] == ["a"]
     ran = lore("check", "jsonl:s", "--json")
     assert ran.code == 3

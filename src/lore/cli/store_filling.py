@@ -60,17 +60,25 @@ def import_(
 
 
 @quiet_pipe
-def export(session_id: SessionId, store: Url, output: Output = None, force: Force = False) -> int:
+def export(
+    session_id: SessionId,
+    store: Url,
+    output: Output = None,
+    force: Force = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Of a damaged session: only the events that are surely as written.")
+    ] = False,
+) -> int:
     """Write a stored session's log, one event a line.
 
     Content is written as it was stored: credentials are not masked.
     """
     from lore import corpus
-    from lore.run.storing.exporting import exported
+    from lore.run.storing.exporting import exported, left
     from lore.run.writing import written
 
     with opened(store) as one:
-        lines = exported(one, session_id)
+        lines = left(one, session_id, tell) if salvage else exported(one, session_id)
     if output in (None, corpus.STDIN):
         for line in lines:
             sys.stdout.buffer.write(line)

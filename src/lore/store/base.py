@@ -151,6 +151,13 @@ class Verified(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+class Salvaged(Struct, frozen=True):
+    """What is left of a damaged session: the events that are surely as they were written; how many are `lost`."""
+
+    events: tuple[bytes, ...]
+    lost: int
+
+
 class StoreError(LoreError):
     """The store could not do what was asked: nothing was changed."""
 
@@ -259,4 +266,12 @@ class DeltaStore(Store, Protocol):
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         """Add a delta and return the head behind it; raises ConflictError, UnknownSessionError."""
+        ...
+
+
+class SalvagingStore(Store, Protocol):
+    """A store that gives out what is left of a damaged session, for `lore store export --salvage`."""
+
+    def salvage(self, session_id: str) -> Salvaged:
+        """Return the events that are surely as they were written, in order. Changes nothing. Costs O(bytes)."""
         ...

@@ -35,6 +35,7 @@ from lore.store.base import (
     DamagedError,
     DeltaRow,
     Head,
+    Salvaged,
     SessionData,
     SessionDelta,
     StoreError,
@@ -66,7 +67,7 @@ from lore.store.jsonl_folder import Folder, remove_left
 from lore.store.jsonl_names import BINDINGS, CHECKPOINT, LOG, TORN
 from lore.store.jsonl_records import on_one_line
 from lore.store.jsonl_state import Look, State
-from lore.store.jsonl_verify import judge
+from lore.store.jsonl_verify import judge, salvaged
 from lore.store.jsonl_writing import MOST, Notes, delta_bytes, metadata_at, whole_bytes
 
 _SIZE = 0  # where a stamp has the file's size
@@ -292,6 +293,14 @@ class Jsonl:
         if not os.path.lexists(path):
             raise self._unknown(session_id)
         return judge(self._folder, (path,), None, self._patience)
+
+    def salvage(self, session_id: str) -> Salvaged:
+        """Return the events that no damage was found in; behind a damaged record, those that are whole JSON."""
+        self._ready()
+        try:
+            return salvaged(self._folder.log(session_id), self._patience)
+        except FileNotFoundError:
+            raise self._unknown(session_id) from None
 
     def vacuum(self) -> int:
         """Remove what writers that died had begun to write."""

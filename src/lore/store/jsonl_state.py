@@ -23,7 +23,7 @@ from lore.store.jsonl_names import LOG, name_of
 from lore.store.jsonl_reading import Fault, Part, Start, read
 from lore.store.jsonl_records import BEGIN, metadata_of, read_record
 
-HINT = "`lore store verify` says what can be recovered"
+HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 _PIECE = 64 * 1024
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lore.formats.lines import fault
-from lore.store.base import Damage, DamagedError, StoreError, Verified
+from lore.store.base import Damage, DamagedError, Salvaged, StoreError, Verified
 from lore.store.jsonl_clients import Clients
 from lore.store.jsonl_files import read_range, read_small, reading
 from lore.store.jsonl_folder import Folder
@@ -61,6 +61,15 @@ def _log(folder: Folder, path: str, patience: float) -> _Judged | None:
     except StoreError as error:
         damage.append(_unread(aside, error))
     return _Judged(len(part.lines), damage, notes)
+
+
+def salvaged(path: str, patience: float) -> Salvaged:
+    """Return what is left of a log; raises FileNotFoundError, StoreError where it cannot be read at all."""
+    with reading(path, patience) as descriptor:
+        part = Look(descriptor, path).whole()
+    damaged = {one.number for one in part.faults}
+    lines = [line for number, line in enumerate(part.lines, 1) if number not in damaged and line and not fault(line)]
+    return Salvaged(tuple(lines), max(part.number, len(part.lines)) - len(lines))
 
 
 def _unread(path: str, error: StoreError) -> Damage:

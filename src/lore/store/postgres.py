@@ -30,6 +30,7 @@ from lore.store.base import (
     DeltaRow,
     FormatError,
     Head,
+    Salvaged,
     SessionData,
     SessionDelta,
     StoreError,
@@ -216,6 +217,10 @@ class Postgres(SqlStore):
     @_again
     def verify(self, session_id: str | None = None) -> Verified:
         return super().verify(session_id)
+
+    @_again
+    def salvage(self, session_id: str) -> Salvaged:
+        return super().salvage(session_id)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session and its forks; see `Store`.

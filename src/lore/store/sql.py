@@ -26,6 +26,7 @@ from lore.store.base import (
     DamagedError,
     DeltaRow,
     Head,
+    Salvaged,
     SessionData,
     SessionDelta,
     Summary,
@@ -54,7 +55,7 @@ from lore.store.sql_rows import (
     session_of,
     typed,
 )  # fmt: skip
-from lore.store.sql_verify import Seen, orphans, verify_session
+from lore.store.sql_verify import Seen, orphans, salvaged, verify_session
 
 
 class SqlStore(ABC):
@@ -266,7 +267,13 @@ class SqlStore(ABC):
                 session = self._find(tx, session_id)
                 return None if session is None else verify_session(tx, session, _metadata(tx, session))
         except DamagedError as error:
-            return Seen(0, (Damage(session_id, None, "sessions row", error.message, "nothing is known of it"),))
+            return Seen(0, (Damage(session_id, None, "sessions row", error.message, "nothing is known of it"),), ())
+
+    def salvage(self, session_id: str) -> Salvaged:
+        """Return the events whose digest follows from the one before; none where its own row cannot be read."""
+        with self.transaction(write=False) as tx:
+            session = self._found(tx, session_id)
+            return salvaged(tx, session, _metadata(tx, session))
 
     # looking up
 

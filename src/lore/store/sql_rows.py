@@ -18,7 +18,7 @@ from lore.store.deltas import Row
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
-HINT = "`lore store verify` says what can be recovered"
+HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 
 
 class Transaction(Protocol):

@@ -9,10 +9,11 @@ the derived one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
-from lore.store.base import Damage, DeltaRow, Head, StoreError
+from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError
 from lore.store.chain import SEED, follow, note
 from lore.store.deltas import Row, put_together, rows_of
 from lore.store.header import read_header
@@ -20,10 +21,11 @@ from lore.store.sql_rows import Event, Session, Transaction, events_of, kept_row
 
 
 class Seen(NamedTuple):
-    """What was looked at of a session, and what is damaged."""
+    """What was looked at of a session, what is damaged, and the numbers of the events that are surely whole."""
 
     events: int
     damage: tuple[Damage, ...]
+    whole: tuple[int, ...]
 
 
 class _Found(NamedTuple):
@@ -112,7 +114,17 @@ def verify_session(tx: Transaction, session: Session, metadata: bytes) -> Seen:
         place = f"events behind row {walk.number}"
         found = [*walk.found, _Found(walk.number + 1, place, f"the database cannot read them: {error}")]
     saved = _recoverable(walk.good)
-    return Seen(walk.count, tuple(Damage(one.session_id, *each, saved) for each in found))
+    return Seen(walk.count, tuple(Damage(one.session_id, *each, saved) for each in found), tuple(walk.good))
+
+
+def salvaged(tx: Transaction, session: Session, metadata: bytes) -> Salvaged:
+    """Return what is left of a session: up to a page that the database cannot read, where there is one."""
+    whole = frozenset(verify_session(tx, session, metadata).whole)
+    lines: list[bytes] = []
+    with suppress(StoreError):
+        for part in events_of(tx, session.key):
+            lines += [one.line for one in part if one.number in whole]
+    return Salvaged(tuple(lines), max(0, session.head.number - len(lines)))
 
 
 def _row(walk: _Walk, session: Session, metadata: bytes) -> Iterator[_Found]:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import cast
 
-from lore.store.base import Store
+from lore.errors import LoreError
+from lore.store.base import Salvaged, Store, Tell
 
 
 def exported(store: Store, session_id: str) -> Iterator[bytes]:
     """Return the lines of a session's log, each with its end; raises UnknownSessionError, DamagedError at once."""
     events = store.load(session_id).events
     return (event + b"\n" for event in events)
+
+
+def left(store: Store, session_id: str, tell: Tell) -> Iterator[bytes]:
+    """Return the lines of a damaged session that are surely as they were written; `tell` hears how many are not there.
+
+    Raises UnknownSessionError, and LoreError for a store of another package that cannot do that.
+    """
+    able = cast("Callable[[str], Salvaged] | None", getattr(store, "salvage", None))
+    if not callable(able):
+        raise LoreError(f"{store.url} cannot give out a part of a session", hint="leave --salvage out")
+    found = able(session_id)
+    out = "nothing is" if not found.lost else "1 event is" if found.lost == 1 else f"{found.lost:,} events are"
+    tell(f"note: {out} left out{': damaged or missing' if found.lost else ''}")
+    return (event + b"\n" for event in found.events)
