@@ -86,6 +86,16 @@ def tool_calls(entries: Entries) -> int:
     return sum(1 for entry in entries if isinstance(entry.item, ToolCall))
 
 
+def calls_tools(entries: Entries, last: int) -> bool:
+    """Tell whether the response that ends at a place asked for tools."""
+    at, group = last, entries[last].group
+    while at >= 0 and entries[at].group == group:
+        if isinstance(entries[at].item, ToolCall):
+            return True
+        at -= 1
+    return False
+
+
 def needs_extraction(entries: Entries, window: int, *, tokens: int | None = None) -> bool:
     """Tell whether enough was said to remember some of it: more than 0.3 of the window, or 10 tool calls.
 
