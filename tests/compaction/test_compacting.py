@@ -114,6 +114,24 @@ def test_compactions_in_a_row_may_each_bring_outside_context():
     assert b"number 2" in said
 
 
+def test_outside_context_that_nobody_came_for_outlives_the_next_compaction():
+    """It stood before a tick, and went with it: what the sources had said was never read."""
+    agent = agent_of(6)
+    agent.squeeze(6, 1)
+    for _ in range(3):
+        agent.user("[SCHEDULED TICK]", source="tick")
+        agent.turn()
+        agent.answer()
+    agent.squeeze(2, 2)
+    agent.user("back")
+    for _ in range(2):
+        said = [data for origin, data in agent.turn().texts if "outside" in origin]
+        assert [b"number 1" in one for one in said] == [True, False]
+        assert b"number 2" in said[1]
+        agent.answer()
+        agent.user("and now")
+
+
 def test_a_summary_may_hold_any_text():
     agent = agent_of()
     agent.take(events_of(agent, Firing("manual", Cut(4)), 'a "b" \ud83d \x00 </x>\u2028'))

@@ -67,6 +67,13 @@ def test_a_message_that_was_taken_back_waits_for_no_answer():
     assert (seen.exchanges, seen.finished) == (1, 1)
 
 
+def test_a_message_that_was_taken_back_ends_no_pause():
+    """It was written anew, and the pause before it was measured from what had been taken back."""
+    events = [said("u1", T0), answer("a1"), said("u2", T1), event("remove", uuids=["u2"])]
+    assert tracked(*events).heard(None, None) == tracked(*events, said("u3", T2)).heard(None, None) == (True, AT[T0])
+    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).heard(None, None) == (False, None)
+
+
 def test_a_duplicate_is_counted_once():
     assert tracked(said("u1"), said("u1"), answer("a1"), said("u1")).exchanges == 1
 

@@ -4,6 +4,7 @@ responses whole; an overflow's plan is what happens; and nothing is due without 
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -12,13 +13,16 @@ from lore.compaction.activity import Sizes, is_message, is_real, tokens_of
 from lore.compaction.base import Cut, Firing
 from lore.compaction.compacting import compacted
 from lore.compaction.cutting import cut, kept, opening, pruned
-from lore.compaction.policy import TRIGGERS, due
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, due
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
 from lore.model import events as e
 from lore.model.items import ToolCall
+from lore.model.state import settled
+from lore.model.turn import seconds
 from lore.model.vector import Vector
 from lore.prompt.settings import Rules
+from lore.run.recording import Recording
 from strategies.compacting import OUTSIDE, Compacted, plots
 from strategies.sessions import scripts, setups
 
@@ -190,3 +194,37 @@ def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
         entries = agent.play(script).entries()
         assert sizes.tokens_of(entries) == tokens_of(entries) == tokens_of(list(entries))
     assert sizes.tokens_of(Vector()) == 0
+
+
+def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
+    """Asked before and after every turn; what fires is applied, and the session goes on."""
+    settings = Compaction(continuous_interval=2, gap_secs=600, window=60_000, summary_tokens=100)
+    read, tracker, fired = Recording(str(recording)), Tracker(), 0
+    if not read.events:
+        pytest.skip("requests, and no session")
+
+    def ask(event, when):
+        nonlocal fired
+        chain = settled(read.state.chain(event.chain))
+        seen, at = tracker.chain(event.chain), seconds(event.at)
+        firing = due(seen, chain.entries, settings, now=at, agent=event.agent_id, ask=when)
+        if firing is None:
+            return
+        fired += 1
+        stay, gone = kept(chain.entries, firing.cut), pruned(chain.entries, firing.cut)
+        assert not {entry.group for entry in stay} & {entry.group for entry in gone}
+        for one in compacted(read.state, event.chain, firing, "so far", at=event.at):
+            assert read._folding.apply(one) == ()
+            tracker.feed(one)
+        after = read.state.chain(event.chain).entries
+        assert [entry.item.uuid for entry in after.since(1)] == [entry.item.uuid for entry in stay] or not gone
+
+    for one in read.reads():
+        event = one.value
+        if isinstance(event, e.TurnStarted):
+            ask(event, BEFORE_TURN)
+        read.apply(one, event)
+        tracker.feed(event)
+        if isinstance(event, e.TurnCompleted):
+            ask(event, AFTER_TURN)
+    assert fired == sum(tracker.chain(name).compactions for name in read.state.chains) - len(read.boundaries)

@@ -9,6 +9,7 @@ of the log is touched; the summary becomes the divider's text, in an overflow wi
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from lore.model.events import (
 )  # fmt: skip
 from lore.model.items import NULL, CompactDivider, ToolCall, is_absent
 from lore.model.state import Chain, Entry, Session, settled
+from lore.prompt.placing import is_real as waits_for
 
 
 def compacted(
@@ -41,13 +43,15 @@ def compacted(
     """
     held = settled(session.chain(chain))
     name = MAIN if chain == MAIN else chain
-    events = (*_compaction(session, held, firing, summary, name, at), *_cuts(held, firing, name, at))
-    if not context:
-        return events
-    content = Raw(encode([{"role": "user", "text": context}]))
-    turn = 1 if held.turn is None else held.turn.turn + 1
-    place = _place(held, firing)
-    return (*events, ContextPersisted(turn=turn, insert_at=place, content=content, outside=True, chain=name, at=at))
+    said = [*_unheard(held, firing)]
+    if context:
+        said.append(Raw(encode([{"role": "user", "text": context}])))
+    turn, place = 1 if held.turn is None else held.turn.turn + 1, _place(held, firing)
+    return (
+        *_compaction(session, held, firing, summary, name, at),
+        *_cuts(held, firing, name, at),
+        *[ContextPersisted(turn=turn, insert_at=place, content=one, outside=True, chain=name, at=at) for one in said],
+    )
 
 
 def _compaction(
@@ -103,6 +107,15 @@ def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Even
         if not is_absent(call.error):
             events.append(PatchToolCall(call_id=call_id, status=call.status, error=said, chain=name, at=at))
     return tuple(events)
+
+
+def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
+    """Yield the outside context that would go with what goes, before a model ever read it: it waited for a person."""
+    stay = {*firing.cut.held, *range(firing.cut.place, len(chain.entries) + 1)}
+    for one in chain.outside:
+        behind = (chain.entries[at].item for at in range(one.place, len(chain.entries)))
+        if one.place not in stay and not any(map(waits_for, behind)):
+            yield one.content
 
 
 def _place(chain: Chain, firing: Firing) -> int:
