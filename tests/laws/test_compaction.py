@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lore.compaction import overflow
-from lore.compaction.activity import Sizes, is_message, is_real, tokens_of
+from lore.compaction.activity import Sizes, is_message, is_real, overhead, tokens_of
 from lore.compaction.base import Cut, Firing
 from lore.compaction.compacting import compacted
 from lore.compaction.cutting import cut, kept, opening, pruned
@@ -193,6 +193,8 @@ def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
     for script in parts:
         entries = agent.play(script).entries()
         assert sizes.tokens_of(entries) == tokens_of(entries) == tokens_of(list(entries))
+        chain = agent.session.state.chain("main")
+        assert sizes.overhead(chain) == overhead(chain)
     assert sizes.tokens_of(Vector()) == 0
 
 
