@@ -43,6 +43,20 @@ def test_a_cut_inside_an_exchange_says_where_it_begins():
     assert names(opening(agent.entries(), made)) == names(agent.entries())[2:5]
 
 
+def test_a_long_exchange_that_is_cut_again_begins_where_its_rest_does():
+    """Its request was gone with the first cut, and the second took the middle for a place between two exchanges."""
+    agent = exchanges(1)
+    agent.user("do it")
+    for _ in range(4):
+        agent.calls(1)
+    agent.squeeze(2)
+    for _ in range(3):
+        agent.calls(1)
+    made = cut(agent.entries(), 2)
+    assert made == Cut(4, (), 1)
+    assert names(opening(agent.entries(), made)) == names(agent.entries())[1:4]
+
+
 def test_parallel_calls_stay_together_with_the_text_before_them():
     agent = exchanges(1)
     agent.user("do it")

@@ -25,7 +25,8 @@ BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
 class Cut(NamedTuple):
     """Which entries stay: those from `place` on (and `held`, places before it whose calls are still running).
 
-    `exchange` is the place where the user exchange begins that the cut falls into; None where it falls between two.
+    `exchange` is the place where the user exchange begins that the cut falls into (or what an
+    earlier compaction left of it); None where it falls between two.
     """
 
     place: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lore.compaction.activity import Entries, calls_tools, is_message, is_real
 from lore.compaction.base import Cut
-from lore.model.items import AssistantMessage, ToolCall, UserMessage
+from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.model.state import Entry
 
 
@@ -85,7 +85,15 @@ def _held(entries: Entries, place: int) -> tuple[int, ...]:
 
 
 def _exchange(entries: Entries, place: int) -> int | None:
-    """Return where the exchange begins that a place falls into; None where it is the beginning of one, or of none."""
+    """Return where the exchange begins that a place falls into; None where it is the beginning of one, or of none.
+
+    Of one whose beginning an earlier compaction took, that is where the rest of it begins.
+    """
     if place == len(entries) or is_real(entries[place].item):
         return None
-    return next((at for at in range(place - 1, -1, -1) if is_real(entries[at].item)), None)
+    for at in range(place - 1, -1, -1):
+        if is_real(entries[at].item):
+            return at
+        if isinstance(entries[at].item, CompactDivider):
+            return at + 1
+    return None
