@@ -99,10 +99,11 @@ def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Even
 
 def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
     """Yield the outside context that would go with what goes, before a model ever read it: it waited for a person."""
-    stay = {*firing.cut.held, *range(firing.cut.place, len(chain.entries) + 1)}
+    if not chain.outside:
+        return
+    came = max((place for place, entry in enumerate(chain.entries) if waits_for(entry.item)), default=-1)
     for one in chain.outside:
-        behind = (chain.entries[at].item for at in range(one.place, len(chain.entries)))
-        if one.place not in stay and not any(map(waits_for, behind)):
+        if came < one.place < firing.cut.place and one.place not in firing.cut.held:
             yield one.content
 
 

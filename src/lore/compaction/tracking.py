@@ -51,7 +51,8 @@ class Tracked:
         self.compacted_at: float | None = None
         self.timed = 0
         self._at: float | None = None
-        self._real: dict[str, None] = {}
+        self._real: set[str] = set()
+        self._latest = ""
         self._waiting: dict[tuple[str | None, str | None], Speaker] = {}
         self._speakers: dict[tuple[str | None, str | None], Speaker] = {}
         self._unsent: list[Speaker] = []
@@ -80,7 +81,8 @@ class Tracked:
                 one.waits = False
             self._waiting.clear()
         elif is_real(item) and item.uuid not in self._real:
-            self._real[item.uuid] = None
+            self._real.add(item.uuid)
+            self._latest = item.uuid
             self.exchanges += 1
             key, at = (event.agent_id, self.user), seconds(event.at)
             speaker = self._speakers.setdefault(key, Speaker())
@@ -108,9 +110,9 @@ class Tracked:
     def _remove(self, event: Remove) -> None:
         for uuid in event.uuids:
             if uuid in self._real:
-                if uuid == next(reversed(self._real)):
+                if uuid == self._latest:
                     self._take_back()
-                del self._real[uuid]
+                self._real.remove(uuid)
                 self.exchanges -= 1
 
     def _take_back(self) -> None:
