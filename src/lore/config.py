@@ -19,6 +19,7 @@ from msgspec import Struct
 from lore.cache.settings import Simulate
 from lore.check.budgets import Budgets
 from lore.check.policy import Policy
+from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.errors import LoreError, Where
 from lore.prompt.settings import Rules
 
@@ -46,11 +47,17 @@ class Check(Policy, frozen=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings; `[check]` says what fails, `[assemble]` how prompts are made, `[simulate]` how they are priced."""
+    """All settings; `[check]` says what fails, `[assemble]` how prompts are made, `[simulate]` how they are priced.
+
+    `[compaction]` says when a session is compacted (without it never), `[sessions]` and `[memory]` what is remembered.
+    """
 
     check: Check = Check()
     assemble: Rules = Rules()
     simulate: Simulate = Simulate()
+    compaction: Compaction | None = None
+    sessions: Sessions = Sessions()
+    memory: Memory = Memory()
 
 
 class Loaded(NamedTuple):
@@ -114,7 +121,8 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
         said, hint = _plainly(str(error))
         raise LoreError(f"{path}: {said}", hint=hint, where=Where(path)) from None
     for name in Settings.__struct_fields__:
-        fault = getattr(settings, name).fault()
+        found = getattr(settings, name)
+        fault = "" if found is None else found.fault()
         if fault:
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
     return settings

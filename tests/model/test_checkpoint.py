@@ -27,6 +27,7 @@ EVENTS = [
         "prompt_delta", seq=1, selector={"target": "messages", "insert_at": 1}, content=[{"role": "user", "text": "d"}]
     ),
     event("context_persisted", turn=1, insert_at=1, content="p"),
+    event("context_persisted", turn=1, insert_at=1, content="from outside", outside=True),
     event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["t1"], summary="S"),
     append(user("x1"), chain="side"),
 ]
@@ -68,7 +69,7 @@ def test_an_empty_session_can_be_saved():
 
 
 def test_a_checkpoint_of_another_version_is_refused():
-    data = checkpoint.dump(Session()).replace(b'"version":3', b'"version":9')
+    data = checkpoint.dump(Session()).replace(b'"version":4', b'"version":9')
     with pytest.raises(LoreError, match="version 9"):
         checkpoint.load(data)
 

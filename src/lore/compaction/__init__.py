@@ -1,0 +1,1 @@
+"""When to compact, with what summary, which outside context, what to remember (`base` has the words)."""

@@ -1,0 +1,95 @@
+"""Words of continuous compaction, and what its parts hand to each other.
+
+A user exchange is a real user message and all turns up to the next. A message is an item of the timeline (a tool call
+with its result is one). A message is real when a person said it: role user, source `user`, and not one that begins
+with `[AUTONOMOUS TICK]` or `[SCHEDULED TICK]`.
+
+Flow: `tracking` follows a chain's events (how many exchanges, when the last message came); `policy` says which trigger
+is due; `cutting` which items stay; `sources` asks what happened meanwhile, `wrapping` makes it harmless; a
+`Summarizer` sums up what goes; `compacting` makes the events of it. Only sources and two summarisers touch the
+outside world; the others are pure: clock, tokens and texts are arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol
+
+from lore.errors import LoreError
+from lore.model.state import Entry
+
+Trigger = Literal["cadence", "gap", "overflow", "manual"]
+TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")
+BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
+
+
+class Cut(NamedTuple):
+    """Which entries stay: those from `place` on (and `held`, places before it whose calls are still running).
+
+    `exchange` is the place where the user exchange begins that the cut falls into (or what an
+    earlier compaction left of it); None where it falls between two.
+    """
+
+    place: int
+    held: tuple[int, ...] = ()
+    exchange: int | None = None
+
+
+class Window(NamedTuple):
+    """The time that outside context is asked about: seconds since 1970, fixed before compaction begins."""
+
+    begin: float
+    end: float
+
+
+class Shortened(NamedTuple):
+    """A tool's result that an overflow cuts: what the most recent call of this id says from then on."""
+
+    call_id: str
+    text: str
+
+
+class Firing(NamedTuple):
+    """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
+
+    The rest is of an overflow (`overflow.Stages`): the `marker` that stands in for a summary that could not be had,
+    the results that are `shortened`, and whether it is too full even then (`final`).
+    """
+
+    trigger: Trigger
+    cut: Cut
+    window: Window | None = None
+    marker: str = ""
+    shortened: tuple[Shortened, ...] = ()
+    final: bool = False
+
+
+class Request(NamedTuple):
+    """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
+    exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be.
+    """
+
+    entries: tuple[Entry, ...]
+    opening: tuple[Entry, ...] = ()
+    previous: str = ""
+    tokens: int = 1_024
+
+
+class Answer(NamedTuple):
+    """A summary; `cut_off` where the summariser stopped for its length."""
+
+    text: str
+    cut_off: bool = False
+
+
+class SummaryError(LoreError):
+    """No summary could be had: nothing is pruned, and the next trigger tries again."""
+
+
+class Summarizer(Protocol):
+    """Sums up what a compaction takes away."""
+
+    name: str
+
+    def summarize(self, request: Request) -> Answer:
+        """Return a summary; raises SummaryError. Deterministic only where its class says so."""
+        ...

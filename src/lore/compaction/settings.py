@@ -1,0 +1,100 @@
+"""Settings of continuous compaction: `[compaction]`, `[sessions]`, `[memory]` of lore.toml, or a policy file.
+
+Without a `[compaction]` table nothing is probed, read or spent: its absence is None in the settings, not a default.
+Names and defaults: openfang's continuous compaction.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+When = Literal["now", "cheapest"]
+SUMMARIZERS = ("extractive", "command", "openai")
+
+
+class ContextSource(Struct, frozen=True, forbid_unknown_fields=True):
+    """A source of outside context that is allowed: a command (no shell) and what it is asked."""
+
+    name: str
+    command: tuple[str, ...]
+    prompt: str = ""
+
+    def fault(self) -> str:
+        """Say what is wrong; empty where nothing is."""
+        if not self.name or not self.name.isprintable():
+            return "name is empty, or cannot be printed"
+        return "" if self.command and self.command[0] else "command is empty"
+
+
+class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
+    """When and how a session is compacted. A trigger whose number is 0 is off.
+
+    `continuous_interval` counts user exchanges, `keep_recent` messages (items of the timeline), `window` the tokens of
+    the model's context window (0: unknown, so that overflow is never judged). `summarizer_window` is what a
+    summariser reads at once, in tokens; `summary_tokens` what it may answer. `command` and `endpoint` (with `model`,
+    `key_env` names the environment variable that holds the key) belong to the summarisers of that name.
+    """
+
+    continuous_interval: int = 0
+    keep_recent: int = 6
+    gap_secs: int = 0
+    gap_max_lookback_secs: int = 86_400
+    window: int = 0
+    when: When = "now"
+    context_token_cap: int = 2_000
+    context_sources: tuple[ContextSource, ...] = ()
+    summarizer: str = "extractive"
+    summary_tokens: int = 1_024
+    summarizer_window: int = 60_000
+    command: tuple[str, ...] = ()
+    endpoint: str = ""
+    model: str = ""
+    key_env: str = ""
+    timeout_secs: float = 60.0
+
+    def fault(self) -> str:
+        """Say what is wrong with these settings; empty where nothing is."""
+        counts = (
+            "continuous_interval", "keep_recent", "gap_secs", "gap_max_lookback_secs", "window", "context_token_cap",
+            "summary_tokens", "summarizer_window",
+        )  # fmt: skip
+        for name in counts:
+            if getattr(self, name) < 0:
+                return f"{name} is below 0"
+        if not 0 < self.timeout_secs < 86_400:
+            return "timeout_secs is no number of seconds between 0 and a day"
+        if self.summarizer not in SUMMARIZERS:
+            return f"summarizer {self.summarizer!r} is unknown: " + ", ".join(SUMMARIZERS)
+        if self.summarizer == "command" and not self.command:
+            return 'command is missing: summarizer = "command" runs it'
+        if self.summarizer == "openai" and not (self.endpoint and self.model):
+            return 'endpoint and model are missing: summarizer = "openai" asks them'
+        names = [one.name for one in self.context_sources]
+        if len(set(names)) != len(names):
+            return "context_sources: two have the same name"
+        return next(
+            (f"context_sources, {one.name!r}: {one.fault()}" for one in self.context_sources if one.fault()), ""
+        )
+
+
+class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[sessions]`: `gap_secs` of silence after which what was said is dreamt over; 0 is off."""
+
+    gap_secs: int = 300
+
+    def fault(self) -> str:
+        """Say what is wrong; empty where nothing is."""
+        return "gap_secs is below 0" if self.gap_secs < 0 else ""
+
+
+class Memory(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[memory]`: `system = "structured"` remembers, for the agents that are listed (empty: the main one)."""
+
+    system: Literal["", "structured"] = ""
+    agents: tuple[str, ...] = ()
+
+    def fault(self) -> str:
+        """Say what is wrong; empty where nothing is."""
+        return "" if all(one.isprintable() and one for one in self.agents) else "agents: a name cannot be printed"
