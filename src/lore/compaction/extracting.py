@@ -26,9 +26,13 @@ _DECIDED = re.compile(
     r"|agreed|root cause|the (?:problem|issue|bug|reason) (?:is|was))\b",
     re.IGNORECASE,
 )
+_SHORTEST = 24  # characters of a sentence that says something by itself
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _WRAPPER = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
 _CLOSING = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
+_LOOKS = re.compile(
+    r"(?:ls|find|grep|rg|which|test|cat|head|tail|diff|git (?:grep|diff|show|log))\b"
+)  # and finds nothing
 _INTERRUPTED = "[Request interrupted"
 _COMMIT = re.compile(r"\bgit\b[^\n]{0,80}?\bcommit\b")
 _MESSAGE = re.compile(
@@ -106,7 +110,7 @@ class _Gathered:
 
     def _open(self) -> Iterator[str]:
         yield from self._todos[:MOST_LINES]
-        failed = list(self._failed.items())[-8:]
+        failed = [(key, why) for key, why in self._failed.items() if not _LOOKS.match(key[1])][-8:]
         yield from (f"failed, and not tried again: {name} {what}: {why}".strip() for (name, what), why in failed)
         yield from (f"still running: {one}" for one in self._running.values())
         if self._interrupted:
@@ -215,7 +219,9 @@ def _decided(said: str) -> Iterator[str]:
         stop = _SENTENCE_END.search(said, found.end(), found.end() + 300)
         begin = before[-1] if before else max(end, found.start() - 300)
         end = stop.end() if stop else min(len(said), found.end() + 300)
-        yield said[begin:end].strip(" \n-*#>")
+        sentence = said[begin:end].strip(" \n-*#>")
+        if len(sentence) >= _SHORTEST:
+            yield sentence
 
 
 def _todos(table: dict[str, Any]) -> list[str] | None:

@@ -65,7 +65,9 @@ class Extractive:
         found = found_in(request.entries)
         before = _before(request)
         count = found.messages + before.messages
-        sections = {name: _joined(before.sections.get(name, _Lines()), lines) for name, lines in _new(found, request)}
+        sections = {
+            name: _joined(name, before.sections.get(name, _Lines()), said) for name, said in _new(found, request)
+        }
         head = _HEAD.format(count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
@@ -155,10 +157,12 @@ def _read(text: str) -> dict[str, _Lines]:
     return sections
 
 
-def _joined(old: _Lines, new: tuple[str, ...]) -> _Lines:
-    """Put what is new behind what was carried on, each line once, where it came last."""
-    lines = list(dict.fromkeys(reversed((*old.lines, *new))))
-    return _Lines(tuple(reversed(lines)), old.more)
+def _joined(name: str, old: _Lines, new: tuple[str, ...]) -> _Lines:
+    """Put what is new behind what was carried on, each line once: where it came last, a request where it was made."""
+    lines = (*old.lines, *new)
+    if name in _KEEPS_FIRST:
+        return _Lines(tuple(dict.fromkeys(lines)), old.more)
+    return _Lines(tuple(reversed(dict.fromkeys(reversed(lines)))), old.more)
 
 
 # The room
