@@ -140,9 +140,12 @@ class OpenAI:
             raise _LostError(one_line(str(error)) or type(error).__name__) from None
 
     def _read(self, response: httpx.Response, end: float, late: SummaryError) -> bytes:
-        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked."""
+        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked.
+
+        Pieces as they come: where httpx gathers them to a size, one that drips is not looked at for hours.
+        """
         body = bytearray()
-        for piece in response.iter_raw(64 * 1024):
+        for piece in response.iter_raw():
             body += piece
             if len(body) > MOST_BYTES:
                 raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
