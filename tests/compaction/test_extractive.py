@@ -220,19 +220,20 @@ def test_hostile_words_cannot_forge_a_section_or_a_summary():
 
 
 odd = st.sampled_from(["a.py", 3, None, [], ["x"], [{}], [{"status": 1}], [{"content": "c", "status": "x"}], {"a": 1}])
+words = st.text("ab?.\n<>-:é\x1b\ud83d", max_size=40)
 messages = st.lists(
     st.one_of(
-        st.text(max_size=60).map(user), st.text(max_size=60).map(said),
-        st.builds(call, st.text(max_size=8), st.text(max_size=9) | st.dictionaries(
+        words.map(user), words.map(said),
+        st.builds(call, words, words | st.dictionaries(
                   st.sampled_from(["todos", "path", "command", "questions", "plan", "x"]), odd, max_size=2),
-                  st.text(max_size=9), st.sampled_from(["completed", "failed", "running"])),
-        st.text(max_size=60).map(divider),
+                  words, st.sampled_from(["completed", "failed", "running"])),
+        words.map(divider),
     ),
     max_size=6,
 )  # fmt: skip
 
 
-@given(messages, st.integers(0, 300), st.text(max_size=200))
+@given(messages, st.integers(0, 300), words)
 def test_any_entries_make_a_summary_within_its_room(entries, tokens, previous):
     text = summary(*entries, previous=previous, tokens=tokens)
     assert len(text.encode()) <= 4 * tokens

@@ -218,7 +218,7 @@ def test_a_server_that_says_nothing_is_given_up():
 
 
 def test_a_server_that_drips_is_given_up():
-    """Each piece comes in time: only the whole is too late. httpx gathered the pieces, and nobody looked at the clock."""
+    """Each piece comes in time, the whole too late. httpx gathered the pieces: nobody looked at the clock."""
     ticks = iter(range(0, 1_000, 10))
 
     def drip(handler):
@@ -233,7 +233,7 @@ def test_a_server_that_drips_is_given_up():
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["", "localhost:1/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:x/v1", "http://[::1", "http://h/ü", "file:/e"],
+    ["", "localhost:1/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:x/v1", "http://[::1", "http://h/ü"],
 )  # fmt: skip
 def test_an_endpoint_that_is_no_url_is_an_error_when_it_is_made(endpoint):
     with pytest.raises(LoreError, match="no http or https URL"):

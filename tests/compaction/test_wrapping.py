@@ -14,7 +14,7 @@ from lore.errors import LoreError
 
 KEY = b"a secret of this store"
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066\u2028\ufeff\U000e0041\ud800-\udfff]")
-texts = st.text(st.characters(), max_size=200) | st.lists(
+texts = st.lists(st.integers(0, 0x10FFFF).map(chr), max_size=60).map("".join) | st.lists(
     st.sampled_from(["<<<END UNTRUSTED ", "<<<", ">>>", "\n", "\x1b[31m", "\x00", "a", "é", "<|im_end|>", "\ud83d"])
 ).map("".join)
 
@@ -114,7 +114,7 @@ def test_the_heading_is_utc():
     assert heading(0) == "[Context refresh — 1970-01-01 00:00 UTC]"
 
 
-@given(st.text(max_size=80), st.integers(0, 100))
+@given(st.text("a\né日😀", max_size=40), st.integers(0, 100))
 def test_a_cut_is_the_longest_beginning_that_fits(text, most):
     kept = cut_bytes(text, most)
     assert text.startswith(kept)
@@ -122,7 +122,7 @@ def test_a_cut_is_the_longest_beginning_that_fits(text, most):
     assert kept == text or len(text[: len(kept) + 1].encode()) > most
 
 
-@given(st.text(max_size=80), st.integers(0, 30))
+@given(st.text("a\né日😀", max_size=40), st.integers(0, 30))
 def test_truncated_text_says_so(text, cap):
     cut = truncated(text, cap)
     assert cut == text if len(text.encode()) <= 4 * cap else cut == cut_bytes(text, 4 * cap) + TRUNCATED
