@@ -41,6 +41,7 @@ def test_the_messages_are_a_transcript_and_words_say_what_to_do(make):
     text = make("x = json.load(sys.stdin); print(x['transcript'], x['opening'], x['prompt'])").summarize(REQUEST).text
     assert text.startswith("[user]\nmessage 0")
     assert text.count("message 2") == 2
+    assert text.count("message 3") == 1
     assert "99 tokens" in text
 
 

@@ -176,6 +176,35 @@ def test_the_beginning_of_the_exchange_that_goes_on_is_there():
     assert section(text, "The last whole exchange") == ["user: first", "assistant: ok"]
 
 
+def test_an_exchange_that_begins_with_a_harness_note_is_not_mixed_with_the_one_before():
+    """What the assistant said in it took the place of the answer before, and that exchange counted as unfinished."""
+    entries = (user("first"), said("answer"), user("<task-notification>done</task-notification>"), said("I look."))
+    text = summary(*entries, opening=entries[2:])
+    assert section(text, "The last whole exchange") == ["user: first", "assistant: answer"]
+    assert section(text, "The exchange that goes on below began") == ["assistant: I look."]
+
+
+def test_a_long_answer_does_not_push_its_question_out():
+    text = summary(user("the question"), said("word " * 2_000), user("x" * 3_000), said("y " * 2_000), tokens=300)
+    assert section(text, "The last whole exchange")[0].startswith("user: xxx")
+    assert section(text, "The last whole exchange")[1].startswith("assistant: y y")
+
+
+def test_the_first_request_that_is_kept_says_something():
+    """`/model` stood where the task should: the first words of a session are often none."""
+    entries = [
+        user("/model"),
+        user("build me a harness for dispatching"),
+        *(user(f"{n} " + "x" * 390) for n in range(30)),
+    ]
+    assert section(summary(*entries), ASKED)[0] == "- build me a harness for dispatching"
+
+
+def test_a_session_that_begins_with_the_assistant_has_no_empty_request():
+    text = summary(said("I go on."), user("good"), said("done"), user("more"))
+    assert section(text, ASKED) == ["- good"]
+
+
 def test_the_summary_before_is_carried_on_line_by_line():
     first = summary(
         user("task one"), said("ok"), call("Write", {"file_path": "a.py", "content": ""}), user("two"), said("ok")
@@ -235,9 +264,9 @@ messages = st.lists(
 
 @given(messages, st.integers(0, 300), words)
 def test_any_entries_make_a_summary_within_its_room(entries, tokens, previous):
-    text = summary(*entries, previous=previous, tokens=tokens)
+    text = summary(*entries, opening=entries[2:], previous=previous, tokens=tokens)
     assert len(text.encode()) <= 4 * tokens
-    assert text == summary(*entries, previous=previous, tokens=tokens)
+    assert text == summary(*entries, opening=entries[2:], previous=previous, tokens=tokens)
 
 
 def test_every_real_session_is_summed_up_within_its_room(recording):

@@ -94,6 +94,17 @@ def test_a_model_that_knows_the_limit_by_its_newer_name_gets_it():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("read", "told"), [(50, True), (900, False), (None, False), ("many", False)])
+def test_a_server_that_reads_only_an_end_of_what_it_is_given_is_told(read, told):
+    """Ollama reads 4,096 tokens unless it is told otherwise, and says nothing of the rest."""
+    body = json.loads(completion("x")) | {"usage": {"prompt_tokens": read}}
+    with serving(answer(json.dumps(body).encode())) as server:
+        model = Model(server.url)
+        model.ask(Request(talk(8, 500)))
+    assert bool(model.told) == told
+    assert all("read 50 tokens of about 1,0" in one for one in model.told)
+
+
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 def test_a_server_that_is_busy_is_asked_again(status):
     with serving(answer(b"busy", status), answer(b"busy", status), answer(completion("x"))) as server:

@@ -64,7 +64,7 @@ def _question(request: Request) -> bytes:
         "prompt": instructions(request),
         "transcript": "".join(transcript(fresh(request))),
         "previous": request.previous,
-        "opening": "".join(transcript(request.opening)),
+        "opening": "".join(transcript(request.opening[:1])),
         "tokens": request.tokens,
     }
     return encode(asked) + b"\n"

@@ -26,13 +26,12 @@ _DECIDED = re.compile(
     r"|agreed|root cause|the (?:problem|issue|bug|reason) (?:is|was))\b",
     re.IGNORECASE,
 )
+_SIGNS = ("deci", "go with", "going with", "we'll", "we will", "we should", "chose", "opted", "settled on", "agreed",
+          "root cause", "problem", "issue", "bug", "reason")  # fmt: skip
 _SHORTEST = 24  # characters of a sentence that says something by itself
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _WRAPPER = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
 _CLOSING = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
-_LOOKS = re.compile(
-    r"(?:ls|find|grep|rg|which|test|cat|head|tail|diff|git (?:grep|diff|show|log))\b"
-)  # and finds nothing
 _INTERRUPTED = "[Request interrupted"
 _COMMIT = re.compile(r"\bgit\b[^\n]{0,80}?\bcommit\b")
 _MESSAGE = re.compile(
@@ -48,10 +47,14 @@ class Talk(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch."""
+    """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch.
+
+    `opening` is the exchange that goes on, as far as the entries have it.
+    """
 
     messages: int
     talks: tuple[Talk, ...]
+    opening: Talk | None
     decisions: tuple[str, ...]
     commits: tuple[str, ...]
     changed: dict[str, int]
@@ -59,10 +62,15 @@ class Found(NamedTuple):
     open: tuple[str, ...]
 
 
-def found_in(entries: Iterable[Entry]) -> Found:
-    """Gather what a summary says. Costs O(bytes of the entries)."""
+def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> Found:
+    """Gather what a summary says; `goes_on` is the place where an exchange begins whose end is not among the entries.
+
+    Costs O(bytes of the entries).
+    """
     gathered = _Gathered()
-    for entry in entries:
+    for place, entry in enumerate(entries):
+        if place == goes_on:
+            gathered.go_on()
         gathered.take(entry)
     return gathered.found()
 
@@ -71,6 +79,7 @@ class _Gathered:
     def __init__(self) -> None:
         self._messages = 0
         self._talks: list[Talk] = []
+        self._ended: int | None = None
         self._decisions: dict[str, None] = {}
         self._commits: dict[str, None] = {}
         self._changed: dict[str, int] = {}
@@ -96,11 +105,18 @@ class _Gathered:
             case CompactDivider() | OpaqueItem():
                 pass
 
+    def go_on(self) -> None:
+        """Begin the exchange that goes on: what it says is no part of the one before, though no words begin it."""
+        self._ended = len(self._talks)
+
     def found(self) -> Found:
         """Return what was gathered."""
+        whole = self._talks[: self._ended]
+        opening = self._talks[len(whole) :]
         return Found(
             self._messages,
-            tuple(self._talks),
+            tuple(whole),
+            Talk("\n".join([one.user for one in opening if one.user]), opening[-1].assistant) if opening else None,
             tuple(self._decisions)[-MOST_LINES:],
             tuple(self._commits)[-MOST_LINES:],
             self._changed,
@@ -110,7 +126,7 @@ class _Gathered:
 
     def _open(self) -> Iterator[str]:
         yield from self._todos[:MOST_LINES]
-        failed = [(key, why) for key, why in self._failed.items() if not _LOOKS.match(key[1])][-8:]
+        failed = list(self._failed.items())[-8:]
         yield from (f"failed, and not tried again: {name} {what}: {why}".strip() for (name, what), why in failed)
         yield from (f"still running: {one}" for one in self._running.values())
         if self._interrupted:
@@ -135,7 +151,7 @@ class _Gathered:
     def _assistant(self, said: str) -> None:
         if not said.strip():
             return
-        if not self._talks:
+        if len(self._talks) == (self._ended or 0):
             self._talks.append(Talk(""))
         self._talks[-1] = self._talks[-1]._replace(assistant=said)
         self._question = _question(said)
@@ -158,6 +174,8 @@ class _Gathered:
         if call.status == "running":
             self._running[call.call_id] = " ".join(key)
         elif call.status == "failed":
+            if touch.looks:
+                return  # what looks and finds nothing leaves nothing undone
             self._failed[key] = one_line(result_of(call), 160)
         else:
             self._went_well(call, table, touch.changed, touch.read)
@@ -190,7 +208,7 @@ def said_by_user(text: str) -> str:
         if found[1] in ("command-name", "command-args"):
             command[found[1]] = text[found.end() : close].strip()
         begin = close + len(found[1]) + 3
-    while found := _CLOSING.search(text[begin:end][-200:]):
+    while found := _CLOSING.search(text[max(begin, end - 200) : end]):
         start = text.rfind(f"<{found[1]}>", begin, end)
         if start < 0:
             break
@@ -210,6 +228,9 @@ def _question(said: str) -> str:
 
 def _decided(said: str) -> Iterator[str]:
     """Yield the first two sentences that say what was decided or found."""
+    lowered = said.lower()
+    if not any(sign in lowered for sign in _SIGNS):  # the pattern takes ten times as long
+        return
     end = 0
     for _ in range(2):
         found = _DECIDED.search(said, end)

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request
 from lore.compaction.extracting import Found, Talk, found_in
-from lore.compaction.transcripts import words
+from lore.compaction.transcripts import clipped
 from lore.compaction.wrapping import cut_bytes, harmless, one_line
 from lore.model.canonical import text_of
-from lore.model.items import CompactDivider, UserMessage, is_absent
+from lore.model.items import CompactDivider, is_absent
 
 _HEAD = "Of {} messages that left the context (the session's log keeps them), put together by rule, without a model:"
 _OWN = re.compile(r"\AOf ([0-9]{1,9}) messages that left the context ")
@@ -33,18 +33,19 @@ class _Section(NamedTuple):
 
 
 _SECTIONS = {
-    "earlier": _Section("An earlier summary said", 0.14, 7),
-    "requests": _Section("The user asked", 0.22, 2),
+    "earlier": _Section("An earlier summary said", 0.18, 7),
+    "requests": _Section("The user asked", 0.20, 2),
     "decisions": _Section("Decided and found", 0.09, 4),
     "commits": _Section("Committed", 0.04, 6),
     "changed": _Section("Files changed, the latest last", 0.10, 5),
     "read": _Section("Files read, the latest last", 0.04, 8),
-    "open": _Section("Open", 0.12, 3),
+    "open": _Section("Open", 0.10, 3),
     "last": _Section("The last whole exchange", 0.15, 1),
     "opening": _Section("The exchange that goes on below began", 0.10, 0),
 }
 _TITLES = {f"{section.title}:": name for name, section in _SECTIONS.items()}
 _KEEPS_FIRST = ("requests",)  # the first request is the task
+_GREETING = 24  # bytes
 _PASSING = ("opening", "last")  # exchanges that are over when they are carried on: their requests are kept
 
 
@@ -62,12 +63,10 @@ class Extractive:
 
     def summarize(self, request: Request) -> Answer:
         """Return a summary of at most `request.tokens`; never fails. Empty where no token is allowed."""
-        found = found_in(request.entries)
+        found = found_in(request.entries, len(request.entries) - len(request.opening))
         before = _before(request)
         count = found.messages + before.messages
-        sections = {
-            name: _joined(name, before.sections.get(name, _Lines()), said) for name, said in _new(found, request)
-        }
+        sections = {name: _joined(name, before.sections.get(name, _Lines()), said) for name, said in _new(found)}
         head = _HEAD.format(count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
@@ -79,14 +78,14 @@ class _Before(NamedTuple):
     sections: dict[str, _Lines]
 
 
-def _new(found: Found, request: Request) -> list[tuple[str, tuple[str, ...]]]:
+def _new(found: Found) -> list[tuple[str, tuple[str, ...]]]:
     """Return what each section says of these entries, in the order of the summary."""
     talks = list(found.talks)
-    opening = _opening(request, talks)
+    opening = found.opening
     last = talks.pop() if talks else None
     return [
         ("earlier", ()),
-        ("requests", tuple(_item(one.user, 400) for one in talks)),
+        ("requests", tuple(_item(one.user, 400) for one in talks if one.user)),
         ("decisions", tuple(map(_item, found.decisions))),
         ("commits", tuple(map(_item, found.commits))),
         ("changed", _files(found.changed)),
@@ -95,14 +94,6 @@ def _new(found: Found, request: Request) -> list[tuple[str, tuple[str, ...]]]:
         ("last", _exchange(last) if last else ()),
         ("opening", _exchange(opening) if opening else ()),
     ]
-
-
-def _opening(request: Request, talks: list[Talk]) -> Talk | None:
-    """Take the exchange that goes on from the others."""
-    first = next((one.item for one in request.opening if isinstance(one.item, UserMessage)), None)
-    if first is None:
-        return None
-    return talks.pop() if talks else Talk(words(first))
 
 
 def _item(text: str, most: int = 240) -> str:
@@ -114,8 +105,8 @@ def _files(paths: dict[str, int]) -> tuple[str, ...]:
 
 
 def _exchange(talk: Talk) -> tuple[str, ...]:
-    lines = [f"user: {one_line(talk.user, 900)}"] if talk.user else []
-    return (*lines, f"assistant: {one_line(talk.assistant, 900)}") if talk.assistant else tuple(lines)
+    said = (("user", talk.user), ("assistant", talk.assistant))
+    return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in said if text)
 
 
 # The summary before
@@ -190,7 +181,7 @@ def _written(name: str, said: _Lines, room: int) -> str:
     room -= len(_SECTIONS[name].title) + 4
     chosen = list(said.lines)
     if sum([len(line.encode()) + 1 for line in chosen]) + (24 if said.more else 0) > room:
-        chosen = _chosen(said.lines, room - 24, first=name in _KEEPS_FIRST)
+        chosen = _chosen(_worth(name, said.lines), room - 24, first=name in (*_KEEPS_FIRST, *_PASSING))
     if not chosen:
         return ""
     more = said.more + len(said.lines) - len(chosen)
@@ -198,6 +189,13 @@ def _written(name: str, said: _Lines, room: int) -> str:
     if more and name not in _PASSING:
         lines.insert(2 if name in _KEEPS_FIRST else 1, f"- ({more} more)")
     return "\n".join(lines)
+
+
+def _worth(name: str, lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out the short requests before the first that says something: `/model`, "hello"."""
+    if name not in _KEEPS_FIRST:
+        return lines
+    return lines[next((place for place, line in enumerate(lines) if len(line.encode()) > _GREETING), 0) :]
 
 
 def _chosen(lines: Sequence[str], room: int, *, first: bool) -> list[str]:
