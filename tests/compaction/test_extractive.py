@@ -231,6 +231,26 @@ def test_a_summary_never_grows_however_often_it_is_carried_on():
     assert "message 0" in previous  # the first request is the task
 
 
+def test_a_summary_before_of_many_lines_costs_no_more_than_its_length():
+    """Each line was added to a new tuple of all before it: 400 kB of short ones took 16 seconds."""
+    long = summary(user("go")).partition("\n")[0] + "\n\nFiles read, the latest last:" + "\n[user]" * 200_000
+    assert section(summary(user("on"), previous=long), READ) == ["[user]"]
+
+
+def test_what_was_open_before_and_is_settled_now_is_not_carried_on():
+    """A question that was answered long ago stayed open for ever."""
+    failed = call("Bash", {"command": "make all"}, "no rule", status="failed")
+    todo = call("todo", {"todos": [{"content": "write tests", "status": "pending"}]})
+    running = call("Bash", {"command": "serve"}, None, status="running")
+    first = summary(user("go"), failed, todo, running, said("Push?"))
+    assert len(section(first, OPEN)) == 4
+    later = section(summary(user("yes"), said("ok"), previous=first), OPEN)
+    assert later == ["- to do: write tests", "- failed, and not tried again: Bash make all: no rule"]
+    done = call("todo", {"todos": [{"content": "write tests", "status": "completed"}]})
+    again = call("Bash", {"command": "make all"}, "built")
+    assert section(summary(user("yes"), done, again, previous=first), OPEN) == []
+
+
 def test_what_does_not_fit_is_counted_also_when_it_is_carried_on():
     entries = [user(f"request {number} " + "x" * 300) for number in range(60)]
     text = summary(*entries, tokens=400)

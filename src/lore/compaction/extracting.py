@@ -18,6 +18,8 @@ from lore.model.canonical import decode
 from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
 
+FAILED, RUNNING, TO_DO = "failed, and not tried again: ", "still running: ", "to do"  # how what is open begins
+ASKED, INTERRUPTED = "asked last, no answer yet: ", "the user interrupted the assistant"
 MOST_LINES = 200  # of one kind that are kept: more never fit a summary
 _DONE = frozenset(["completed", "complete", "done", "cancelled", "canceled", "deleted", "skipped"])
 _ASKS = ("?", "？", "؟")
@@ -49,7 +51,8 @@ class Talk(NamedTuple):
 class Found(NamedTuple):
     """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch.
 
-    `opening` is the exchange that goes on, as far as the entries have it.
+    `opening` is the exchange that goes on, as far as the entries have it; `tried` are the calls that were made, as they
+    stand in a line of `open`; `listed`: a list of things to do was written.
     """
 
     messages: int
@@ -60,6 +63,8 @@ class Found(NamedTuple):
     changed: dict[str, int]
     read: dict[str, int]
     open: tuple[str, ...]
+    tried: frozenset[str]
+    listed: bool
 
 
 def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> Found:
@@ -86,7 +91,8 @@ class _Gathered:
         self._read: dict[str, int] = {}
         self._failed: dict[tuple[str, str], str] = {}
         self._running: dict[str, str] = {}
-        self._todos: list[str] = []
+        self._tried: set[str] = set()
+        self._todos: list[str] | None = None
         self._question = ""
         self._interrupted = False
 
@@ -122,17 +128,19 @@ class _Gathered:
             self._changed,
             self._read,
             tuple(self._open()),
+            frozenset(self._tried),
+            self._todos is not None,
         )
 
     def _open(self) -> Iterator[str]:
-        yield from self._todos[:MOST_LINES]
+        yield from (self._todos or [])[:MOST_LINES]
         failed = list(self._failed.items())[-8:]
-        yield from (f"failed, and not tried again: {name} {what}: {why}".strip() for (name, what), why in failed)
-        yield from (f"still running: {one}" for one in self._running.values())
+        yield from (f"{FAILED}{name} {what}: {why}" for (name, what), why in failed)
+        yield from (f"{RUNNING}{one}" for one in self._running.values())
         if self._interrupted:
-            yield "the user interrupted the assistant"
+            yield INTERRUPTED
         if self._question:
-            yield f"asked last, no answer yet: {self._question}"
+            yield f"{ASKED}{self._question}"
 
     def _user(self, item: UserMessage) -> None:
         if item.source == INJECTED or is_tick(item):
@@ -171,6 +179,7 @@ class _Gathered:
         key = (one_line(call.name, 60), touch.about)
         self._running.pop(call.call_id, None)
         self._failed.pop(key, None)
+        self._tried.add(" ".join(key))
         if call.status == "running":
             self._running[call.call_id] = " ".join(key)
         elif call.status == "failed":
@@ -261,7 +270,7 @@ def _todo(item: dict[str, Any]) -> str:
     named = (item.get(name) for name in ("content", "step", "title", "text", "description", "subject"))
     text = next((one for one in named if isinstance(one, str) and one.strip()), "")
     begun = " (begun)" if status in ("in_progress", "active") else ""
-    return f"to do{begun}: {one_line(text)}" if text else ""
+    return f"{TO_DO}{begun}: {one_line(text)}" if text else ""
 
 
 def _messages(command: str) -> Iterator[str]:

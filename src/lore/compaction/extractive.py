@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request
-from lore.compaction.extracting import Found, Talk, found_in
+from lore.compaction.extracting import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, Found, Talk, found_in
 from lore.compaction.transcripts import clipped
 from lore.compaction.wrapping import cut_bytes, harmless, one_line
 from lore.model.canonical import text_of
@@ -45,6 +45,7 @@ _SECTIONS = {
 }
 _TITLES = {f"{section.title}:": name for name, section in _SECTIONS.items()}
 _KEEPS_FIRST = ("requests",)  # the first request is the task
+MOST_OPEN = 50  # lines of what was open before that are looked at
 _GREETING = 24  # bytes
 _PASSING = ("opening", "last")  # exchanges that are over when they are carried on: their requests are kept
 
@@ -66,6 +67,8 @@ class Extractive:
         found = found_in(request.entries, len(request.entries) - len(request.opening))
         before = _before(request)
         count = found.messages + before.messages
+        if "open" in before.sections and found.messages:
+            before.sections["open"] = _still_open(before.sections["open"], found)
         sections = {name: _joined(name, before.sections.get(name, _Lines()), said) for name, said in _new(found)}
         head = _HEAD.format(count)
         room = request.tokens * BYTES_PER_TOKEN
@@ -129,23 +132,30 @@ def _before(request: Request) -> _Before:
 
 
 def _read(text: str) -> dict[str, _Lines]:
-    sections: dict[str, _Lines] = {}
+    """Read a summary of this class by its titles. Costs O(its length): it may have been written by anybody."""
+    lines: dict[str, list[str]] = {}
+    more: dict[str, int] = {}
     name = ""
     for line in text.split("\n")[1:]:
         if line in _TITLES:
             name = _TITLES[line]
+        elif name and (found := _MORE.match(line)):
+            more[name] = more.get(name, 0) + int(found[1])
         elif name and line:
-            more = _MORE.match(line)
-            old = sections.get(name, _Lines())
-            sections[name] = (
-                _Lines(old.lines, old.more + int(more[1])) if more else _Lines((*old.lines, line), old.more)
-            )
-    for name in _PASSING:
-        past = sections.pop(name, _Lines())
-        asked = tuple("- " + one_line(line[6:], 400) for line in past.lines if line.startswith("user: "))
-        old = sections.get("requests", _Lines())
-        sections["requests"] = _Lines(old.lines + asked, old.more)
-    return sections
+            lines.setdefault(name, []).append(line)
+    for passing in _PASSING:
+        past = lines.pop(passing, [])
+        asked = ["- " + one_line(line[6:], 400) for line in past if line.startswith("user: ")]
+        lines.setdefault("requests", []).extend(asked)
+    return {name: _Lines(tuple(lines.get(name, ())), more.get(name, 0)) for name in (*lines, *more)}
+
+
+def _still_open(old: _Lines, found: Found) -> _Lines:
+    """Leave out what later messages settled: questions and running calls by being later, the rest by being tried."""
+    over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([TO_DO] if found.listed else [])))
+    lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]
+    tried = tuple(f"- {FAILED}{one}: " for one in sorted(found.tried))
+    return _Lines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
 
 
 def _joined(name: str, old: _Lines, new: tuple[str, ...]) -> _Lines:
