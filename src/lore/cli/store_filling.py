@@ -75,7 +75,7 @@ def export(session_id: SessionId, store: Url, output: Output = None, force: Forc
         for line in lines:
             sys.stdout.buffer.write(line)
     else:
-        with written(output, force=force, inputs=(store.partition(":")[2],)) as file:
+        with written(output, force=force, inputs=(store,)) as file:
             file.writelines(lines)
     return 0
 
