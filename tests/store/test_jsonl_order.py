@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.store.jsonl_files import reading, writing
+from lore.store.jsonl_files import reading, write_whole, writing
 from store.logs import Logs, begun, header
 
 NAMING = ("link", "replace", "unlink", "mkdir", "ftruncate")
@@ -82,6 +82,18 @@ def test_the_first_binding_makes_its_file_durable(tmp_path, monkeypatch):
         store.bind("client", "s")
         store.bind("other", "s")
     assert calls == [("fsync", "bindings.jsonl"), ("fsync", "folder"), ("fsync", "bindings.jsonl")]
+
+
+def test_what_is_being_written_is_nothing_that_a_dead_writer_left(tmp_path):
+    store = begun(tmp_path / "folder")
+
+    def pieces() -> Iterator[bytes]:
+        yield b"one "
+        assert store.vacuum() == 0
+        yield b"two"
+
+    write_whole(str(tmp_path / "folder"), "s.torn", pieces(), replace=True)
+    assert (tmp_path / "folder" / "s.torn").read_bytes() == b"one two"
 
 
 @pytest.mark.parametrize("held", [reading, writing])
