@@ -258,11 +258,11 @@ from lore.store.sqlite import Sqlite
 from lore.testing.stores.making import add, header, said
 store = Sqlite(sys.argv[1])
 store.create(header())
+inherited = store._connection
 child = os.fork()
-name = "parent" if child else "child"
 if not child:
     add(store, said("child"))
-    os._exit(0)
+    os._exit(store._connection is inherited)
 assert os.waitpid(child, 0)[1] == 0
 add(store, said("parent"))
 store.close()
