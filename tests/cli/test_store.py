@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import lore, process, put
-from cli.storing import answered, appended, each_store, store
+from cli.running import lore, process, put, session
+from cli.storing import answered, appended, each_store, fed, store
 from lore.cli.app import app
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store
@@ -163,6 +163,43 @@ def test_damage_in_a_folder_of_logs_is_found_and_the_rest_is_judged():
     assert ran.code == 3
     assert ran.json["summary"]["files"] >= 3
     assert any("LORE215" in dumps(one).decode() for one in ran.json["problems"])
+
+
+def damage_the_end_of_a_log():
+    put("s.jsonl", session())
+    answered("import", "s.jsonl", url="jsonl:s")
+    log = Path("s/s-1.jsonl")
+    data = bytearray(log.read_bytes())
+    data[data.rfind(b'"kind"') + 1] ^= 2
+    log.write_bytes(data)
+
+
+def test_a_damaged_session_is_not_said_to_be_missing():
+    """It is in no list: `show` and `delete` said that the store has no such session."""
+    damage_the_end_of_a_log()
+    ran = store("show", "s-1", url="jsonl:s")
+    assert (ran.code, "has no session" in ran.err) == (2, False)
+    assert "is not what was stored" in ran.err
+    assert answered("delete", "s-1", "--dry-run", url="jsonl:s", schema="store-written")["session_ids"] == ["s-1"]
+    assert answered("delete", "s-1", url="jsonl:s", schema="store-written")["session_ids"] == ["s-1"]
+    assert not Path("s/s-1.jsonl").exists()
+
+
+@pytest.mark.parametrize("command", [["export", "s-1"], ["append", "s-1"], ["import", "s.jsonl"]])
+def test_an_error_says_in_which_file_and_at_which_byte_the_store_is_damaged(command):
+    """It said `event 4: the event is not what was stored`, or named a line of standard input."""
+    damage_the_end_of_a_log()
+    ran = fed(b'{"kind":"cache_reset","reason":"x"}\n', "store", *command, "--store", "jsonl:s")
+    assert ran.code == 2
+    assert "s/s-1.jsonl, byte " in ran.err
+    assert "<stdin>" not in ran.err
+
+
+def test_an_empty_file_is_not_verified_without_a_word():
+    """A file cut to nothing was a store of no sessions in which nothing is damaged."""
+    Path("s.db").touch()
+    ran = store("verify", url="sqlite:s.db")
+    assert (ran.code, "s.db is empty" in ran.out) == (0, True)
 
 
 @each_store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 
@@ -134,7 +135,9 @@ def test_memory_is_gone_afterwards_and_says_so():
 
 
 @each_store
-def test_each_line_is_answered_before_the_next_one_comes(url):
+def test_each_line_is_answered_before_the_next_one_comes(url, monkeypatch):
+    """Where PYTHONUNBUFFERED was set, answers that were never flushed came all the same: the test saw nothing."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     words = [sys.executable, "-m", "lore", "store", "append", "s", "--store", url]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdin is not None
@@ -142,6 +145,7 @@ def test_each_line_is_answered_before_the_next_one_comes(url):
         for number, line in enumerate((HEADER, FIRST, SECOND), 1):
             running.stdin.write(line + b"\n")
             running.stdin.flush()
+            assert select.select([running.stdout], [], [], 60)[0], "no answer comes"
             assert json.loads(running.stdout.readline()) == {"session_id": "s", "id": number}
         running.kill()
     assert exported("s", url).count(b"\n") == 3

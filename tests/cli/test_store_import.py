@@ -302,6 +302,34 @@ def test_an_export_overwrites_nothing_unasked_and_never_the_store():
     assert exported("s-1", "sqlite:s.db") == session()
 
 
+@pytest.mark.parametrize(
+    ("url", "file"), [("sqlite:s.db", "s.db"), ("sqlite:./s.db", "s.db-wal"), ("jsonl:s", "s/s-1.jsonl"),
+                      ("jsonl:s", "s/new.jsonl"), ("jsonl:s/", "s/lore-store.json")],
+)  # fmt: skip
+def test_no_answer_replaces_the_store_that_it_comes_from(url, file):
+    """`lore check sqlite:s.db --report json=s.db` and `lore convert sqlite:s.db#ID -o s.db --force` did."""
+    put("s.jsonl", session())
+    answered("import", "s.jsonl", url=url)
+    for args in (
+        ["store", "export", "s-1", "--store", url, "-o", file, "--force"],
+        ["convert", f"{url}#s-1", "--to", "lore", "-o", file, "--force"],
+        ["assemble", f"{url}#s-1", "-o", file, "--force"],
+        ["check", url, "--report", f"json={file}"],
+        ["check", f"{url}#s-1", "--report", f"json={file}"],
+    ):
+        ran = lore(*args)
+        assert ran.code == 2, args
+        assert "is what is being read" in ran.err or "is a recording" in ran.err, ran.err
+    assert exported("s-1", url) == session()
+    assert answered("verify", url=url)["damage"] == []
+
+
+def test_a_file_beside_the_logs_may_be_written():
+    put("s.jsonl", session())
+    answered("import", "s.jsonl", url="jsonl:s")
+    assert lore("convert", "jsonl:s#s-1", "--to", "lore", "-o", "s/note.txt").code == 0
+
+
 def test_a_secret_is_masked_in_answers_and_kept_in_the_log():
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
     put("s.jsonl", log(header(session_id=secret), record("cache_reset", reason=secret)))

@@ -148,7 +148,7 @@ def kills(url: str, count: int, chance: Random, server: Killable | None = None) 
         if server is not None and turn % 5 == 4:
             server.kill()
             servers += 1
-            if servers % 4 == 1:  # it does not come back in time
+            if servers % 5 == 1:  # it does not come back in time: seconds, which the writer waits before it gives up
                 writer.abandoned()
                 server.start()
             else:  # it does: the writer goes on

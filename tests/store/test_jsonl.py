@@ -182,6 +182,7 @@ def test_a_delta_of_very_many_events_is_written_with_all_of_the_session(tmp_path
     store = begun(tmp_path, "a")
     head = store.say(*map(str, range(30)), leaf_id="29")
     assert head.number == 32
+    assert sum(map(is_record, raw(tmp_path).split(b"\n"))) == 1  # instead of one for each delta
     assert store.say("b", base=head).number == 33
     assert store.events() == (header(), said("a"), *map(said, map(str, range(30))), said("b"))
     assert Logs(tmp_path).load("s").leaf_id == "29"

@@ -235,7 +235,7 @@ def test_a_password_that_is_wrong_is_never_shown(postgres):
 def test_a_url_that_cannot_be_read_is_refused_and_not_quoted(url):
     error = refused(url)
     assert "s3c" not in error.message + error.hint
-    assert "percent-encoded" in error.hint
+    assert "percent-encode what is special" in error.hint
 
 
 def test_a_password_that_should_be_percent_encoded_and_is_not_is_not_shown(postgres):

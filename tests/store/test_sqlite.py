@@ -101,6 +101,26 @@ def test_what_is_acknowledged_is_synced_in_a_write_ahead_log(tmp_path):
     assert found == [[("wal",)], [(2,)], [(1,)]]
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="which folder is meant is asked of /proc")
+def test_the_names_of_a_new_file_and_its_folder_are_durable(tmp_path, monkeypatch):
+    """Both could be left out, and no test failed: the store would be gone with the power, acknowledged events in it."""
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd)))
+    with opened(tmp_path / "new" / "s.db") as store:
+        begun(store)
+    assert synced == [str(tmp_path), str(tmp_path / "new")]
+
+
+def test_a_file_is_trusted_with_nothing_and_a_disk_with_less(tmp_path):
+    """None of these shows where file and disk are sound: each could be left out, and no test failed."""
+    wanted = {"trusted_schema": 0, "cell_size_check": 1, "fullfsync": 1, "checkpoint_fullfsync": 1}
+    with opened(tmp_path / "s.db") as store:
+        begun(store)
+        with store.transaction(write=False) as tx:
+            assert {name: tx.execute(f"PRAGMA {name}")[0][0] for name in wanted} == wanted
+
+
 def test_vacuum_gives_back_what_a_deleted_session_took(tmp_path):
     with opened(tmp_path / "s.db") as store:
         assert store.vacuum() == 0

@@ -11,7 +11,10 @@ from contextlib import closing
 
 import pytest
 
+from lore.store.address import open_there
 from lore.store.base import ConflictError, SessionDelta, StoreError
+from lore.store.registry import open_store
+from lore.store.sqlite_file import stamp_of
 from lore.testing.stores.making import LATER, add, begun, said
 from store.sqlite_files import opened
 
@@ -255,11 +258,11 @@ from lore.store.sqlite import Sqlite
 from lore.testing.stores.making import add, header, said
 store = Sqlite(sys.argv[1])
 store.create(header())
+inherited = store._connection
 child = os.fork()
-name = "parent" if child else "child"
 if not child:
     add(store, said("child"))
-    os._exit(0)
+    os._exit(store._connection is inherited)
 assert os.waitpid(child, 0)[1] == 0
 add(store, said("parent"))
 store.close()
@@ -325,3 +328,35 @@ def test_what_cannot_be_a_name_is_unknown(tmp_path, name):
         for call in (lambda: store.load(name), lambda: store.delete(name), lambda: store.bind(name, "s")):
             with pytest.raises(StoreError):
                 call()
+
+
+@pytest.mark.parametrize("end", ["-wal", "-journal", "-shm"])
+def test_a_named_pipe_beside_the_file_is_refused_and_not_waited_for(tmp_path, end):
+    """Whoever could write to the folder stopped every reader for ever, who waited for somebody to write to it."""
+    with opened(tmp_path / "s.db") as store:
+        begun(store, said("u1"))
+    os.mkfifo(tmp_path / f"s.db{end}")
+    with pytest.raises(StoreError, match="is not a regular file"):
+        opened(tmp_path / "s.db")
+
+
+def test_what_lies_beside_the_file_is_found_through_a_link(tmp_path):
+    """sqlite keeps its log beside what a link leads to: beside the link, a newer version in it was overlooked."""
+    (tmp_path / "link.db").symlink_to(tmp_path / "s.db")
+    with opened(tmp_path / "s.db") as store:
+        begun(store, said("u1"))
+        with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
+            other.execute("PRAGMA wal_autocheckpoint = 0")
+            other.execute("PRAGMA user_version = 99")
+            assert stamp_of(str(tmp_path / "link.db"), 1.0).version == 99
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    """`sqlite:~/s.db` made a folder that is called `~`, whose removal by hand may be that of the home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with closing(open_store("sqlite:~/s.db")) as store:
+        begun(store, said("u1"))
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    with closing(open_there("sqlite:~/s.db")) as store:
+        assert store.list()

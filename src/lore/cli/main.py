@@ -82,7 +82,7 @@ def _failed(error: Exception, *, quiet: bool) -> int:
     from lore.errors import LoreError
 
     if isinstance(error, LoreError):
-        place = f"  --> {error.where}" if error.where is not None and error.where.line is not None else ""
+        place = f"  --> {error.where}" if error.where is not None and error.where[1:] != (None, None) else ""
         hint = f"hint: {error.hint}" if error.hint else ""
         _say(f"error: {error.message}", place, hint)
         return error.exit_code

@@ -83,7 +83,7 @@ def export(
         for line in lines:
             sys.stdout.buffer.write(line)
     else:
-        with written(output, force=force, inputs=(store.partition(":")[2],)) as file:
+        with written(output, force=force, inputs=(store,)) as file:
             file.writelines(lines)
     return 0
 

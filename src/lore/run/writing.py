@@ -9,19 +9,21 @@ from typing import BinaryIO
 
 from lore import corpus
 from lore.errors import LoreError
+from lore.store.address import holds
 
 
 @contextmanager
 def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[BinaryIO]:
     """Open a file to be written; it takes its name when all has been written, and never when that fails.
 
-    Raises LoreError where it exists (unless `force`), is no regular file, or is one of the inputs.
+    Raises LoreError where it exists (unless `force`), is no regular file, is one of the inputs, or of the files
+    of a store that was read.
     """
     shown = corpus.show(path)
     path = os.path.realpath(path) if os.path.islink(path) else path  # what a link names is written, and it stays
     if "\0" in path:
         raise LoreError(f"cannot write {shown!r}: no file can have this name")
-    if any(corpus.is_same(path, one) for one in inputs):
+    if any(corpus.is_same(path, one) or holds(one, path) for one in inputs):
         raise LoreError(f"{shown} is what is being read", hint="name another file")
     if os.path.lexists(path) and not os.path.isfile(path):
         kind = "is a folder" if os.path.isdir(path) else "is not a regular file"

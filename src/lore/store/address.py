@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 from lore.model.mask import mask
 from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
+from lore.store.jsonl_names import CHECKPOINT, LOG, STAMP, TORN
 from lore.store.registry import open_store, scheme_of, shown, silent
 
 BEYOND = 2**53  # more events than any session has: what is loaded after it is the head, and none of them
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
+BESIDE = ("-wal", "-shm", "-journal")  # what sqlite keeps beside its file
 _CUTS = 16  # of a hostile name, not every `#` is tried
 
 
@@ -54,6 +56,18 @@ def address_of(name: str) -> Address | None:
 def is_store(name: str) -> bool:
     """Tell whether a name is the URL of a store, and no file."""
     return scheme_of(name) is not None and not os.path.lexists(name)
+
+
+def holds(name: str, path: str) -> bool:
+    """Tell whether a file is one of those that keep the store which a name, with a session or without, stands for."""
+    address = address_of(name)
+    url = name if address is None else address.url
+    if scheme_of(url) not in _PLACED or (address is None and not is_store(name)):
+        return False
+    place, path = (os.path.realpath(one) for one in (os.path.expanduser(url.partition(":")[2]), path))
+    if os.path.isdir(place):
+        return os.path.dirname(path) == place and path.endswith((LOG, CHECKPOINT, TORN, STAMP))
+    return path in (place, *(place + end for end in BESIDE))
 
 
 def open_there(url: str, tell: Tell = silent) -> Store:

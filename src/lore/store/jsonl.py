@@ -132,6 +132,7 @@ class Jsonl:
         with self._reading(header.session_id) as log:
             head = same_header(log.look.header().line, header, log.look.head)
             synchronise(log.descriptor, log.path)
+            synchronise_folder(self._folder.path)  # who created it may have died before the name was durable
             return head
 
     def load(self, session_id: str, *, after: int = 0) -> SessionData:

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from lore.model.canonical import printable
 from lore.store.base import DamagedError, FormatError, StoreError
 
-SHAPE = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, what is special in a name or password percent-encoded"
+SHAPE = "postgresql://HOST:PORT/DATABASE, a user and password before the host; percent-encode what is special in them"
 DAMAGED = frozenset({"XX001", "XX002"})  # data_corrupted, index_corrupted
 CLASHES = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
 GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})  # the server ends, crashed, starts, or gave us up

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
 
 from lore.store.applying import digests_of, settle
-from lore.store.base import Head, SessionData, SessionDelta, Store
+from lore.store.base import DeltaStore, Head, SessionData, SessionDelta, Store
 from lore.store.chain import NOTHING
 
 
@@ -18,9 +18,8 @@ def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
     Whether the store takes deltas is asked at each call. One that does not is loaded and saved in full: costs
     O(the session). Raises what the store's own `save_delta` raises.
     """
-    able = cast("Callable[[str, SessionDelta], Head] | None", getattr(store, "save_delta", None))
-    if callable(able):
-        return able(session_id, delta)
+    if callable(getattr(store, "save_delta", None)):
+        return cast("DeltaStore", store).save_delta(session_id, delta)
     data = store.load(session_id)
     settled = settle(delta, Whole(data))
     if not settled.is_empty:

@@ -24,6 +24,7 @@ from threading import RLock
 from typing import Any
 
 from lore.model.canonical import printable
+from lore.store.address import BESIDE
 from lore.store.base import Damage, DamagedError, FormatError, StoreError, Tell
 from lore.store.registry import silent
 from lore.store.schema import LATEST, SQLITE, STEPS, TABLES, Step, refuse_newer, take
@@ -31,10 +32,10 @@ from lore.store.sql import SqlStore
 from lore.store.sql_rows import Transaction, Value
 from lore.store.sqlite_file import (
     APPLICATION,
-    BESIDE,
     OLDEST,
     Stamp,
     address,
+    beside,
     in_words,
     is_missing,
     is_read_only,
@@ -94,7 +95,7 @@ class Sqlite(SqlStore):
                 hint="use a Python with a newer sqlite",
             )
         self._url = f"sqlite:{printable(path)}"
-        self._path = os.path.abspath(path)  # a process may go to another folder
+        self._path = os.path.abspath(os.path.expanduser(path))  # a process may go to another folder
         self._tell = tell
         self._patience = patience
         self._lock = RLock()
@@ -198,8 +199,8 @@ class Sqlite(SqlStore):
                 f"{self._url} has schema version {version}, and cannot be written to bring it to {LATEST}",
                 hint="copy it to a place where you may write",
             )
-        beside = any(Path(self._path + end).exists() for end in ("-wal", "-journal"))
-        connection = self._connect("mode=ro" if beside else "mode=ro&immutable=1")
+        is_alone = not any(os.path.exists(beside(self._path, end)) for end in ("-wal", "-journal"))
+        connection = self._connect("mode=ro&immutable=1" if is_alone else "mode=ro")
         try:
             self._refuse_foreign(_Transaction(connection, self._in_words))
         except BaseException:
@@ -297,13 +298,16 @@ class Sqlite(SqlStore):
         return [Damage(None, None, place, text, saved) for text in said if text != "ok"]
 
     def notes(self) -> tuple[str, ...]:
-        files = [Path(self._path + end) for end in ("", *BESIDE)]
+        files = [Path(beside(self._path, end)) for end in ("", *BESIDE)]
         modes = {file: file.stat().st_mode & 0o777 for file in files if file.exists()}
-        return tuple(
+        found = [
             f"{printable(str(file))} can be read by other users (mode {mode:04o}): `chmod 600` it"
             for file, mode in modes.items()
             if mode & 0o077
-        )
+        ]
+        if files[0] in modes and is_missing(self._path):
+            found.append(f"{printable(self._path)} is empty: nothing was ever stored in it, or all of it was lost")
+        return tuple(found)
 
     def vacuum(self) -> int:
         """Put the log into the file, and write the file anew without what is free. Needs as much room again."""
@@ -316,7 +320,7 @@ class Sqlite(SqlStore):
         return max(0, before - self._size())
 
     def _size(self) -> int:
-        files = (Path(self._path + end) for end in ("", "-wal"))
+        files = (Path(beside(self._path, end)) for end in ("", "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:

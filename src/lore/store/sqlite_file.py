@@ -21,11 +21,11 @@ from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 from lore.model.canonical import printable
+from lore.store.address import BESIDE
 from lore.store.base import DamagedError, FormatError, StoreError
 
 APPLICATION = int.from_bytes(b"lore", "big")
 OLDEST = (3, 37)  # the first with STRICT tables
-BESIDE = ("-wal", "-shm")
 _JOURNAL = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _LOGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _HEADER = 100
@@ -111,9 +111,10 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
     other connections of this process have on it. What is newer in the log beside it is looked up there. Raises
     FormatError where it is no database. Costs a look at each page of the log.
     """
+    refuse_odd(path)
     if is_missing(path) or _began_empty(path):
         return None
-    page = _first_page(f"{path}-wal")
+    page = _first_page(beside(path, "-wal"))
     if page is not None:
         return Stamp(int.from_bytes(page[68:72], "big"), int.from_bytes(page[60:64], "big", signed=True))
     try:
@@ -124,15 +125,29 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
     except sqlite3.Error as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
             message = f"{printable(path)} is no sqlite database, or the beginning of it is damaged"
-            raise FormatError(message, hint="name a file of lore's, or a new one") from error
+            raise FormatError(
+                message, hint=f"name a file of lore's, or a new one; one that is damaged: {_RESCUE}"
+            ) from error
         raise in_words(error, path, patience) from error
     return Stamp(*numbers)
+
+
+def beside(path: str, end: str) -> str:
+    """Return the path of a file that sqlite keeps beside a database: that which a link leads to."""
+    return os.path.realpath(path) + end
+
+
+def refuse_odd(path: str) -> None:
+    """Refuse what is no regular file beside a database: a named pipe would be waited for, for ever; StoreError."""
+    for name in (beside(path, end) for end in BESIDE):
+        if os.path.lexists(name) and not stat.S_ISREG(os.lstat(name).st_mode):
+            raise StoreError(f"{printable(name)} is not a regular file", hint="take it out of the folder")
 
 
 def _began_empty(path: str) -> bool:
     """Tell whether the first transaction was cut off: sqlite takes it back, and leaves an empty file."""
     try:
-        with open(f"{path}-journal", "rb") as file:
+        with open(beside(path, "-journal"), "rb") as file:
             header = file.read(20)
     except OSError:
         return False
@@ -174,7 +189,8 @@ class _Said(NamedTuple):
     hint: str
 
 
-_VERIFY = "`lore store verify` says what is whole; what cannot be opened: `sqlite3 FILE .recover`, or a backup"
+_RESCUE = "`sqlite3 FILE .recover`, or a backup"
+_VERIFY = f"`lore store verify` says what is whole; what cannot be opened: {_RESCUE}"
 _SAID = {
     sqlite3.SQLITE_BUSY: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
     sqlite3.SQLITE_LOCKED: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),

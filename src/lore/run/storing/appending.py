@@ -23,7 +23,7 @@ from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import kind_of
 from lore.store.address import noted
 from lore.store.applying import is_same
-from lore.store.base import ConflictError, Head, SessionDelta, Store
+from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
 from lore.store.header import read_header
 from lore.store.saving import save_delta
 
@@ -75,7 +75,8 @@ class _Writer:
             asked = asked_of(line.data)
             number = self._stored(asked)
         except LoreError as error:
-            error.where = Where(SHOWN, line.number, line.byte)
+            if not isinstance(error, DamagedError):  # whose place is in the store
+                error.where = Where(SHOWN, line.number, line.byte)
             error.hint = error.hint or HINT_MEND
             raise
         for problem in _problems(asked.data):

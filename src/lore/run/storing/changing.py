@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lore.model.stored import StoreWritten
-from lore.store.base import Store, UnknownSessionError
+from lore.store.address import noted
+from lore.store.base import DamagedError, Store, UnknownSessionError
 from lore.store.forks import with_forks
 
 
@@ -16,13 +17,21 @@ def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) 
     """
     parents = {one.session_id: one.parent_session_id for one in store.list()}
     for one in session_ids:
-        if one not in parents:
+        if one not in parents and not _is_damaged(store, one):
             raise UnknownSessionError(one)
     gone: dict[str, None] = {}
     for one in session_ids:
         if one not in gone:  # it may have gone with another, whose fork it was
             gone.update(dict.fromkeys(with_forks(one, parents) if dry_run else store.delete(one)))
     return StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
+
+
+def _is_damaged(store: Store, session_id: str) -> bool:
+    """Tell whether a session is there that can be in no list; such a one can be deleted all the same."""
+    try:
+        return noted(store, session_id) is not None
+    except DamagedError:
+        return True
 
 
 def moved(store: Store, session_id: str, project_id: str) -> StoreWritten:

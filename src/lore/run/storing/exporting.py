@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from lore.errors import LoreError
-from lore.store.base import Salvaged, Store, Tell
+from lore.store.base import SalvagingStore, Store, Tell
 
 
 def exported(store: Store, session_id: str) -> Iterator[bytes]:
@@ -20,10 +20,9 @@ def left(store: Store, session_id: str, tell: Tell) -> Iterator[bytes]:
 
     Raises UnknownSessionError, and LoreError for a store of another package that cannot do that.
     """
-    able = cast("Callable[[str], Salvaged] | None", getattr(store, "salvage", None))
-    if not callable(able):
+    if not callable(getattr(store, "salvage", None)):
         raise LoreError(f"{store.url} cannot give out a part of a session", hint="leave --salvage out")
-    found = able(session_id)
+    found = cast("SalvagingStore", store).salvage(session_id)
     out = "nothing is" if not found.lost else "1 event is" if found.lost == 1 else f"{found.lost:,} events are"
     tell(f"note: {out} left out{': damaged or missing' if found.lost else ''}")
     return (event + b"\n" for event in found.events)

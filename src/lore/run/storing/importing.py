@@ -135,6 +135,8 @@ def _failed(error: LoreError, shown: str, importer: _Importer, sums: _Sums, *, a
         raise error
     state = "conflict" if isinstance(error, ConflictError) else "failed"
     message = f"{error.message} ({error.hint})" if error.hint and state == "conflict" else error.message
+    if isinstance(error, DamagedError) and error.where is not None:
+        message = f"{error.where}: {message}"
     sums.sessions.append(
         ImportedSession(
             path=shown, session_id=importer.session_id, state=state, new_events=None, events=None, message=message

@@ -33,6 +33,7 @@ def shown(store: Store, session_id: str) -> StoreShown:
     every = store.list()
     found = next((one for one in every if one.session_id == session_id), None)
     if found is None:
+        store.load(session_id)  # damaged, so that it is in no list: this says so
         raise UnknownSessionError(session_id)
     kept = store.checkpoint(session_id)
     gone = with_forks(session_id, {one.session_id: one.parent_session_id for one in every})
