@@ -158,6 +158,10 @@ def test_a_cut_inside_an_exchange_says_where_that_begins(script, keep):
     assert set(map(id, opening(entries, made))) <= set(map(id, pruned(entries, made)))
 
 
+ODD = [("exchange", "main", None), ("compact", "main", 3), *[("exchange", "main", None)] * 3]
+
+
+@example([("loop", "main", [4], [None], []), *ODD], 20, 0)  # the parts were rounded apart, a token more than the whole
 @given(scripts(), st.sampled_from([20, 60, 120, 300, 900]), st.integers(0, 40))
 def test_an_overflows_plan_is_what_happens(script, window, overhead):
     agent = Compacted().play(script)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.compaction.activity import Entries, in_tokens, is_message, tokens_of
+from lore.compaction.activity import Entries, bytes_of, in_tokens, is_message, tokens_of
 from lore.compaction.base import Cut, Shortened
 from lore.compaction.cutting import cut, kept, pruned
 from lore.model.canonical import encode, text_of
@@ -66,7 +66,7 @@ def stages(
     second = _drop(entries, SECOND, overhead, reserve) or Stages(None, (), "", (), before, final=False)
     if _share(second.tokens, window) <= FULL:
         return None if second.cut is None else second
-    third = _shorten(entries, second)
+    third = _shorten(entries, second, overhead, reserve)
     return third._replace(final=_share(third.tokens, window) > FULL)
 
 
@@ -86,16 +86,21 @@ def _drop(entries: Entries, keep: int, overhead: int, reserve: int) -> Stages | 
         return None
     drained = tuple([entry.item.uuid for entry in pruned(entries, made) if is_message(entry.item)])
     marker = MARKER.format(len(drained))
-    after = overhead + tokens_of(kept(entries, made)) + max(in_tokens(len(marker)), reserve)
+    after = overhead + _with_summary(kept(entries, made), marker, reserve)
     return Stages(made, drained, marker, (), after, final=False)
 
 
-def _shorten(entries: Entries, plan: Stages) -> Stages:
+def _with_summary(entries: Entries, marker: str, reserve: int) -> int:
+    size = sum(map(bytes_of, entries))
+    return max(in_tokens(size + len(marker)), in_tokens(size) + reserve)
+
+
+def _shorten(entries: Entries, plan: Stages, overhead: int, reserve: int) -> Stages:
     """Cut the long results of what stays. Of calls that share an id only the most recent can be named."""
     stay = entries if plan.cut is None else kept(entries, plan.cut)
     cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
-    saved = tokens_of(stay) - tokens_of(with_results(stay, cuts))
-    return plan._replace(shortened=tuple(cuts), tokens=plan.tokens - saved)
+    after = _with_summary(with_results(stay, cuts), plan.marker, 0 if plan.cut is None else reserve)
+    return plan._replace(shortened=tuple(cuts), tokens=overhead + after)
 
 
 def latest(entries: Entries) -> dict[str, ToolCall]:
