@@ -1,0 +1,300 @@
+"""Memory in a store of sessions, of any kind: no tables of its own, only what every store promises.
+
+A user's anchor is a session; each agent's anchor is forked from it, and notes the number of the volume, forked from
+that, which holds the records. So `store.delete` of an anchor takes all below it along, and a user's memory goes in one
+call. Rules:
+- a change is one delta, so one transaction; it builds on what it was made from, and is made again where another writer
+  came between: nothing is silently overwritten;
+- a log is never shortened, and memory has to be: where something is to be gone, or a volume is mostly of the past, it
+  is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
+  old one is deleted. A writer that finds a sealed volume goes on from there; what a process that died in between left
+  behind is never read, and goes at the next move or wipe;
+- a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends.
+
+Costs of reading: three look-ups and a volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from lore.compaction.memory.identities import PREFIX, Bucket, anchor_of, owner_of
+from lore.compaction.memory.records import Known, Record, Sealed, applied, known_of, lines_of, whole
+from lore.model.canonical import encode
+from lore.model.events import SessionStarted
+from lore.model.events import encode as encode_event
+from lore.store.address import noted
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
+from lore.store.chain import NOTHING
+from lore.store.saving import save_delta
+
+ATTEMPTS = 50
+FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are
+HINT_WIPE = "`lore memory wipe` finishes it"
+
+Change = Callable[[Known], Iterable[Record]]
+
+
+class _Notes(msgspec.Struct):
+    """What an anchor notes: the volume that holds, one that may not be deleted yet, a wipe that has begun."""
+
+    volume: int = 1
+    old: int | None = None
+    wiped: bool = False
+
+
+class _Place(NamedTuple):
+    """Where a bucket is: its anchor as it was read, what it notes, the volume where there is one."""
+
+    anchor: SessionData
+    notes: _Notes
+    data: SessionData | None
+
+
+def read(store: Store, bucket: Bucket) -> Known:
+    """Return what is remembered; nothing where there is no such bucket. Raises StoreError."""
+    for _ in range(ATTEMPTS):
+        user, place = noted(store, anchor_of(bucket.user)), _place(store, bucket)
+        if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
+            return Known()
+        if place.data is not None:
+            return known_of(place.data.events[1:])
+        again = noted(store, bucket.anchor)
+        if again is not None and again.head == place.anchor.head:
+            return Known()  # begun, and nothing written yet
+    raise _busy()
+
+
+def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool = False) -> Known:
+    """Change what is remembered in one transaction, and return what it is then; `make` may be asked several times.
+
+    With `purge` what is taken away is not kept in the log either. Raises StoreError; then nothing was changed, unless
+    it says that the change is stored.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            place = _begun(store, bucket)
+            assert place.data is not None
+            known = known_of(place.data.events[1:])
+            if known.is_sealed:
+                _move(store, bucket, place, known, at)
+                continue
+            records = tuple(make(known))
+            if not records:
+                return known
+            after = applied(known, records)
+            lines = lines_of(records)
+            seal = purge or _is_past(len(place.data.events) + len(lines), after)
+            new = (*lines, *lines_of((Sealed(at=at),))) if seal else lines
+            save_delta(store, place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
+        except (ConflictError, UnknownSessionError):
+            continue  # somebody else wrote, moved or wiped it: look again
+        if seal:
+            _finish(store, bucket, at)
+        return after
+    raise _busy()
+
+
+def _busy() -> StoreError:
+    return StoreError("other writers are always faster, or a wipe was interrupted", hint=HINT_WIPE)
+
+
+def _is_past(lines: int, after: Known) -> bool:
+    return lines > max(FEW, MOSTLY_PAST * (len(after.entries) + len(after.topics) + 2))
+
+
+# places
+
+
+def _place(store: Store, bucket: Bucket) -> _Place | None:
+    anchor = noted(store, bucket.anchor)
+    if anchor is None:
+        return None
+    notes = _notes(anchor)
+    return _Place(anchor, notes, _loaded(store, bucket.volume(notes.volume)))
+
+
+def _loaded(store: Store, session_id: str) -> SessionData | None:
+    try:
+        return store.load(session_id)
+    except UnknownSessionError:
+        return None
+
+
+def _notes(anchor: SessionData) -> _Notes:
+    """Read what an anchor notes; raises StoreError where somebody else wrote something else there."""
+    try:
+        return msgspec.json.decode(anchor.metadata, type=_Notes)
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"{anchor.session_id} notes no memory: {error}", hint="`lore memory wipe` removes it"
+        ) from None
+
+
+def _begun(store: Store, bucket: Bucket) -> _Place:
+    """Return where a bucket is, made where it was not; ConflictError where a wipe has begun."""
+    user = noted(store, anchor_of(bucket.user))
+    if user is None:
+        store.create(_header(anchor_of(bucket.user), bucket.user))
+    elif _notes(user).wiped:
+        raise ConflictError("a wipe is under way", hint=HINT_WIPE)
+    if noted(store, bucket.anchor) is None:
+        store.create(_header(bucket.anchor, bucket.user, bucket.agent, anchor_of(bucket.user)))
+    place = _place(store, bucket)
+    if place is None or place.notes.wiped:
+        raise ConflictError("a wipe is under way", hint=HINT_WIPE)
+    if place.data is None:
+        name = bucket.volume(place.notes.volume)
+        store.create(_header(name, bucket.user, bucket.agent, bucket.anchor))
+        return place._replace(data=store.load(name))
+    return place
+
+
+def _header(session_id: str, user: str, agent: str | None = None, parent: str | None = None) -> bytes:
+    """Return the header of a session of memory: without a time, so that two writers may begin the same one."""
+    return encode_event(SessionStarted(session_id=session_id, user_id=user, agent_id=agent, parent_session_id=parent))
+
+
+# moving on to the next volume
+
+
+def _finish(store: Store, bucket: Bucket, at: str) -> None:
+    """Move on from a volume that this change sealed; who comes next does it, where another writer is at it."""
+    place = _place(store, bucket)
+    if place is None or place.data is None:
+        return
+    known = known_of(place.data.events[1:])
+    if not known.is_sealed:
+        return
+    try:
+        _move(store, bucket, place, known, at)
+    except (ConflictError, UnknownSessionError):
+        return
+    except StoreError as error:
+        error.message += "; the change is stored, what it took away is still in the store's log"
+        raise
+
+
+def _move(store: Store, bucket: Bucket, place: _Place, known: Known, at: str) -> None:
+    """Write a sealed volume's image as the next one, and point there: that is what decides."""
+    assert place.data is not None
+    if place.notes.old is not None:
+        _delete(store, bucket.volume(place.notes.old))
+    number = place.notes.volume + 1
+    name = bucket.volume(number)
+    image = (_header(name, bucket.user, bucket.agent, bucket.anchor), *lines_of(whole(known)))
+    try:
+        store.save(_session(name, image, bucket.anchor, at))
+    except ConflictError:  # another writer went on there, or a dead one left it behind, from before a wipe
+        number, name = _free(store, bucket, number)
+        image = (_header(name, bucket.user, bucket.agent, bucket.anchor), *image[1:])
+        store.save(_session(name, image, bucket.anchor, at))
+    old = place.notes.volume
+    try:
+        head = _note(store, place.anchor, {"volume": number, "old": old}, at)
+    except (ConflictError, UnknownSessionError):
+        now = noted(store, bucket.anchor)
+        if now is None or _notes(now).volume != number:
+            _delete(store, name)
+        raise
+    _delete(store, bucket.volume(old))
+    save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
+
+
+def _free(store: Store, bucket: Bucket, number: int) -> tuple[int, str]:
+    """Return the next volume that nobody has written."""
+    while noted(store, bucket.volume(number)) is not None:
+        number += 1
+    return number, bucket.volume(number)
+
+
+def _session(name: str, events: tuple[bytes, ...], parent: str, at: str) -> SessionData:
+    return SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=parent, updated_at=at)
+
+
+def _note(store: Store, anchor: SessionData, notes: dict[str, object], at: str) -> Head:
+    return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes), updated_at=at))
+
+
+def _delete(store: Store, session_id: str) -> tuple[str, ...]:
+    try:
+        return store.delete(session_id)
+    except UnknownSessionError:
+        return ()
+
+
+# wiping
+
+
+class Wiped(NamedTuple):
+    """What a wipe took away, by agent and kind."""
+
+    agents: dict[str, dict[str, int]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The sums by kind."""
+        sums = Known().counts()
+        for counts in self.agents.values():
+            for kind, number in counts.items():
+                sums[kind] += number
+        return sums
+
+
+def wipe(store: Store, user: str, agent: str | None = None, *, at: str) -> Wiped:
+    """Take away all that is remembered of a user, or by one agent of the user's; a second time it takes nothing.
+
+    The audit log stays. Raises StoreError; where a wipe was interrupted, nothing of it is read any more, and the next
+    one finishes it.
+    """
+    anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
+    _mark(store, anchor, at)
+    found = [one for one in _agents(store, user) if agent in (None, one)]
+    counts = {one: _counted(store, Bucket(user, one)) for one in found}
+    _delete(store, anchor)
+    for one in _left_behind(store, anchor):
+        _delete(store, one)
+    return Wiped(counts)
+
+
+def _mark(store: Store, anchor: str, at: str) -> None:
+    for _ in range(ATTEMPTS):
+        data = noted(store, anchor)
+        if data is None or b'"wiped":true' in data.metadata:
+            return
+        try:
+            _note(store, data, {"wiped": True}, at)
+        except (ConflictError, UnknownSessionError):
+            continue
+        return
+    raise _busy()
+
+
+def _counted(store: Store, bucket: Bucket) -> dict[str, int]:
+    """Count what a bucket holds, whatever its anchor notes of a wipe; what cannot be read counts nothing."""
+    try:
+        place = _place(store, bucket)
+    except StoreError:
+        return Known().counts()
+    return (Known() if place is None or place.data is None else known_of(place.data.events[1:])).counts()
+
+
+def _left_behind(store: Store, anchor: str) -> Iterator[str]:
+    yield from [one.session_id for one in store.list() if one.session_id.startswith(f"{anchor}/")]
+
+
+def owners(store: Store) -> dict[str, tuple[str, ...]]:
+    """Return the agents that remember something of each user, both in order. Costs a list of the store's sessions."""
+    found: dict[str, set[str]] = {}
+    for one in store.list():
+        owner = owner_of(one.session_id) if one.session_id.startswith(PREFIX) else None
+        if owner is not None:
+            found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
+    return {user: tuple(sorted(found[user])) for user in sorted(found)}
+
+
+def _agents(store: Store, user: str) -> tuple[str, ...]:
+    return owners(store).get(user, ())
