@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, schema, simulate, store
+from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, memory, schema, simulate, store
 
 app = typer.Typer(
     name="lore",
@@ -23,6 +23,7 @@ app.command("simulate")(simulate.run)
 app.command("convert")(convert.run)
 app.add_typer(knowledge.app, name="knowledge")
 app.add_typer(store.app, name="store")
+app.add_typer(memory.app, name="memory")
 app.command("explain")(explain.run)
 app.command("schema")(schema.run)
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.assembled import AssembledTurn, WholeTurn
+from lore.model.remembered import (
+    MemoryAudit,
+    MemoryDeleted,
+    MemoryDreamt,
+    MemoryExtracted,
+    MemoryShown,
+    MemoryUsers,
+    MemoryWiped,
+)
 from lore.model.results import (
     Checked,
     Diff,
@@ -49,4 +58,11 @@ SCHEMAS: dict[str, type[Struct]] = {
     "store-resolve": StoreResolved,
     "store-verify": StoreVerified,
     "store-vacuum": StoreVacuumed,
+    "memory-users": MemoryUsers,
+    "memory": MemoryShown,
+    "memory-deleted": MemoryDeleted,
+    "memory-wiped": MemoryWiped,
+    "memory-audit": MemoryAudit,
+    "memory-extracted": MemoryExtracted,
+    "memory-dreamt": MemoryDreamt,
 }

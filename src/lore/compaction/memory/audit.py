@@ -46,6 +46,11 @@ class Log(NamedTuple):
 _DECODER = msgspec.json.Decoder(Entry)
 
 
+def some(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts that say something."""
+    return {kind: number for kind, number in counts.items() if number}
+
+
 def note(store: Store, user: str, entry: Entry) -> None:
     """Append an entry; raises StoreError."""
     reason = None if entry.failure is None else " ".join(mask(entry.failure).split())[:LONGEST]

@@ -205,13 +205,18 @@ def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -
     return (*gone, *came, Extracted(at=at, session_id=session_id)) if gone or came else ()
 
 
-def dreamt(known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str) -> tuple[Record, ...]:
-    """Return the change of a dream: superseded topics go first, then the new ones are written; a new one wins."""
+def dreamt(
+    known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
+) -> tuple[Record, ...]:
+    """Return the change of a dream: superseded topics go first, then the new ones are written; a new one wins.
+
+    One that is not whole fell back: what was extracted waits for the next dream.
+    """
     gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
     return (
         *(Superseded(topic=name, at=at) for name in gone),
         *(one for name, one in topics.items() if not _is_same(known.topics.get(name), one)),
-        *((Dreamt(at=at),) if known.is_fresh else ()),
+        *((Dreamt(at=at),) if known.is_fresh and is_whole else ()),
     )
 
 
