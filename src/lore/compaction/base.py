@@ -40,12 +40,26 @@ class Window(NamedTuple):
     end: float
 
 
+class Shortened(NamedTuple):
+    """A tool's result that an overflow cuts: what the most recent call of this id says from then on."""
+
+    call_id: str
+    text: str
+
+
 class Firing(NamedTuple):
-    """A trigger that is due, and the cut that it makes. `window` where outside context is asked for."""
+    """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
+
+    The rest is of an overflow (`overflow.Stages`): the `marker` that stands in for a summary that could not be had,
+    the results that are `shortened`, and whether it is too full even then (`final`).
+    """
 
     trigger: Trigger
     cut: Cut
     window: Window | None = None
+    marker: str = ""
+    shortened: tuple[Shortened, ...] = ()
+    final: bool = False
 
 
 class Request(NamedTuple):
