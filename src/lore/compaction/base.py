@@ -84,6 +84,10 @@ class SummaryError(LoreError):
     """No summary could be had: nothing is pruned, and the next trigger tries again."""
 
 
+class GivenUpError(SummaryError):
+    """A summary could not be had, and asking again at once would not help: a wrong key, nobody there, a time-out."""
+
+
 class Summarizer(Protocol):
     """Sums up what a compaction takes away."""
 
