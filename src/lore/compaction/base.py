@@ -40,12 +40,26 @@ class Window(NamedTuple):
     end: float
 
 
+class Shortened(NamedTuple):
+    """A tool's result that an overflow cuts: what the most recent call of this id says from then on."""
+
+    call_id: str
+    text: str
+
+
 class Firing(NamedTuple):
-    """A trigger that is due, and the cut that it makes. `window` where outside context is asked for."""
+    """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
+
+    The rest is of an overflow (`overflow.Stages`): the `marker` that stands in for a summary that could not be had,
+    the results that are `shortened`, and whether it is too full even then (`final`).
+    """
 
     trigger: Trigger
     cut: Cut
     window: Window | None = None
+    marker: str = ""
+    shortened: tuple[Shortened, ...] = ()
+    final: bool = False
 
 
 class Request(NamedTuple):
@@ -70,6 +84,10 @@ class Answer(NamedTuple):
 
 class SummaryError(LoreError):
     """No summary could be had: nothing is pruned, and the next trigger tries again."""
+
+
+class GivenUpError(SummaryError):
+    """A summary could not be had, and asking again at once would not help: a wrong key, nobody there, a time-out."""
 
 
 class Summarizer(Protocol):

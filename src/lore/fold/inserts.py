@@ -67,7 +67,9 @@ def _placed(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]:
 
 
 def context(chain: Chain, event: ContextPersisted) -> Problems:
-    """Write a turn's context into history: once, and turn after turn."""
+    """Write a turn's context into history: once, and turn after turn. What came from outside is no turn's own."""
+    if event.outside:
+        return _outside(chain, event)
     latest = chain.persisted.last()
     if latest is not None and event.turn <= latest.number:
         at = bisect_left(range(len(chain.persisted)), event.turn, key=lambda at: chain.persisted[at].number)
@@ -82,6 +84,23 @@ def context(chain: Chain, event: ContextPersisted) -> Problems:
     chain.persisted = chain.persisted.append(Insert(place, chain.turns, event.turn, event.content))
     if chain.waiting is not None and chain.waiting.turn <= event.turn:
         chain.waiting = None
+    return problems
+
+
+def _outside(chain: Chain, event: ContextPersisted) -> Problems:
+    """Put context from outside in its place: the turn's own may stand beside it, or wait on.
+
+    A turn may have several, of compactions in a row: each has a number of its own, the turn's or the next free one.
+    """
+    what, number, latest = f"outside context of turn {event.turn}", event.turn, chain.outside.last()
+    if latest is not None and event.turn <= latest.number:
+        if event.content == latest.content:
+            return ()
+        number = latest.number + 1
+    if said(event.content) is None or event.insert_at < 0:
+        return (Problem("LORE214", f"{what}: unreadable, skipped"),)
+    place, problems = _placed(chain, event.insert_at, what)
+    chain.outside = chain.outside.append(Insert(place, chain.turns, number, event.content, outside=True))
     return problems
 
 

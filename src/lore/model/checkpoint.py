@@ -23,7 +23,7 @@ from lore.model.items import Item
 from lore.model.state import Chain, Entry, Index, Insert, Session, settled
 from lore.model.vector import Vector
 
-VERSION = 3
+VERSION = 4
 HINT = "delete it; lore then folds the log anew"
 
 
@@ -38,6 +38,7 @@ class _SavedChain(Struct, frozen=True):
     groups: tuple[int, ...]
     sizes: tuple[int, ...]
     persisted: tuple[Insert, ...]
+    outside: tuple[Insert, ...]
 
 
 class _Saved(Struct, frozen=True):
@@ -107,10 +108,12 @@ def save(state: Session, written: Mapping[str, Written] | None = None) -> Saved:
         new = [_ENCODER.encode(entry.item) for entry in chain.entries.since(kept)]
         if new:
             items.append(b"\n".join([*new, b""]))
-        bare = msgspec.structs.replace(chain, entries=Vector[Entry](), persisted=Vector[Insert](), index=None)
+        none = Vector[Insert]()
+        bare = msgspec.structs.replace(chain, entries=Vector[Entry](), persisted=none, outside=none, index=None)
+        written_in = tuple(chain.persisted), tuple(chain.outside)
         turns = tuple([entry.turn for entry in chain.entries])
         groups = tuple([entry.group for entry in chain.entries])
-        chains.append(_SavedChain(bare, turns, groups, (*old, *map(len, new)), tuple(chain.persisted)))
+        chains.append(_SavedChain(bare, turns, groups, (*old, *map(len, new)), *written_in))
     saved = _Saved(VERSION, msgspec.structs.replace(state, chains={}), tuple(chains))
     return Saved(msgspec.json.encode(saved, enc_hook=_encode_own), items)
 
@@ -172,7 +175,9 @@ def _restored(saved: _Saved, pieces: _Pieces) -> Loaded:
         parts = [pieces.all[where.piece][where.begin : where.end] for where in ranges]
         items = _items(parts, one.sizes)
         entries = Vector(map(Entry, items, one.turns, one.groups))
-        chains[one.chain.id] = msgspec.structs.replace(one.chain, entries=entries, persisted=Vector(one.persisted))
+        chains[one.chain.id] = msgspec.structs.replace(
+            one.chain, entries=entries, persisted=Vector(one.persisted), outside=Vector(one.outside)
+        )
         written[one.chain.id] = Written(items, one.sizes, parts, ranges)
     if not pieces.over:
         raise ValueError("it has bytes left over")

@@ -195,11 +195,14 @@ class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
 
 
 class ContextPersisted(Envelope, frozen=True, kw_only=True, tag="context_persisted"):
-    """A tail that was written into history."""
+    """A tail that was written into history; `outside` says that it is context from outside instead, which a
+    compaction asked for: a turn may have both.
+    """
 
     turn: int
     insert_at: int
     content: Raw
+    outside: bool = False
 
 
 class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):

@@ -72,8 +72,8 @@ class Fact(Struct, frozen=True):
 class Insert(Struct, frozen=True, gc=False):
     """Text that lore put before the entry at `place`: a durable delta, or persisted context.
 
-    `number` is a delta's seq, or the turn of a context; `age` counts the turns before it came; `content`
-    and a delta's `selector` are kept to the byte.
+    `number` is a delta's seq, or the turn of a context, which is `outside` where a compaction asked for it; `age`
+    counts the turns before it came; `content` and a delta's `selector` are kept to the byte.
     """
 
     place: int
@@ -81,6 +81,7 @@ class Insert(Struct, frozen=True, gc=False):
     number: int
     content: Raw
     selector: Raw = NULL
+    outside: bool = False
 
     @property
     def is_delta(self) -> bool:
@@ -88,9 +89,14 @@ class Insert(Struct, frozen=True, gc=False):
         return not is_absent(self.selector)
 
     @property
-    def order(self) -> tuple[int, int, bool, int]:
+    def key(self) -> tuple[int, int]:
+        """What tells it from others: deltas, context from outside and that of turns, each by number."""
+        return (0 if self.is_delta else 1 if self.outside else 2, self.number)
+
+    @property
+    def order(self) -> tuple[int, int, int, int]:
         """Where it stands among others: by place, what was sent first, deltas by seq, then context."""
-        return (self.place, self.age, not self.is_delta, self.number)
+        return (self.place, self.age, *self.key)
 
 
 class Waiting(Struct, frozen=True, gc=False):
@@ -178,8 +184,8 @@ class Chain(Struct):
     whose last line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts
     the entries that the latest request was made of, `sent_before` those of the one before. `pinned` and
     `pinned_layers` stand in the system prompt since the first request, or since the last reset (`reset`:
-    the turn of one that names its turn); `deltas` (by seq, `seqs` is the next one) and `persisted` (in the
-    order of turns) stand between the entries; `unsaved` are the events that lore derived and the log does
+    the turn of one that names its turn); `deltas` (by seq, `seqs` is the next one), `persisted` and `outside` (in
+    the order of turns) stand between the entries; `unsaved` are the events that lore derived and the log does
     not hold.
     """
 
@@ -207,6 +213,7 @@ class Chain(Struct):
     deltas: dict[int, Insert] = {}
     seqs: int = 0
     persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])
+    outside: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])
     waiting: Waiting | None = None
     unsaved: tuple[Event, ...] = ()
     stream: Stream | None = None

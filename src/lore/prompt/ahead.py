@@ -33,7 +33,7 @@ class Ahead:
             case PromptDelta(turn=int(turn), chain=chain):
                 self._deltas.setdefault((chain, turn), []).append(event)
                 self._seqs[chain] = max(self._seqs.get(chain, 0), event.seq + 1)
-            case ContextPersisted(turn=turn, chain=chain):
+            case ContextPersisted(turn=turn, chain=chain, outside=False):  # that from outside is never derived
                 self._contexts.setdefault((chain, turn), event)
             case CacheReset(turn=int(turn), chain=chain):
                 self._resets.setdefault((chain, turn), event)

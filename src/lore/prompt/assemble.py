@@ -70,7 +70,7 @@ class Assembler:
         self.policy: Policy = policy or self.rules.tail
         self._entries: Vector[Entry] = Vector()
         self._inserts: list[Insert] = []
-        self._placed = _Placed({}, Vector())
+        self._placed = _Placed({}, (Vector(), Vector()))
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_Mark] = []
         self._end = _Mark()
@@ -137,15 +137,15 @@ class Assembler:
 
     def _follow(self, chain: Chain) -> None:
         """Take the chain's inserts; drop the groups behind the first one that is new, moved or gone."""
-        placed = _Placed(chain.deltas, chain.persisted)
+        placed = _Placed(chain.deltas, (chain.persisted, chain.outside))
         gone, new = _changed(self._placed, placed)
         self._placed = placed
         if not gone and not new:
             return
         first = min(map(_ORDER, (*gone, *new)))
         same = bisect_left(self._inserts, first, key=_ORDER)
-        left = {(one.is_delta, one.number) for one in gone}
-        behind = [one for one in self._inserts[same:] if (one.is_delta, one.number) not in left]
+        left = {one.key for one in gone}
+        behind = [one for one in self._inserts[same:] if one.key not in left]
         self._inserts[same:] = sorted((*behind, *new), key=_ORDER)
         place = self._inserts[same].place if same < len(self._inserts) else self._end.entries
         while self._groups and (self._end.inserts > same or self._end.entries > place):
@@ -198,7 +198,7 @@ class Assembler:
         begun = due = self._end.inserts
         if not real and self._end.results:
             return begun
-        while due < len(self._inserts) and self._inserts[due].place <= at:
+        while due < len(self._inserts) and self._inserts[due].place <= at and (real or not self._inserts[due].outside):
             due += 1
         if due > begun and not any(self.dialect.render(unit, self._end.place).segments for unit in units):
             return begun
@@ -259,7 +259,7 @@ class _Placed(NamedTuple):
     """What stands between the entries, as a chain had it."""
 
     deltas: dict[int, Insert]
-    persisted: Vector[Insert]
+    contexts: tuple[Vector[Insert], Vector[Insert]]
 
 
 _ORDER = attrgetter("order")
@@ -272,10 +272,11 @@ def _changed(before: _Placed, now: _Placed) -> tuple[list[Insert], list[Insert]]
     if before.deltas is not now.deltas:
         gone = [one for number, one in before.deltas.items() if now.deltas.get(number) is not one]
         new = [one for number, one in now.deltas.items() if before.deltas.get(number) is not one]
-    if before.persisted is not now.persisted:
-        same = before.persisted.common(now.persisted)
-        gone += before.persisted.since(same)
-        new += now.persisted.since(same)
+    for had, has in zip(before.contexts, now.contexts, strict=True):
+        if had is not has:
+            same = had.common(has)
+            gone += had.since(same)
+            new += has.since(same)
     return gone, new
 
 

@@ -132,5 +132,6 @@ def _response(group: list[Item]) -> tuple[Unit, ...]:
 
 def inserted(insert: Insert) -> tuple[Unit, ...]:
     """Return what an insert says, as units of their own."""
-    origin = f"{INJECTED}: {'delta' if insert.is_delta else 'context of turn'} {insert.number}"
+    what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
+    origin = f"{INJECTED}: {what} {insert.number}"
     return tuple([Unit(role, (TextBlock(Raw(text)),), origin=origin) for role, text in said(insert.content) or ()])

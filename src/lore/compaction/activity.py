@@ -1,0 +1,180 @@
+"""What a timeline holds: which messages are a person's, how many calls, how much in tokens.
+
+In: entries. Out: places and counts. Rules: a message is an item that says something (a user's, the model's, a tool
+call with its result); dividers and opaque items are none. It is real when a person said it: source `user`, not blank,
+and not one that begins as a scheduler's does. Tokens are estimates: UTF-8 bytes of content through four, an image or
+a document at a fixed count, since its base64 says nothing of what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import Raw
+
+from lore.compaction.base import BYTES_PER_TOKEN, TICKS
+from lore.model.canonical import text_of
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    ImageBlock,
+    Item,
+    OpaqueItem,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+    blocks_of,
+    is_absent,
+)  # fmt: skip
+from lore.model.state import Chain, Entry
+from lore.model.vector import Vector
+from lore.prompt.placing import is_real as is_said_by_user
+
+Entries: TypeAlias = Vector[Entry] | Sequence[Entry]
+
+IMAGE_TOKENS = 1_600  # about what the largest image costs that providers take unscaled
+EXTRACT_SHARE = 0.3
+EXTRACT_CALLS = 10
+
+_QUOTE, _BRACKET = b'"['
+_IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
+
+
+def is_message(item: Item) -> bool:
+    """Tell whether an item is a message: dividers and opaque items are none."""
+    return not isinstance(item, CompactDivider | OpaqueItem)
+
+
+def is_real(item: Item) -> bool:
+    """Tell whether a person said it."""
+    return is_said_by_user(item) and isinstance(item, UserMessage) and not _is_tick(item)
+
+
+def _is_tick(item: UserMessage) -> bool:
+    if item.blocks is None:
+        return begins_as_tick(item.text)
+    first = next((one for one in item.blocks if isinstance(one, TextBlock)), None)
+    return first is not None and begins_as_tick(first.text)
+
+
+def begins_as_tick(text: Raw) -> bool:
+    """Tell whether a JSON string begins as a scheduler's message does. O(1) for nearly all."""
+    start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]
+    return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)
+
+
+def has_real_activity(entries: Entries) -> bool:
+    """Tell whether a person said anything in these entries."""
+    return any(is_real(entry.item) for entry in entries)
+
+
+def real_places(entries: Entries) -> list[int]:
+    """Return the places of the messages that a person said, in order."""
+    return [place for place, entry in enumerate(entries) if is_real(entry.item)]
+
+
+def messages(entries: Entries) -> int:
+    """Count the messages."""
+    return sum(1 for entry in entries if is_message(entry.item))
+
+
+def tool_calls(entries: Entries) -> int:
+    """Count the tool calls."""
+    return sum(1 for entry in entries if isinstance(entry.item, ToolCall))
+
+
+def needs_extraction(entries: Entries, window: int, *, tokens: int | None = None) -> bool:
+    """Tell whether enough was said to remember some of it: more than 0.3 of the window, or 10 tool calls.
+
+    A `window` of 0 is unknown, and no share of it is exceeded. `tokens` of these entries, where they are known.
+    """
+    if tool_calls(entries) >= EXTRACT_CALLS:
+        return True
+    return window > 0 and (tokens_of(entries) if tokens is None else tokens) > EXTRACT_SHARE * window
+
+
+def tokens_of(entries: Entries) -> int:
+    """Estimate how many tokens these entries are in a prompt. Costs O(entries)."""
+    return in_tokens(sum(bytes_of(entry) for entry in entries))
+
+
+def in_tokens(size: int) -> int:
+    """Estimate how many tokens so many bytes are, rounded up."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+class Sizes:
+    """The estimate of one timeline, carried from version to version: each call costs O(what changed)."""
+
+    __slots__ = ("_entries", "_sums")
+
+    def __init__(self) -> None:
+        self._entries: Vector[Entry] = Vector()
+        self._sums = [0]
+
+    def tokens_of(self, entries: Vector[Entry]) -> int:
+        """Return the same as the function of this name."""
+        same = self._entries.common(entries)
+        del self._sums[same + 1 :]
+        total = self._sums[-1]
+        for entry in entries.since(same):
+            total += bytes_of(entry)
+            self._sums.append(total)
+        self._entries = entries
+        return in_tokens(total)
+
+
+def overhead(chain: Chain) -> int:
+    """Estimate how many tokens stand before a chain's messages: tools, system prompt, what is pinned."""
+    known = sum(len(one.title.encode("utf-8", "replace")) + len(one.content.encode("utf-8", "replace"))
+                for one in chain.pinned or ())  # fmt: skip
+    layers = sum(_size(layer.text) for layer in chain.pinned_layers)
+    return in_tokens(_size(chain.system) + sum(map(_size, chain.tools or ())) + known + layers)
+
+
+def bytes_of(entry: Entry) -> int:
+    """Return the size of an entry's content in a prompt, in UTF-8 bytes as JSON spells it."""
+    item = entry.item
+    match item:
+        case UserMessage() | AssistantMessage():
+            return _size(item.text) if item.blocks is None else sum(map(_block, item.blocks))
+        case ToolCall():
+            said = item.output if is_absent(item.error) else item.error
+            return len(item.name) + _size(item.input) + _result(said)
+        case CompactDivider():
+            return _size(item.summary)
+        case OpaqueItem():
+            return 0
+
+
+def _size(raw: Raw) -> int:
+    if is_absent(raw):
+        return 0
+    view = memoryview(raw)
+    return view.nbytes - 2 if view[0] == _QUOTE else view.nbytes
+
+
+def _result(raw: Raw) -> int:
+    if is_absent(raw) or memoryview(raw)[0] != _BRACKET:
+        return _size(raw)
+    text = bytes(raw)
+    if b'"image"' not in text and b'"base64"' not in text:
+        return len(text)
+    try:
+        return sum(map(_block, blocks_of(text)))
+    except (ValueError, RecursionError):
+        return len(text)
+
+
+def _block(block: Block) -> int:
+    match block:
+        case TextBlock() | ThinkingBlock():
+            return _size(block.text)
+        case ImageBlock():
+            return _IMAGE
+        case _:
+            own = bytes(block.json)
+            return min(len(own), _IMAGE) if b'"base64"' in own else len(own)

@@ -1,0 +1,240 @@
+"""Have a summary made by any summariser: in parts where the history is too long for it, again where it fails.
+
+In: a summariser, a request, the settings. Out: the text of the summary, or SummaryError: then the caller prunes
+nothing. Rules (numbers: openfang's compactor):
+- a history that does not fit `summarizer_window` (estimates, times 1.2) is cut between messages into parts of at
+  least five; the parts' summaries are summed up again, with the summary that is replaced;
+- one message has at most a twelfth of a part: a longer one is shortened in the middle, and says so, before it is sent;
+- what fails is asked for again, three times in all, unless it says that this would not help; an answer that was cut
+  off is asked for with twice the room, up to 16,384 tokens; an empty answer is a failure;
+- a part without a summary is said so in the text that comes out, behind what the model wrote, so that it cannot be
+  summed up away; where no part has one, or the last pass fails, there is no summary;
+- `Extractive` is no model: it takes any length at once and nothing is retried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Request, Summarizer, SummaryError
+from lore.compaction.extractive import Extractive
+from lore.compaction.settings import Compaction
+from lore.compaction.transcripts import PROMPT, input_of, piece_of, result_of, words
+from lore.compaction.wrapping import one_line
+from lore.model.canonical import encode, text_of
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    CompactDivider,
+    Item,
+    OpaqueItem,
+    ToolCall,
+    UserMessage,
+)
+from lore.model.state import Entry
+
+SAFETY = 1.2  # estimates fall short by so much
+SHARE = 0.4  # of the window that a part takes: its answer, and tokens that are shorter than thought, need room
+FEWEST = 5  # messages of a part
+SMALL = 12  # messages that fit a part however long they were: two short parts can always be one
+LEAST = 400  # bytes of a message that was shortened
+TRIES = 3
+_AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
+MOST_TOKENS = 16_384  # that an answer which is cut off may grow to
+
+Tell = Callable[[str], None]
+
+
+def _silent(_: str) -> None: ...
+
+
+class _Span(NamedTuple):
+    """Messages from `begin` up to `end`."""
+
+    begin: int
+    end: int
+
+
+class _Room(NamedTuple):
+    """What a summariser may be given: bytes in one pass, and bytes of a part where one is not enough."""
+
+    whole: int
+    part: int
+
+
+def summarized(summarizer: Summarizer, request: Request, settings: Compaction, *, tell: Tell = _silent) -> str:
+    """Return a summary of `request`, in one pass or several; raises SummaryError where there is none.
+
+    `tell` hears of each failure that another try may mend, and of parts that stay without a summary. Costs a call
+    for each part and one to join them; memory for one part's text at a time.
+    """
+    if isinstance(summarizer, Extractive):
+        return _said(summarizer.summarize(request).text)
+    room = _room(request, settings)
+    spans = [_Span(place, place + 1) for place in range(len(request.entries))]
+    return _Passes(summarizer, settings.summarizer_window, room, tell).whole(request, spans)
+
+
+def _room(request: Request, settings: Compaction) -> _Room:
+    """Return what fits; raises SummaryError where the window is too small for the answer alone. 0 is no limit."""
+    window = settings.summarizer_window
+    if not window:
+        return _Room(2**62, 2**62)
+    overhead = len(PROMPT) // BYTES_PER_TOKEN + 64
+    whole = int(window / SAFETY) - request.tokens - overhead
+    part = min(whole, int(window * SHARE))
+    if part * BYTES_PER_TOKEN < SMALL * LEAST:
+        hint = "make summarizer_window larger, or summary_tokens smaller"
+        raise GivenUpError(f"a window of {window:,} tokens has no room for {request.tokens:,} of summary", hint=hint)
+    return _Room(whole * BYTES_PER_TOKEN, part * BYTES_PER_TOKEN)
+
+
+class _Passes:
+    def __init__(self, summarizer: Summarizer, window: int, room: _Room, tell: Tell) -> None:
+        self._summarizer = summarizer
+        self._window = window
+        self._room = room
+        self._tell = tell
+
+    def whole(self, request: Request, spans: Sequence[_Span]) -> str:
+        """Sum up a request, in parts where it must be; `spans` are the messages that each entry stands for.
+
+        Ends: nine entries of a twelfth each and what comes with them fit one pass, and ten or more make at most a
+        fifth as many parts.
+        """
+        sizes = [_size(one) for one in request.entries]
+        around = len(request.previous.encode("utf-8", "replace")) + sum([_size(one) for one in request.opening[:1]])
+        if sum(sizes) + around <= self._room.whole:
+            return self._asked(request)
+        most = self._room.part // SMALL
+        shorter = request._replace(
+            entries=tuple(_shortened(one, size, most) for one, size in zip(request.entries, sizes, strict=True)),
+            opening=tuple(_shortened(one, _size(one), most) for one in request.opening[:1]),
+            previous=_clip(request.previous, most),
+        )
+        sizes = [_size(one) for one in shorter.entries]
+        if sum(sizes) + 2 * most <= self._room.whole:
+            return self._asked(shorter)
+        return self._in_parts(shorter, spans, _parts(sizes, self._room.part))
+
+    def _in_parts(self, request: Request, spans: Sequence[_Span], parts: Sequence[_Span]) -> str:
+        made: list[Entry] = []
+        covered: list[_Span] = []
+        missing: list[str] = []
+        why = ""
+        for number, part in enumerate(parts, 1):
+            span = _Span(spans[part.begin].begin, spans[part.end - 1].end)
+            try:
+                text = self._asked(Request(request.entries[part.begin : part.end], tokens=request.tokens))
+            except SummaryError as error:
+                why = one_line(error.message)
+                self._tell(f"messages {span.begin + 1} to {span.end} have no summary: {why}")
+                missing.append(_placeholder(span, why))
+            else:
+                made.append(_entry(f"Part {number} of {len(parts)}:\n{text}", number))
+                covered.append(span)
+        if not made:
+            raise SummaryError(f"none of {len(parts)} parts could be summed up; the last: {why}")
+        return "\n\n".join([self.whole(request._replace(entries=tuple(made)), covered), *missing])
+
+    def _asked(self, request: Request) -> str:
+        """Ask for one summary, again where that may help."""
+        failure = SummaryError("no summary")
+        for number in range(1, TRIES + 1):
+            try:
+                return self._full(request)
+            except GivenUpError:
+                raise
+            except SummaryError as error:
+                failure = error
+                if number < TRIES:
+                    self._tell(f"{one_line(error.message)}; asked again")
+        raise SummaryError(f"{failure.message}, {TRIES} times", hint=failure.hint)
+
+    def _full(self, request: Request) -> str:
+        """Ask until an answer is not cut off, each time with twice the room."""
+        most = MOST_TOKENS if not self._window else min(MOST_TOKENS, self._window // 2)
+        tokens = request.tokens
+        while True:
+            answer = self._summarizer.summarize(request._replace(tokens=tokens))
+            if not answer.cut_off:
+                return _said(answer.text)
+            if tokens >= most:
+                raise GivenUpError(f"the summary was cut off, even with {tokens:,} tokens")
+            tokens = min(max(1, 2 * tokens), most)
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise SummaryError("the summary is empty")
+    return text.strip()
+
+
+def _parts(sizes: Sequence[int], room: int) -> list[_Span]:
+    """Cut at message borders into parts of at least five; no message has more than a twelfth of `room`."""
+    borders, held = [0], 0
+    for place, size in enumerate(sizes):
+        if held + size > room and place - borders[-1] >= FEWEST:
+            borders.append(place)
+            held = 0
+        held += size
+    if len(borders) > 1 and len(sizes) - borders[-1] < FEWEST:  # too few for a part of their own
+        last = borders.pop()
+        if len(sizes) - borders[-1] >= 2 * FEWEST:
+            borders.append(min(last, len(sizes) - FEWEST))
+    return [_Span(begin, end) for begin, end in pairwise([*borders, len(sizes)])]
+
+
+def _placeholder(span: _Span, why: str) -> str:
+    return (
+        f"[Messages {span.begin + 1} to {span.end} of those that this summary replaces have none: {why}. "
+        "The session's log still holds them.]"
+    )
+
+
+def _entry(text: str, number: int) -> Entry:
+    return Entry(CompactDivider(f"part-{number}", "manual", summary=_raw(text)), 0, -number)
+
+
+def _size(entry: Entry) -> int:
+    return len(piece_of(entry.item).encode("utf-8", "replace"))
+
+
+def _shortened(entry: Entry, size: int, most: int) -> Entry:
+    """Return a message that takes about `most` bytes of a transcript; one that takes less stays as it is."""
+    if size <= most:
+        return entry
+    return Entry(_short(entry.item, max(LEAST, most) - _AROUND), entry.turn, entry.group)
+
+
+def _short(item: Item, most: int) -> Item:
+    match item:
+        case UserMessage() | AssistantMessage():
+            return msgspec.structs.replace(item, text=_raw(_clip(words(item), most)), blocks=None)
+        case ToolCall():
+            asked, answer = _clip(input_of(item), most // 2), _clip(result_of(item), most // 2)
+            return msgspec.structs.replace(item, input=_raw(asked), output=_raw(answer), error=NULL, detail=NULL)
+        case CompactDivider():
+            return msgspec.structs.replace(item, summary=_raw(_clip(text_of(bytes(item.summary)), most)))
+        case OpaqueItem():
+            return item
+
+
+def _clip(text: str, most: int) -> str:
+    """Keep a text's beginning and end, `most` bytes of UTF-8 with the note between them."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= most:
+        return text
+    room = max(0, most - 48)
+    begin, end = data[: room - room // 4], data[len(data) - room // 4 :]
+    note = f" […{len(data) - room:,} bytes left out…] "
+    return begin.decode("utf-8", "ignore") + note + end.decode("utf-8", "ignore")
+
+
+def _raw(text: str) -> Raw:
+    return Raw(encode(text))

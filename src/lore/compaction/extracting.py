@@ -1,0 +1,242 @@
+"""What entries say by themselves: requests, decisions, commits, files, what is open. By rule, without a model.
+
+In: entries. Out: `Found`. Rules: pure, one pass, linear; nothing is tuned to one agent: paths are looked for under the
+names that agents' tools use (`path`, `file_path`, …), in patches and in simple shell commands; a tool changes files
+if its name or its command says so. Sentences are recognised in English; where they are not, the section is shorter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, cast
+
+from lore.compaction.touching import touched
+from lore.compaction.transcripts import INJECTED, is_tick, result_of, words
+from lore.compaction.wrapping import one_line
+from lore.model.canonical import decode
+from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
+from lore.model.state import Entry
+
+MOST_LINES = 200  # of one kind that are kept: more never fit a summary
+_DONE = frozenset(["completed", "complete", "done", "cancelled", "canceled", "deleted", "skipped"])
+_ASKS = ("?", "？", "؟")
+_DECIDED = re.compile(
+    r"\b(?:decided|decision|we(?:'ll| will| should) (?:go with|use|keep)|going with|go with|chose|opted|settled on"
+    r"|agreed|root cause|the (?:problem|issue|bug|reason) (?:is|was))\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
+_WRAPPER = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
+_CLOSING = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
+_INTERRUPTED = "[Request interrupted"
+_COMMIT = re.compile(r"\bgit\b[^\n]{0,80}?\bcommit\b")
+_MESSAGE = re.compile(
+    r"""(?:\s-[a-z]*m|--message)[\s=]*(?:"\$\(cat <<-?\s*\\?['"]?\w+['"]?\n([^\n]+)|"([^"\n]+)|'([^'\n]+))"""
+)
+
+
+class Talk(NamedTuple):
+    """An exchange: what the user said, and what the assistant said last."""
+
+    user: str
+    assistant: str = ""
+
+
+class Found(NamedTuple):
+    """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch."""
+
+    messages: int
+    talks: tuple[Talk, ...]
+    decisions: tuple[str, ...]
+    commits: tuple[str, ...]
+    changed: dict[str, int]
+    read: dict[str, int]
+    open: tuple[str, ...]
+
+
+def found_in(entries: Iterable[Entry]) -> Found:
+    """Gather what a summary says. Costs O(bytes of the entries)."""
+    gathered = _Gathered()
+    for entry in entries:
+        gathered.take(entry)
+    return gathered.found()
+
+
+class _Gathered:
+    def __init__(self) -> None:
+        self._messages = 0
+        self._talks: list[Talk] = []
+        self._decisions: dict[str, None] = {}
+        self._commits: dict[str, None] = {}
+        self._changed: dict[str, int] = {}
+        self._read: dict[str, int] = {}
+        self._failed: dict[tuple[str, str], str] = {}
+        self._running: dict[str, str] = {}
+        self._todos: list[str] = []
+        self._question = ""
+        self._interrupted = False
+
+    def take(self, entry: Entry) -> None:
+        """Look at one message."""
+        match entry.item:
+            case UserMessage() as item:
+                self._messages += 1
+                self._user(item)
+            case AssistantMessage() as item:
+                self._messages += 1
+                self._assistant(words(item))
+            case ToolCall() as item:
+                self._messages += 1
+                self._call(item)
+            case CompactDivider() | OpaqueItem():
+                pass
+
+    def found(self) -> Found:
+        """Return what was gathered."""
+        return Found(
+            self._messages,
+            tuple(self._talks),
+            tuple(self._decisions)[-MOST_LINES:],
+            tuple(self._commits)[-MOST_LINES:],
+            self._changed,
+            self._read,
+            tuple(self._open()),
+        )
+
+    def _open(self) -> Iterator[str]:
+        yield from self._todos[:MOST_LINES]
+        failed = list(self._failed.items())[-8:]
+        yield from (f"failed, and not tried again: {name} {what}: {why}".strip() for (name, what), why in failed)
+        yield from (f"still running: {one}" for one in self._running.values())
+        if self._interrupted:
+            yield "the user interrupted the assistant"
+        if self._question:
+            yield f"asked last, no answer yet: {self._question}"
+
+    def _user(self, item: UserMessage) -> None:
+        if item.source == INJECTED or is_tick(item):
+            return
+        said = said_by_user(words(item))
+        if not said:
+            return
+        if said.startswith(_INTERRUPTED):
+            self._interrupted = True
+            return
+        if self._question and len(said) <= 300:
+            self._decide(f"{self._question} → {said}")
+        self._question, self._interrupted = "", False
+        self._talks.append(Talk(said))
+
+    def _assistant(self, said: str) -> None:
+        if not said.strip():
+            return
+        if not self._talks:
+            self._talks.append(Talk(""))
+        self._talks[-1] = self._talks[-1]._replace(assistant=said)
+        self._question = _question(said)
+        for sentence in _decided(said):
+            self._decide(sentence)
+
+    def _decide(self, text: str) -> None:
+        self._decisions[one_line(text, 400)] = None
+
+    def _call(self, call: ToolCall) -> None:
+        try:
+            given = decode(bytes(call.input))
+        except (ValueError, RecursionError):
+            given = None
+        table = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
+        touch = touched(call.name, table)
+        key = (one_line(call.name, 60), touch.about)
+        self._running.pop(call.call_id, None)
+        self._failed.pop(key, None)
+        if call.status == "running":
+            self._running[call.call_id] = " ".join(key)
+        elif call.status == "failed":
+            self._failed[key] = one_line(result_of(call), 160)
+        else:
+            self._went_well(call, table, touch.changed, touch.read)
+
+    def _went_well(self, call: ToolCall, table: dict[str, Any], changed: Iterable[str], read: Iterable[str]) -> None:
+        for into, paths in ((self._changed, changed), (self._read, read)):
+            for path in paths:
+                into[path] = into.pop(path, 0) + 1
+        todos = _todos(table)
+        if todos is not None:
+            self._todos = todos
+        if isinstance(table.get("questions"), list):
+            self._decide(result_of(call))
+        for value in table.values():
+            if isinstance(value, str) and "commit" in value and _COMMIT.search(value):
+                self._commits.update(dict.fromkeys(_messages(value)))
+
+
+def said_by_user(text: str) -> str:
+    """Return a person's words without what a harness wrapped around them (`<ide-selection>…`, `<system-reminder>…`).
+
+    Of a command that a harness spells out in such wrappers its name and arguments are left.
+    """
+    begin, end = 0, len(text)
+    command: dict[str, str] = {}
+    while found := _WRAPPER.match(text, begin, end):
+        close = text.find(f"</{found[1]}>", found.end(), end)
+        if close < 0:
+            break
+        if found[1] in ("command-name", "command-args"):
+            command[found[1]] = text[found.end() : close].strip()
+        begin = close + len(found[1]) + 3
+    while found := _CLOSING.search(text[begin:end][-200:]):
+        start = text.rfind(f"<{found[1]}>", begin, end)
+        if start < 0:
+            break
+        end = start
+    said = text[begin:end].strip()
+    return said or " ".join(command.get(name, "") for name in ("command-name", "command-args")).strip()
+
+
+def _question(said: str) -> str:
+    """Return the question that a message ends with."""
+    line = said.rstrip().rpartition("\n")[2].strip(" *_`)")
+    if not line.endswith(_ASKS):
+        return ""
+    parts = re.split(r"(?<=[.!?？])\s+", line[-400:])
+    return one_line(parts[-1], 200)
+
+
+def _decided(said: str) -> Iterator[str]:
+    """Yield the first two sentences that say what was decided or found."""
+    end = 0
+    for _ in range(2):
+        found = _DECIDED.search(said, end)
+        if found is None:
+            return
+        before = [one.end() for one in _SENTENCE_END.finditer(said, max(end, found.start() - 300), found.start())]
+        stop = _SENTENCE_END.search(said, found.end(), found.end() + 300)
+        begin = before[-1] if before else max(end, found.start() - 300)
+        end = stop.end() if stop else min(len(said), found.end() + 300)
+        yield said[begin:end].strip(" \n-*#>")
+
+
+def _todos(table: dict[str, Any]) -> list[str] | None:
+    """Return what a list of things to do leaves open; None where a call has no such list."""
+    for name in ("todos", "plan", "todo_list", "tasks"):
+        items = table.get(name)
+        if isinstance(items, list) and all(isinstance(one, dict) for one in cast("list[object]", items)):
+            return [text for one in cast("list[dict[str, Any]]", items) if (text := _todo(one))]
+    return None
+
+
+def _todo(item: dict[str, Any]) -> str:
+    status = item.get("status")
+    if isinstance(status, str) and status.lower() in _DONE:
+        return ""
+    named = (item.get(name) for name in ("content", "step", "title", "text", "description", "subject"))
+    text = next((one for one in named if isinstance(one, str) and one.strip()), "")
+    begun = " (begun)" if status in ("in_progress", "active") else ""
+    return f"to do{begun}: {one_line(text)}" if text else ""
+
+
+def _messages(command: str) -> Iterator[str]:
+    for found in _MESSAGE.finditer(command):
+        yield one_line(next(one for one in found.groups() if one is not None))

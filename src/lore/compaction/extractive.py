@@ -1,0 +1,220 @@
+"""The built-in summariser: no model, no network, the same entries give the same bytes.
+
+In: a request. Out: what the user asked, what was decided, done, changed and read, what is open, how the exchange
+began whose end stays, the exchange before it; within `request.tokens` (estimated: UTF-8 bytes / 4). Rules: it repeats
+and never judges; what does not fit is counted; the summary that is replaced is carried on: one of its own line by
+line, each section with its share of the room, so that it never grows; another summariser's as a shortened text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request
+from lore.compaction.extracting import Found, Talk, found_in
+from lore.compaction.transcripts import words
+from lore.compaction.wrapping import cut_bytes, harmless, one_line
+from lore.model.canonical import text_of
+from lore.model.items import CompactDivider, UserMessage, is_absent
+
+_HEAD = "Of {} messages that left the context (the session's log keeps them), put together by rule, without a model:"
+_OWN = re.compile(r"\AOf ([0-9]{1,9}) messages that left the context ")
+_MORE = re.compile(r"\A- \(([0-9]{1,9}) more\)\Z")
+
+
+class _Section(NamedTuple):
+    """A part of the summary: its title, its share of the room, and who gets first what others leave (0: first)."""
+
+    title: str
+    share: float
+    rank: int
+
+
+_SECTIONS = {
+    "earlier": _Section("An earlier summary said", 0.14, 7),
+    "requests": _Section("The user asked", 0.22, 2),
+    "decisions": _Section("Decided and found", 0.09, 4),
+    "commits": _Section("Committed", 0.04, 6),
+    "changed": _Section("Files changed, the latest last", 0.10, 5),
+    "read": _Section("Files read, the latest last", 0.04, 8),
+    "open": _Section("Open", 0.12, 3),
+    "last": _Section("The last whole exchange", 0.15, 1),
+    "opening": _Section("The exchange that goes on below began", 0.10, 0),
+}
+_TITLES = {f"{section.title}:": name for name, section in _SECTIONS.items()}
+_KEEPS_FIRST = ("requests",)  # the first request is the task
+_PASSING = ("opening", "last")  # exchanges that are over when they are carried on: their requests are kept
+
+
+class _Lines(NamedTuple):
+    """What a section says; `more` lines were left out before."""
+
+    lines: tuple[str, ...] = ()
+    more: int = 0
+
+
+class Extractive:
+    """Sums up by rule. Deterministic, pure, safe between threads. Costs O(bytes of the entries)."""
+
+    name = "extractive"
+
+    def summarize(self, request: Request) -> Answer:
+        """Return a summary of at most `request.tokens`; never fails. Empty where no token is allowed."""
+        found = found_in(request.entries)
+        before = _before(request)
+        count = found.messages + before.messages
+        sections = {name: _joined(before.sections.get(name, _Lines()), lines) for name, lines in _new(found, request)}
+        head = _HEAD.format(count)
+        room = request.tokens * BYTES_PER_TOKEN
+        body = _fitted(sections, room - len(head.encode()) - 2)
+        return Answer(cut_bytes("\n\n".join([head, *body]), room))
+
+
+class _Before(NamedTuple):
+    messages: int
+    sections: dict[str, _Lines]
+
+
+def _new(found: Found, request: Request) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what each section says of these entries, in the order of the summary."""
+    talks = list(found.talks)
+    opening = _opening(request, talks)
+    last = talks.pop() if talks else None
+    return [
+        ("earlier", ()),
+        ("requests", tuple(_item(one.user, 400) for one in talks)),
+        ("decisions", tuple(map(_item, found.decisions))),
+        ("commits", tuple(map(_item, found.commits))),
+        ("changed", _files(found.changed)),
+        ("read", _files({path: times for path, times in found.read.items() if path not in found.changed})),
+        ("open", tuple(map(_item, found.open))),
+        ("last", _exchange(last) if last else ()),
+        ("opening", _exchange(opening) if opening else ()),
+    ]
+
+
+def _opening(request: Request, talks: list[Talk]) -> Talk | None:
+    """Take the exchange that goes on from the others."""
+    first = next((one.item for one in request.opening if isinstance(one.item, UserMessage)), None)
+    if first is None:
+        return None
+    return talks.pop() if talks else Talk(words(first))
+
+
+def _item(text: str, most: int = 240) -> str:
+    return "- " + one_line(text, most)
+
+
+def _files(paths: dict[str, int]) -> tuple[str, ...]:
+    return tuple(f"- {path}" + (f" ({times} times)" if times > 1 else "") for path, times in paths.items())
+
+
+def _exchange(talk: Talk) -> tuple[str, ...]:
+    lines = [f"user: {one_line(talk.user, 900)}"] if talk.user else []
+    return (*lines, f"assistant: {one_line(talk.assistant, 900)}") if talk.assistant else tuple(lines)
+
+
+# The summary before
+
+
+def _before(request: Request) -> _Before:
+    """Read the summary that is replaced: the request's, else that of the last divider among the entries."""
+    text = request.previous
+    for entry in reversed(request.entries):
+        if text:
+            break
+        if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary):
+            text = text_of(bytes(entry.item.summary))
+    text = harmless(text).strip()
+    own = _OWN.match(text)
+    if own is None:
+        lines = tuple(f"  {line.rstrip()}" for line in text.split("\n") if line.strip())
+        return _Before(0, {"earlier": _Lines(lines)})
+    return _Before(int(own[1]), _read(text))
+
+
+def _read(text: str) -> dict[str, _Lines]:
+    sections: dict[str, _Lines] = {}
+    name = ""
+    for line in text.split("\n")[1:]:
+        if line in _TITLES:
+            name = _TITLES[line]
+        elif name and line:
+            more = _MORE.match(line)
+            old = sections.get(name, _Lines())
+            sections[name] = (
+                _Lines(old.lines, old.more + int(more[1])) if more else _Lines((*old.lines, line), old.more)
+            )
+    for name in _PASSING:
+        past = sections.pop(name, _Lines())
+        asked = tuple("- " + one_line(line[6:], 400) for line in past.lines if line.startswith("user: "))
+        old = sections.get("requests", _Lines())
+        sections["requests"] = _Lines(old.lines + asked, old.more)
+    return sections
+
+
+def _joined(old: _Lines, new: tuple[str, ...]) -> _Lines:
+    """Put what is new behind what was carried on, each line once, where it came last."""
+    lines = list(dict.fromkeys(reversed((*old.lines, *new))))
+    return _Lines(tuple(reversed(lines)), old.more)
+
+
+# The room
+
+
+def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:
+    """Give each section its share of the room, then what others leave, and write those that have something to say."""
+    full = {name: _size(name, said) for name, said in sections.items() if said.lines or said.more}
+    given = {name: min(size, int(room * _SECTIONS[name].share)) for name, size in full.items()}
+    left = room - sum(given.values())
+    for name in sorted(full, key=lambda name: _SECTIONS[name].rank):
+        extra = min(full[name] - given[name], max(0, left))
+        given[name] += extra
+        left -= extra
+    return [text for name in full if (text := _written(name, sections[name], given[name]))]
+
+
+def _size(name: str, said: _Lines) -> int:
+    more = 24 if said.more else 0
+    return len(_SECTIONS[name].title) + 4 + more + sum([len(line.encode()) + 1 for line in said.lines])
+
+
+def _written(name: str, said: _Lines, room: int) -> str:
+    """Write a section in `room` bytes: the newest lines, and of requests the first; the others are counted."""
+    room -= len(_SECTIONS[name].title) + 4
+    chosen = list(said.lines)
+    if sum([len(line.encode()) + 1 for line in chosen]) + (24 if said.more else 0) > room:
+        chosen = _chosen(said.lines, room - 24, first=name in _KEEPS_FIRST)
+    if not chosen:
+        return ""
+    more = said.more + len(said.lines) - len(chosen)
+    lines = [f"{_SECTIONS[name].title}:", *chosen]
+    if more and name not in _PASSING:
+        lines.insert(2 if name in _KEEPS_FIRST else 1, f"- ({more} more)")
+    return "\n".join(lines)
+
+
+def _chosen(lines: Sequence[str], room: int, *, first: bool) -> list[str]:
+    """Choose the last lines that fit (and the first one), each shortened where it must be."""
+    kept: list[str] = []
+    if first and lines:
+        kept.append(_cut(lines[0], room // 2))
+        room -= len(kept[0].encode()) + 1
+        lines = lines[1:]
+    tail: list[str] = []
+    for line in reversed(lines):
+        text = line if len(line.encode()) < room else _cut(line, room - 1)
+        if not text:
+            break
+        tail.append(text)
+        room -= len(text.encode()) + 1
+    return [one for one in [*kept, *reversed(tail)] if one]
+
+
+def _cut(line: str, most: int) -> str:
+    """Shorten a line to `most` bytes; empty where too little of it would be left."""
+    if len(line.encode()) <= most:
+        return line
+    return cut_bytes(line, most - 3).rstrip() + "…" if most >= 48 else ""

@@ -1,0 +1,241 @@
+"""Summaries by a model behind any OpenAI-compatible endpoint: a provider's, a local llama.cpp, an Ollama.
+
+In: a request. Out: what the model answers to one `POST {endpoint}/chat/completions`. Needs the extra
+`lore-cache[http]` (httpx). Rules: the key comes from the environment variable that the configuration names, goes to
+that endpoint alone and is never shown; a redirect is refused, never followed; an answer is bounded in size and time;
+429, 5xx and lost connections are tried again, with pauses that grow; nothing here is deterministic.
+
+Source of the shapes: OpenAI's API reference, "Chat completions" (2025-06); Ollama's and llama.cpp's servers speak it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import urlsplit
+
+from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
+from lore.compaction.transcripts import asked, instructions
+from lore.compaction.wrapping import one_line
+from lore.errors import LoreError
+from lore.model.canonical import decode, encode
+from lore.model.mask import mask
+
+if TYPE_CHECKING:
+    import httpx
+
+MOST_BYTES = 4 * 1024 * 1024  # of an answer
+PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
+MOST_PAUSE = 30.0  # of what `Retry-After` may ask for
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
+_PATH = "/chat/completions"
+
+
+def _silent(_: str) -> None: ...
+
+
+class _Reply(NamedTuple):
+    """An answer of a server, whole; `wait` is what it asks for, in seconds."""
+
+    status: int
+    body: bytes
+    wait: float | None = None
+
+
+class _LostError(Exception):
+    """There was no answer."""
+
+
+class OpenAI:
+    """A summariser that asks a model over HTTP. Safe between threads; each call has a connection of its own.
+
+    Raises LoreError when it is made: httpx is missing, the endpoint is no URL, the key's variable is not set. `pause`
+    waits (seconds); `clock` measures the whole of a try, which may take `seconds`.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        endpoint: str,
+        model: str,
+        *,
+        key_env: str = "",
+        environ: Mapping[str, str],
+        seconds: float = 60.0,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        tell: Callable[[str], None] = _silent,
+    ) -> None:
+        try:
+            import httpx  # noqa: PLC0415 - an extra, and slow to load
+        except ImportError:
+            hint = 'pip install "lore-cache[http]"'
+            raise LoreError('summarizer = "openai" needs httpx, which is not installed', hint=hint) from None
+        self._http = httpx
+        self._url = _url(endpoint)
+        self._shown = shown(endpoint)
+        self._model = model
+        self._key = _key(key_env, environ)
+        self._seconds = seconds
+        self._pause = pause
+        self._clock = clock
+        self._tell = tell
+        self._limit = "max_tokens"
+
+    def summarize(self, request: Request) -> Answer:
+        """Return the model's answer, `cut_off` where it stopped for its length; raises SummaryError without one."""
+        reply = self._reply(request, self._limit)
+        if reply.status == 400 and b"max_completion_tokens" in reply.body:  # newer models refuse the older name
+            self._limit = "max_completion_tokens"
+            reply = self._reply(request, self._limit)
+        if reply.status == 200:
+            return self._answer(reply.body)
+        what = f"redirects elsewhere ({reply.status})" if 300 <= reply.status < 400 else f"answers {reply.status}"
+        why = f": {_said(reply.body)}" if reply.status >= 400 and _said(reply.body) else ""
+        raise GivenUpError(self._clean(f"{self._shown} {what}{why}"), hint=_HINTS.get(reply.status, ""))
+
+    def _reply(self, request: Request, limit: str) -> _Reply:
+        """Ask until there is an answer that another try would not change."""
+        messages = [
+            {"role": "system", "content": instructions(request)},
+            {"role": "user", "content": "".join(asked(request))},
+        ]
+        body = encode({"model": self._model, "messages": messages, limit: request.tokens, "stream": False})
+        for wait in (*PAUSES, None):
+            try:
+                reply = self._once(body)
+            except _LostError as error:
+                why, asks = f"{self._shown}: {error}", None
+            else:
+                if reply.status != 429 and reply.status < 500:
+                    return reply
+                why, asks = f"{self._shown} answers {reply.status}: {_said(reply.body)}", reply.wait
+            if wait is None:
+                raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
+            self._tell(self._clean(f"{why}; asked again"))
+            self._pause(min(max(wait, asks or 0.0), MOST_PAUSE))
+        raise AssertionError("the last try returns or raises")
+
+    def _once(self, body: bytes) -> _Reply:
+        http = self._http
+        headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
+        end = self._clock() + self._seconds
+        late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
+        try:
+            with (
+                http.Client(timeout=self._seconds, follow_redirects=False, trust_env=not _is_near(self._url)) as client,
+                client.stream("POST", self._url, content=body, headers=headers) as response,
+            ):
+                wait = _seconds(response.headers.get("retry-after", ""))
+                return _Reply(response.status_code, self._read(response, end, late), wait)
+        except http.TimeoutException:
+            raise late from None
+        except http.HTTPError as error:
+            raise _LostError(one_line(str(error)) or type(error).__name__) from None
+
+    def _read(self, response: httpx.Response, end: float, late: SummaryError) -> bytes:
+        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked."""
+        body = bytearray()
+        for piece in response.iter_raw(64 * 1024):
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
+            if self._clock() > end:
+                raise late
+        return bytes(body)
+
+    def _answer(self, body: bytes) -> Answer:
+        try:
+            table = decode(body)
+            choice = table["choices"][0]
+            content = choice["message"]["content"]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            raise SummaryError(f"{self._shown}: its answer is no chat completion") from None
+        text = content if isinstance(content, str) else _parts(content)
+        return Answer(_THOUGHT.sub("", text).strip(), cut_off=choice.get("finish_reason") == "length")
+
+    def _clean(self, text: str) -> str:
+        """Return text without the key, should a server repeat it, and without what looks like one."""
+        return mask(text.replace(self._key, "***") if self._key else text)
+
+
+_HINTS = {
+    401: "is the key in the variable that key_env names the right one?",
+    404: "endpoint is the part before /chat/completions, as in http://127.0.0.1:11434/v1",
+}
+
+
+def shown(endpoint: str) -> str:
+    """Return an endpoint as it may be shown: without user, password, query."""
+    try:
+        parts = urlsplit(endpoint)
+        where = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "the endpoint"
+    return one_line(f"{parts.scheme}://{where}{parts.path}") if where else "the endpoint"
+
+
+def _url(endpoint: str) -> str:
+    hint = "as in http://127.0.0.1:11434/v1"
+    try:
+        parts = urlsplit(endpoint)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    else:
+        if sound and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
+            path = parts.path.rstrip("/")
+            return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
+    raise LoreError("endpoint is no http or https URL", hint=hint)
+
+
+def _is_near(url: str) -> bool:
+    """Tell whether an endpoint is on this machine: no proxy is asked then."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _key(key_env: str, environ: Mapping[str, str]) -> str:
+    if not key_env:
+        return ""
+    key = environ.get(key_env, "").strip()
+    if not key:
+        raise LoreError(f"key_env names {one_line(key_env)}, which is not set", hint="set it, or leave key_env out")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise LoreError(f"the value of {one_line(key_env)} is no key: it has characters that no header takes")
+    return key
+
+
+def _seconds(text: str) -> float | None:
+    """Read `Retry-After` where it is a number of seconds; a date is left to our own pauses."""
+    return float(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
+
+
+def _said(body: bytes) -> str:
+    """Return what an error's body says, as one line."""
+    try:
+        table = decode(body)
+    except (ValueError, RecursionError):
+        return one_line(body[:1_000].decode("utf-8", "replace"))
+    error = cast("dict[str, Any]", table).get("error", table) if isinstance(table, dict) else table
+    said = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
+    return one_line(said if isinstance(said, str) else body[:1_000].decode("utf-8", "replace"))
+
+
+def _parts(content: object) -> str:
+    """Join an answer's parts, where a server gives a list of them; null says nothing (a model that only thought)."""
+    if content is None:
+        return ""
+    if not isinstance(content, list):
+        raise SummaryError("the answer's content is no text")
+    parts = [cast("dict[str, object]", one) for one in cast("list[object]", content) if isinstance(one, dict)]
+    return "".join([text for one in parts if isinstance(text := one.get("text"), str)])

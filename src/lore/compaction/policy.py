@@ -1,0 +1,162 @@
+"""Decide whether a session is compacted now.
+
+In: what was tracked of a chain, its entries, settings, the clock. Out: a firing, or None. Pure; each trigger is a
+function of its own, `due` asks them in order. Rules:
+
+- strict opt-in: without settings nothing fires, and nothing is looked at;
+- cadence and gap are for sessions in which a person speaks: one of ticks, injected context and the model's own
+  messages alone never fires them. An overflow is judged there too, or an agent that runs by itself would stop;
+- cadence fires between exchanges, never in the middle of a tool loop, and once for each exchange that ends;
+- the first message ever is no gap (an earlier draft took it for an endless one): there is nothing to compact;
+- the window of outside context is fixed here, before compaction begins. Overflows ask for none: they make room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from lore.compaction.activity import Entries, has_real_activity, is_real, messages
+from lore.compaction.base import Cut, Firing, Trigger, Window
+from lore.compaction.cutting import cut
+from lore.compaction.overflow import stages
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracked
+from lore.model.items import AssistantMessage, ToolCall
+
+AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
+BEFORE_TURN: tuple[Trigger, ...] = ("overflow", "gap")
+AFTER_TURN: tuple[Trigger, ...] = ("overflow", "cadence")
+
+
+class Asked(NamedTuple):
+    """What triggers are judged by. `now` in seconds since 1970, None where no clock is known; `tokens` estimates the
+    entries where that is known, `overhead` what stands before them in a prompt; `user` None is the session's own.
+    """
+
+    tracked: Tracked
+    entries: Entries
+    settings: Compaction
+    now: float | None = None
+    agent: str | None = None
+    user: str | None = None
+    overhead: int = 0
+    tokens: int | None = None
+
+
+def due(
+    tracked: Tracked, entries: Entries, settings: Compaction | None, *, now: float | None = None,
+    agent: str | None = None, user: str | None = None, overhead: int = 0, tokens: int | None = None,
+    ask: Collection[Trigger] = AUTOMATIC,
+) -> Firing | None:  # fmt: skip
+    """Return the first trigger that is due, in the order manual, overflow, gap, cadence; None where none is.
+
+    `manual` is due when it is asked for. Costs O(1) where nothing is near, with `tokens` given; else O(entries).
+    """
+    if settings is None:
+        return None
+    asked = Asked(tracked, entries, settings, now, agent, user, overhead, tokens)
+    found = (judge(asked) for trigger, judge in TRIGGERS.items() if trigger in ask)
+    return next((one for one in found if one is not None), None)
+
+
+def manual(asked: Asked) -> Firing | None:
+    """Compact now, since somebody said so."""
+    return _firing("manual", asked)
+
+
+def overflow(asked: Asked) -> Firing | None:
+    """Compact where the window fills: `overflow.stages`."""
+    settings = asked.settings
+    plan = stages(
+        asked.entries, settings.window, overhead=asked.overhead, tokens=asked.tokens, reserve=settings.summary_tokens
+    )
+    if plan is None or (plan.cut is None and not plan.shortened):
+        return None
+    return Firing("overflow", plan.cut or Cut(0), None, plan.marker, plan.shortened, plan.final)
+
+
+def gap(asked: Asked) -> Firing | None:
+    """Compact when somebody speaks again after a pause of `gap_secs`; never where times are unknown."""
+    silent = silence(asked)
+    if not asked.settings.gap_secs or silent is None or silent < asked.settings.gap_secs:
+        return None
+    if _in_loop(asked.entries) or not _is_active(asked):
+        return None  # who asked for a long job was not away while it went on
+    return _firing("gap", asked)
+
+
+def cadence(asked: Asked) -> Firing | None:
+    """Compact every `continuous_interval` exchanges."""
+    count, settings = asked.tracked.finished, asked.settings
+    if count <= asked.tracked.compacted or not needs_continuous(count, len(asked.entries), settings):
+        return None  # asked with the number of all items first: cheaper, and never fewer
+    if _in_loop(asked.entries) or not needs_continuous(count, messages(asked.entries), settings):
+        return None
+    return _firing("cadence", asked) if count and _is_active(asked) else None
+
+
+TRIGGERS: dict[Trigger, Callable[[Asked], Firing | None]] = {
+    "manual": manual, "overflow": overflow, "gap": gap, "cadence": cadence,
+}  # fmt: skip
+
+
+def needs_continuous(exchanges: int, size: int, settings: Compaction) -> bool:
+    """Tell whether a cadence is met: it is on, there are more messages than are kept, and it is a multiple of it.
+
+    `exchanges` counts the one that has just ended.
+    """
+    interval = settings.continuous_interval
+    return interval > 0 and size > settings.keep_recent and exchanges % interval == 0
+
+
+def silence(asked: Asked) -> float | None:
+    """Return for how many seconds these two had said nothing before now; None where they never did, or none knows."""
+    spoke, last = asked.tracked.heard(asked.agent, asked.user)
+    if not spoke or last is None or asked.now is None:
+        return None
+    return asked.now - last
+
+
+def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
+    """Return the time to ask outside sources about: since the last compaction, at most the look-back.
+
+    It is empty, and never reversed, where the clock went back.
+    """
+    earliest = now - settings.gap_max_lookback_secs
+    since = earliest if tracked.compacted_at is None else max(tracked.compacted_at, earliest)
+    return Window(min(since, now), now)
+
+
+def _firing(trigger: Trigger, asked: Asked) -> Firing | None:
+    made = cut(asked.entries, asked.settings.keep_recent)
+    if made is None:
+        return None
+    if asked.now is None or not asked.settings.context_sources:
+        return Firing(trigger, made)
+    return Firing(trigger, made, window(asked.tracked, asked.settings, asked.now))
+
+
+def _is_active(asked: Asked) -> bool:
+    """Tell whether a person ever spoke: what was compacted away counts, or a long loop would look like none."""
+    return asked.tracked.exchanges > 0 or has_real_activity(asked.entries)
+
+
+def _in_loop(entries: Entries) -> bool:
+    """Tell whether the model's last response asked for tools, and nobody has spoken since."""
+    for at in range(len(entries) - 1, -1, -1):
+        item = entries[at].item
+        if isinstance(item, AssistantMessage | ToolCall):
+            return _has_calls(entries, at)
+        if is_real(item):
+            return False
+    return False
+
+
+def _has_calls(entries: Entries, last: int) -> bool:
+    group, at = entries[last].group, last
+    while at >= 0 and entries[at].group == group:
+        if isinstance(entries[at].item, ToolCall):
+            return True
+        at -= 1
+    return False

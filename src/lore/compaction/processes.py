@@ -1,0 +1,211 @@
+"""Run one command that may do anything: hang, flood, crash, fork, say nothing, or what is no text.
+
+In: a command (no shell), its input and environment. Out: what it wrote, bounded in size and time. Rules: the command
+gets a process group of its own, and at the end (also an error's, also when lore is interrupted) that group is killed
+with whatever it forked; a process that left the group by itself is out of reach, but nothing waits for it. POSIX only.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, NamedTuple
+
+from lore.compaction.wrapping import one_line
+from lore.errors import LoreError
+from lore.model.mask import mask
+
+NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
+MOST_BYTES = 1024 * 1024  # of an answer; a summary or a context has thousands
+_MOST_SAID = 64 * 1024  # of standard error; the rest is thrown away
+_SLICE = 0.05  # seconds between two looks at a process that is silent
+_MOMENT = 0.002
+_PIECE = 64 * 1024
+_PIPES = 32  # pieces that a pipe can hold when its writer has ended: others may go on writing for ever
+
+
+class CommandError(LoreError):
+    """A command failed: `message` says how in one line, without its name. `lasting`: again at once would not help."""
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+
+
+class Ran(NamedTuple):
+    """What a command wrote before it ended well."""
+
+    output: bytes
+    said: bytes
+
+
+def is_nested(environ: Mapping[str, str]) -> bool:
+    """Tell whether this process was started by a compaction: then it must not compact."""
+    return bool(environ.get(NESTED))
+
+
+def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return the file that a command runs; raises LoreError where there is none, or it cannot be run."""
+    name = command[0] if command else ""
+    if not name or "\0" in "".join(command):
+        raise LoreError(f"{one_line(name)!r} cannot be run: a command has a name, and no NUL")
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if found is not None:
+        return os.path.abspath(found)
+    is_path = os.path.dirname(name) != ""
+    there = is_path and os.path.exists(name)
+    reason = "it is not executable" if there else "there is no such file" if is_path else "it is not on the PATH"
+    raise LoreError(
+        f"{one_line(name)!r} cannot be run: {reason}", hint="name a program by its path, or one on the PATH"
+    )
+
+
+def run(
+    command: Sequence[str],
+    *,
+    given: bytes,
+    environ: Mapping[str, str],
+    seconds: float,
+    most: int = MOST_BYTES,
+    stop: threading.Event | None = None,
+) -> Ran:
+    """Run a command to its end; raises CommandError where it fails, is too slow, or writes more than `most` bytes.
+
+    Safe to call from several threads. `stop` ends it early, as a time-out does.
+    """
+    try:
+        program = program_of(command, environ)
+        process = subprocess.Popen(  # noqa: S603 - no shell; the command comes from the user's configuration
+            [program, *command[1:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CommandError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
+    except LoreError as error:
+        raise CommandError(error.message, lasting=True) from None
+    try:
+        talk = _Talk(process, given, most)
+        talk.until(time.monotonic() + seconds, seconds, stop)
+    finally:
+        _end(process)
+    if process.returncode:
+        raise CommandError(_failure(process.returncode, bytes(talk.said)))
+    return Ran(bytes(talk.output), bytes(talk.said))
+
+
+def complaint(said: bytes) -> str:
+    """Return the last line of what a command complained about, as it may be shown: one line, no secrets."""
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return mask(one_line(lines[-1])) if lines else ""
+
+
+def _failure(code: int, said: bytes) -> str:
+    how = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
+    why = complaint(said)
+    return f"{how}: {why}" if why else how
+
+
+class _Talk:
+    """Feed a process and listen to it, without ever waiting for one of the two alone."""
+
+    def __init__(self, process: subprocess.Popen[bytes], given: bytes, most: int) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._given = memoryview(given)
+        self._most = most
+        self.output = bytearray()
+        self.said = bytearray()
+        self._into = {process.stdout.fileno(): self.output, process.stderr.fileno(): self.said}
+        self._input: IO[bytes] = process.stdin
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            os.set_blocking(pipe.fileno(), False)
+
+    def until(self, deadline: float, seconds: float, stop: threading.Event | None) -> None:
+        """Go on until the process has ended; what those that it forked still say is not waited for."""
+        with selectors.DefaultSelector() as selector:
+            for number in self._into:
+                selector.register(number, selectors.EVENT_READ)
+            selector.register(self._input.fileno(), selectors.EVENT_WRITE)
+            while not _has_ended(self._process):
+                if stop is not None and stop.is_set():
+                    raise CommandError("it was stopped", lasting=True)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise CommandError(f"no end after {seconds:g} s", lasting=True)
+                self._once(selector, min(left, _SLICE))
+            _kill(self._process)
+            for number in self._into:
+                for _ in range(_PIPES):
+                    if not self._hear(number):
+                        break
+
+    def _once(self, selector: selectors.BaseSelector, seconds: float) -> None:
+        if not selector.get_map():  # it closed its ends: as a rule it ends in a moment
+            time.sleep(min(seconds, _MOMENT))
+        for key, _ in selector.select(seconds):
+            goes_on = self._hear(key.fd) if key.fd in self._into else self._tell()
+            if not goes_on:
+                selector.unregister(key.fd)
+                if key.fd not in self._into:
+                    self._input.close()
+
+    def _hear(self, number: int) -> bool:
+        """Take what is there; False at the end, or (a process has ended) where there is nothing now."""
+        try:
+            piece = os.read(number, _PIECE)
+        except BlockingIOError:
+            return False
+        into = self._into[number]
+        if into is self.said:
+            into += piece[: _MOST_SAID - len(into)]
+            return bool(piece)
+        into += piece
+        if len(into) > self._most:
+            raise CommandError(f"it wrote more than {self._most:,} bytes")
+        return bool(piece)
+
+    def _tell(self) -> bool:
+        """Give what the pipe takes; False when all is given, or nobody reads it."""
+        try:
+            written = os.write(self._input.fileno(), self._given[:_PIECE]) if self._given else 0
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            return False
+        self._given = self._given[written:]
+        return bool(self._given)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a process has ended, and leave it a zombie: till it is waited for, its number is nobody else's."""
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is None:
+        _kill(process)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None and not pipe.closed:
+            with suppress(OSError):
+                pipe.close()

@@ -1,0 +1,145 @@
+"""Follow a session's events: how many exchanges its chains had, and when who spoke last.
+
+In: the events of one session, in order. Out: by chain, what a policy asks for. Rules: O(1) an event; an exchange is
+counted when its message comes, a compaction takes none away, and a message that was taken back (or comes again under
+its uuid) is counted once at most. Times are seconds since 1970, of the event itself, else of the turn that it was
+first sent with; None is unknown. A session without times cannot be judged for gaps, and says so (`is_timed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lore.compaction.activity import is_real
+from lore.model.events import MAIN, Append, CompactApplied, Event, Remove, SessionStarted, TurnStarted
+from lore.model.items import AssistantMessage, ToolCall
+from lore.model.turn import seconds
+
+
+class Speaker:
+    """When one (agent, user) spoke last, and before what is not answered yet."""
+
+    __slots__ = ("before", "last", "spoke", "spoke_before", "waits")
+
+    def __init__(self) -> None:
+        self.last: float | None = None
+        self.before: float | None = None
+        self.spoke = self.spoke_before = self.waits = False
+
+    def speak(self, at: float | None) -> None:
+        """Note a message; one that follows another without an answer is no new beginning."""
+        if not self.waits:
+            self.before, self.spoke_before, self.waits = self.last, self.spoke, True
+        self.last, self.spoke = at, True
+
+
+class Tracked:
+    """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
+    compaction (-1: there was none), `compacted_at` is its time.
+    """
+
+    def __init__(self, user: str | None = None) -> None:
+        self.user = user
+        self.exchanges = 0
+        self.turns = 0
+        self.compactions = 0
+        self.compacted = -1
+        self.compacted_at: float | None = None
+        self.timed = 0
+        self._at: float | None = None
+        self._real: dict[str, None] = {}
+        self._waiting: dict[tuple[str | None, str | None], Speaker] = {}
+        self._speakers: dict[tuple[str | None, str | None], Speaker] = {}
+        self._unsent: list[Speaker] = []
+
+    @property
+    def finished(self) -> int:
+        """How many exchanges were answered, the one that is being answered among them."""
+        return self.exchanges - bool(self._waiting)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether gaps can be judged: no message came, or the time of one is known."""
+        return self.timed > 0 or not self.exchanges
+
+    def heard(self, agent: str | None, user: str | None) -> tuple[bool, float | None]:
+        """Tell whether these spoke before what waits for an answer now, and when last; None is the session's user."""
+        speaker = self._speakers.get((agent, self.user if user is None else user))
+        if speaker is None:
+            return False, None
+        return (speaker.spoke_before, speaker.before) if speaker.waits else (speaker.spoke, speaker.last)
+
+    def _append(self, event: Append) -> None:
+        item = event.item
+        if isinstance(item, AssistantMessage | ToolCall):
+            for one in self._waiting.values():
+                one.waits = False
+            self._waiting.clear()
+        elif is_real(item) and item.uuid not in self._real:
+            self._real[item.uuid] = None
+            self.exchanges += 1
+            key, at = (event.agent_id, self.user), seconds(event.at)
+            speaker = self._speakers.setdefault(key, Speaker())
+            speaker.speak(at)
+            self._waiting[key] = speaker
+            self.timed += at is not None
+            if at is None:
+                self._unsent.append(speaker)
+
+    def _turn(self, event: TurnStarted) -> None:
+        self.turns += 1
+        at = seconds(event.at)
+        self._at = self._at if at is None else at
+        for one in self._unsent if at is not None else ():
+            if one.last is None:
+                one.last, self.timed = at, self.timed + 1
+        self._unsent.clear()
+
+    def _compact(self, event: CompactApplied) -> None:
+        at = seconds(event.at)
+        self.compactions += 1
+        self.compacted = self.finished
+        self.compacted_at = self._at if at is None else at
+
+    def _remove(self, event: Remove) -> None:
+        for uuid in event.uuids:
+            if uuid in self._real:
+                if uuid == next(reversed(self._real)):
+                    self._waiting.clear()
+                del self._real[uuid]
+                self.exchanges -= 1
+
+
+class Tracker:
+    """Follows all chains of one session. Not safe between threads."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.user: str | None = None
+        self._chains: dict[str, Tracked] = {}
+        for event in events:
+            self.feed(event)
+
+    def chain(self, name: str = MAIN) -> Tracked:
+        """Return what was seen of a chain; it goes on to change."""
+        known = self._chains.get(name)
+        if known is None:
+            known = self._chains[name] = Tracked(self.user)
+        return known
+
+    def feed(self, event: Event) -> None:
+        """Take the session's next event."""
+        match event:
+            case Append():
+                self.chain(event.chain)._append(event)  # pyright: ignore[reportPrivateUsage]
+            case TurnStarted():
+                self.chain(event.chain)._turn(event)  # pyright: ignore[reportPrivateUsage]
+            case CompactApplied():
+                self.chain(event.chain)._compact(event)  # pyright: ignore[reportPrivateUsage]
+            case Remove():
+                self.chain(event.chain)._remove(event)  # pyright: ignore[reportPrivateUsage]
+            case SessionStarted() if self.user is None:
+                self.user = event.user_id
+                for one in self._chains.values():
+                    one.user = self.user
+            case _:
+                pass
