@@ -80,8 +80,8 @@ def asked(request: Request) -> Iterator[str]:
 
 
 def instructions(request: Request) -> str:
-    """Return what a model is told to do."""
-    return PROMPT.format(tokens=request.tokens)
+    """Return what a model is told to do: what was asked for, else to sum up."""
+    return request.prompt or PROMPT.format(tokens=request.tokens)
 
 
 def words(item: UserMessage | AssistantMessage) -> str:

@@ -22,9 +22,8 @@ DEFAULT_USER = "default"
 
 PREFIX, AUDIT = "lore.memory/", "lore.memory.audit/"
 RESERVED = frozenset(
-    ("", ".", "..", "*", "all", "any", "anonymous", "lore", "nil", "none", "null", "nobody", "root", "system",
-     "undefined", "unknown", "user")
-)  # fmt: skip
+    ("", ".", "..", "*", "all", "any", "anonymous", "lore", "nil", "nobody", "none", "null", "system", "undefined")
+)
 LONGEST = 220  # characters of an encoded part: stores take ids of 512
 _NIL = "0" * 32
 

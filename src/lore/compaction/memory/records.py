@@ -17,8 +17,8 @@ from msgspec import Struct
 from lore.formats.times import seconds
 from lore.model.canonical import encode
 
-SECTIONS = ("facts", "preferences", "decisions", "tasks", "open_items")
-KINDS = (*SECTIONS, "topics")
+SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
+KINDS: tuple[str, ...] = (*SECTIONS, "topics")
 GENERAL = "general"
 
 

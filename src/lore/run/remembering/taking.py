@@ -34,7 +34,9 @@ def deleted(
         for kind, number in removed.items():
             counts[kind] += number
         still.update(dict.fromkeys(_still(after, [text for _, text in gone])))
-        _note(store, bucket.user, audit.Entry(at=now, op="delete", agent=bucket.agent, removed=audit.some(removed)), tell)
+        _note(
+            store, bucket.user, audit.Entry(at=now, op="delete", agent=bucket.agent, removed=audit.some(removed)), tell
+        )
     return MemoryDeleted(
         store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
     )
@@ -77,5 +79,3 @@ def _note(store: Store, user: str, entry: audit.Entry, tell: Tell) -> None:
         audit.note(store, user, entry)
     except LoreError as error:
         tell(f"the audit log of user {user} has no entry of this {entry.op}: {error.message}")
-
-

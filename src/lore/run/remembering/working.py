@@ -6,19 +6,18 @@ Only for agents that are opted in, and never from a subagent's session: the sett
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from lore.compaction.memory.asking import Ask, asking
 from lore.compaction.memory.identities import bucket, is_reserved, refusal
 from lore.compaction.memory.remembering import WINDOW, Remembering
 from lore.compaction.settings import Memory
+from lore.compaction.summarizers import summarizer_of
 from lore.config import Settings
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
-from lore.model.events import Event, SessionStarted
+from lore.model.events import SessionStarted
 from lore.model.problems import Problem
 from lore.model.remembered import MemoryDreamt, MemoryExtracted
 from lore.model.state import Session
