@@ -97,7 +97,8 @@ def delete(
 ) -> int:
     """Take away topics and texts, all that are named or none; nothing of them stays in the store's log.
 
-    A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named.
+    A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named. The sessions stay:
+    extracting from one again may learn it again.
     """
     from lore.report.remembered import write_deleted
     from lore.run.remembering.taking import deleted
@@ -115,7 +116,8 @@ def wipe(
 ) -> int:  # fmt: skip
     """Take away all that is remembered of a user, or by one agent, at once; print how much it was, by kind.
 
-    The sessions themselves stay, and so does the audit log, which holds nothing of what was remembered.
+    The sessions themselves stay, and extracting from one again learns it again. The audit log stays, too: it holds
+    nothing of what was remembered.
     """
     from lore.report.remembered import write_wiped
     from lore.run.remembering.taking import wiped

@@ -60,11 +60,10 @@ def asking(summarizer: Summarizer) -> Ask | None:
 
 
 class Extraction(NamedTuple):
-    """What is known, and why it is not more: empty where nothing failed. `heard` tells whether anything was said."""
+    """What is known, and why it is not more: empty where nothing failed."""
 
     structure: Structure
     failure: str = ""
-    heard: bool = True
 
 
 class Object(NamedTuple):
@@ -77,11 +76,10 @@ class Object(NamedTuple):
 def asked(ask: Ask, said: Iterable[Said], known: Structure, *, window: int) -> Extraction:
     """Return what a model says is known after these messages; what was known before where it cannot.
 
-    Never raises. What an earlier piece gave is kept where a later one fails.
+    Never raises. Where a piece fails, those before it are given up, too: the whole is asked for again next time.
     """
-    heard = False
+    before = known
     for piece in _pieces(said, window):
-        heard = True
         data = _DATA.format(known=encode(_plain(known)).decode(), said=piece)
         found = answered(ask, _EXTRACT.format(most=MOST), data)
         structure = Structure() if found.failure else _structure(found.value)
@@ -89,9 +87,9 @@ def asked(ask: Ask, said: Iterable[Said], known: Structure, *, window: int) -> E
         if not failure and structure is not None and structure.is_empty and not known.is_empty:
             failure = "the answer is empty, and something was known"
         if failure or structure is None:
-            return Extraction(known, failure)
+            return Extraction(before, failure)
         known = structure
-    return Extraction(known, heard=heard)
+    return Extraction(known)
 
 
 def answered(ask: Ask, prompt: str, data: str) -> Object:

@@ -7,8 +7,8 @@ call. Rules:
   came between: nothing is silently overwritten;
 - a log is never shortened, and memory has to be: where something is to be gone, or a volume is mostly of the past, it
   is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
-  old one is deleted. A writer that finds a sealed volume goes on from there; what a process that died in between left
-  behind is never read, and goes at the next move or wipe;
+  old one is deleted. A writer that finds a sealed volume, or an old one, finishes that first; what a process that died
+  in between left behind is never read, and goes with the next change or wipe;
 - a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends.
 
 Costs of reading: three look-ups and a volume.
@@ -78,6 +78,7 @@ def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool =
         try:
             place = _begun(store, bucket)
             assert place.data is not None
+            _tidy(store, bucket, place)
             known = known_of(place.data.events[1:])
             if known.is_sealed:
                 _move(store, bucket, place, known, at)
@@ -181,8 +182,6 @@ def _finish(store: Store, bucket: Bucket, at: str) -> None:
 def _move(store: Store, bucket: Bucket, place: _Place, known: Known, at: str) -> None:
     """Write a sealed volume's image as the next one, and point there: that is what decides."""
     assert place.data is not None
-    if place.notes.old is not None:
-        _delete(store, bucket.volume(place.notes.old))
     number = place.notes.volume + 1
     name = bucket.volume(number)
     image = (_header(name, bucket.user, bucket.agent, bucket.anchor), *lines_of(whole(known)))
@@ -194,7 +193,7 @@ def _move(store: Store, bucket: Bucket, place: _Place, known: Known, at: str) ->
         store.save(_session(name, image, bucket.anchor, at))
     old = place.notes.volume
     try:
-        head = _note(store, place.anchor, {"volume": number, "old": old}, at)
+        head = _note(store, place.anchor, {"volume": number, "old": old})
     except (ConflictError, UnknownSessionError):
         now = noted(store, bucket.anchor)
         if now is None or _notes(now).volume != number:
@@ -202,6 +201,13 @@ def _move(store: Store, bucket: Bucket, place: _Place, known: Known, at: str) ->
         raise
     _delete(store, bucket.volume(old))
     save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
+
+
+def _tidy(store: Store, bucket: Bucket, place: _Place) -> None:
+    """Delete the volume that a process did not come to, after it had moved on from it."""
+    if place.notes.old is not None:
+        _delete(store, bucket.volume(place.notes.old))
+        _note(store, place.anchor, {"old": None})
 
 
 def _free(store: Store, bucket: Bucket, number: int) -> tuple[int, str]:
@@ -215,8 +221,8 @@ def _session(name: str, events: tuple[bytes, ...], parent: str, at: str) -> Sess
     return SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=parent, updated_at=at)
 
 
-def _note(store: Store, anchor: SessionData, notes: dict[str, object], at: str) -> Head:
-    return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes), updated_at=at))
+def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
+    return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
 
 
 def _delete(store: Store, session_id: str) -> tuple[str, ...]:
@@ -244,14 +250,14 @@ class Wiped(NamedTuple):
         return sums
 
 
-def wipe(store: Store, user: str, agent: str | None = None, *, at: str) -> Wiped:
+def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     """Take away all that is remembered of a user, or by one agent of the user's; a second time it takes nothing.
 
     The audit log stays. Raises StoreError; where a wipe was interrupted, nothing of it is read any more, and the next
     one finishes it.
     """
     anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
-    _mark(store, anchor, at)
+    _mark(store, anchor)
     found = [one for one in _agents(store, user) if agent in (None, one)]
     counts = {one: _counted(store, Bucket(user, one)) for one in found}
     _delete(store, anchor)
@@ -260,13 +266,13 @@ def wipe(store: Store, user: str, agent: str | None = None, *, at: str) -> Wiped
     return Wiped(counts)
 
 
-def _mark(store: Store, anchor: str, at: str) -> None:
+def _mark(store: Store, anchor: str) -> None:
     for _ in range(ATTEMPTS):
         data = noted(store, anchor)
         if data is None or b'"wiped":true' in data.metadata:
             return
         try:
-            _note(store, data, {"wiped": True}, at)
+            _note(store, data, {"wiped": True})
         except (ConflictError, UnknownSessionError):
             continue
         return

@@ -104,9 +104,8 @@ def _asked(known: Known, ask: Ask, at: str) -> Dream:
     if not topics:
         return _fallback(structure, "the answer has no topics", at)
     named = found.value.get("supersedes")
-    gone = (
-        [snake(one) for one in cast("list[object]", named) if isinstance(one, str)] if isinstance(named, list) else []
-    )
+    listed = cast("list[object]", named) if isinstance(named, list) else []
+    gone = [GENERAL, *(snake(one) for one in listed if isinstance(one, str))]  # `general` stood in for topics
     return Dream(topics, tuple(one for one in dict.fromkeys(gone) if one not in topics))
 
 

@@ -105,7 +105,9 @@ class Remembering:
 
     def dream(self) -> Dreamt:
         """Make topics of what is known, unless nothing is new or another pass is under way; raises StoreError."""
-        with trylock(self.store.url, f"dream/{self.bucket.agent}", self.bucket.user, folder=self._locks) as is_held:
+        url = self.store.url
+        place = f"memory:{id(self.store)}" if url == "memory:" else url  # a store in memory is not the next one's
+        with trylock(place, f"dream/{self.bucket.agent}", self.bucket.user, folder=self._locks) as is_held:
             return self._dreamt() if is_held else Dreamt(skipped=BUSY)
 
     def while_idle(self) -> Dreamt:

@@ -67,7 +67,7 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
     """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
     named = good_user(user)
     scope = None if agent is None else good_agent(agent)
-    found = wipe(store, named, scope, at=now)
+    found = wipe(store, named, scope)
     if any(found.counts.values()):
         _note(store, named, audit.Entry(at=now, op="wipe", agent=scope, removed=audit.some(found.counts)), tell)
     return MemoryWiped(store=store.url, user=named, agent=scope, counts=found.counts, agents=found.agents)
