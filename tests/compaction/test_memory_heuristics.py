@@ -38,6 +38,25 @@ def test_a_tick_is_not_heard_nor_what_the_model_answers_to_it(tick):
     assert texts("real", tick, ["Let's use the tick."], "again", ["yes"]) == ["real", "again", "yes"]
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<system-reminder>I prefer\nreminders.</system-reminder>mine", "mine"),
+        ("one <task-id>a</task-id> two <task-id x=1>b</task-id>", "one  two "),
+        ("<command-name>x <command-args>y</command-args></command-name>z", "z"),
+        ("<never-closed> stays </other-tag>", " stays </other-tag>"),
+        ("a < b, <b>bold</b>", "a < b, <b>bold</b>"),
+    ],
+)
+def test_what_a_harness_writes_between_tags_is_not_heard(text, left):
+    """Of one real session the 12 tasks were `<task-id>a22…</task-id>`, and the like."""
+    assert texts(text) == [left]
+
+
+def test_a_message_that_is_a_harness_notice_is_not_heard():
+    assert texts("<task-notification>\n<task-id>x</task-id>\nTODO: x\n</task-notification>\n") == []
+
+
 def test_calls_results_and_summaries_are_not_heard():
     divider = {"type": "compact_divider", "uuid": "d", "trigger": "manual", "summary": "I prefer it", "pruned": 1}
     assert texts("real", call("c", "c1", status="completed", output="My name is Eve."), divider) == ["real"]
@@ -67,6 +86,23 @@ def test_only_a_user_says_facts_and_preferences():
 
 def test_code_quotations_and_long_sentences_teach_nothing():
     assert learnt("```\nI prefer code here.\n```\n> I prefer quotes here.\nI prefer " + "x " * 200).is_empty
+
+
+def test_a_question_says_nothing():
+    assert learnt("What do we need to populate? Do you think I prefer that?").is_empty
+
+
+def test_half_a_sentence_is_none():
+    """A line that was broken for its length began with "never matched anything"; that was no preference."""
+    assert learnt(
+        "The parser reads what the server sends as a list of records, and it\nnever matched anything."
+    ).is_empty
+    assert learnt("I prefer tabs\nMy name is Ann").facts == ("My name is Ann",)
+
+
+def test_what_a_model_is_about_to_do_is_no_task_and_a_heading_says_nothing():
+    assert learnt("hi", ["I need to confirm it first. Still open in this phase:"]).is_empty
+    assert learnt("hi", ["- [ ] **TODO:** write the docs"]).tasks == ("TODO: write the docs",)
 
 
 def test_what_is_said_again_is_known_once_and_what_is_contradicted_is_replaced():

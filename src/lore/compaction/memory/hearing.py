@@ -3,11 +3,13 @@
 Rules: streamed, an entry at a time; only real words count: what a harness or lore put in (`context_injection`), any
 other source than a user, ticks, and what the model answered to a tick are passed over, as are reasoning, calls,
 their results and summaries of compactions. 96.9 % of what one system remembered came from its scheduler: what no
-person began is not heard.
+person began is not heard. Harnesses also write into a user's message, between tags whose names have a hyphen
+(`<system-reminder>`, `<task-notification>`, `<command-name>`): that is no more what a person said.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -18,6 +20,7 @@ from lore.model.mask import mask
 from lore.model.state import Entry
 
 Role = Literal["user", "assistant"]
+_TAG = re.compile(r"<([a-z]+(?:-[a-z]+)+)(?: [^<>]*)?>")
 MOST = 20_000  # characters of one message: a pasted file is no memory
 
 
@@ -34,7 +37,7 @@ def heard(entries: Iterable[Entry]) -> Iterator[Said]:
     for entry in entries:
         item = entry.item
         if isinstance(item, UserMessage):
-            text = _words(item)
+            text = _without_tags(_words(item))
             if item.source == "context_injection":
                 continue  # it stands before the message of a person, and begins no exchange
             is_real = item.source == "user" and not text.lstrip().startswith(TICKS)
@@ -50,6 +53,20 @@ def _words(item: UserMessage | AssistantMessage) -> str:
     if item.blocks is None:
         return "" if is_absent(item.text) else text_of(bytes(item.text))
     return "\n".join(text_of(bytes(one.text)) for one in item.blocks if isinstance(one, TextBlock))
+
+
+def _without_tags(text: str) -> str:
+    """Leave out what stands between a tag of a harness and its end; a tag without an end goes alone. Linear."""
+    kept, begin, endless = list[str](), 0, set[str]()
+    for tag in _TAG.finditer(text):
+        if tag.start() < begin:
+            continue
+        end = -1 if tag[1] in endless else text.find(f"</{tag[1]}>", tag.end())
+        if end < 0:
+            endless.add(tag[1])
+        kept.append(text[begin : tag.start()])
+        begin = tag.end() if end < 0 else end + len(tag[1]) + 3
+    return "".join((*kept, text[begin:]))
 
 
 def _safe(text: str) -> str:

@@ -1,7 +1,7 @@
 """What can be learnt from words without a model: deterministic, line by line, and modest.
 
 In: what was said, and what is known. Out: what is known then. Rules: a sentence is remembered as it was said, in the
-first section whose pattern it fits; only a user says facts and preferences; code and quotations are passed over; a
+first section whose pattern it fits; only a user says facts and preferences; code and quotations, questions and headings are passed over; a
 sentence that says of a subject what another said before takes its place ("my editor is …"), what is done is closed,
 and what a user asks to forget goes. English patterns: in another language nothing is learnt, and nothing invented.
 """
@@ -16,6 +16,7 @@ from lore.compaction.memory.records import SECTIONS, Structure
 from lore.model.materiality import normalised
 
 MOST = 40  # texts of a section: the oldest go
+WRAPPED = 50  # characters of a line that may have been broken
 SHORTEST, LONGEST = 8, 300  # characters of a sentence: shorter ones say nothing alone, longer ones are no sentences
 
 
@@ -31,23 +32,24 @@ _TABLE: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
         r"\bdon'?t ever\b", r"^(?:please )?call me\b", r"\bwant you to (?:always|never)\b",
     )),
     ("decisions", _BOTH, _pattern(
-        r"\blet'?s (?:use|go with|keep|stick|switch|drop|take)\b",
+        r"\blet'?s (?:use|go with|keep|stick|switch|drop)\b",
         r"\bwe(?:'ll| will| shall) (?:use|go with|keep|switch)\b", r"^(?:decision|decided|agreed)\s*[:\-]",
         r"\b(?:we|i)(?:'ve| have)? (?:decided|chose|chosen|agreed)\b", r"\b(?:go|going) with\b",
     )),
-    ("tasks", _BOTH, _pattern(
-        r"^\W*(?:todo|task|next step)s?\s*[:\-]", r"\bremind me to\b", r"\bdon'?t forget to\b",
-        r"\b(?:we|i)(?: still)? (?:need|have|must|ought) to\b", r"\bby (?:tomorrow|monday|friday|next week)\b",
+    ("tasks", _BOTH, _pattern(r"^(?:todo|task|next step)s?\s*(?::|- )")),
+    ("tasks", _USER, _pattern(  # a model that "needs to" is about to
+        r"\bremind me to\b", r"\bdon'?t forget to\b", r"\b(?:we|i)(?: still)? (?:need|have|ought) to\b",
+        r"\b(?:we|i) must\b", r"\bby (?:tomorrow|monday|friday|next week)\b",
     )),
     ("open_items", _BOTH, _pattern(
         r"\b(?:still|remains?) (?:open|unclear|unresolved|failing|broken|missing)\b",
-        r"\bopen (?:question|issue|item)\b", r"\bblocked (?:on|by)\b",
+        r"^open (?:question|issue|item)s?\s*:", r"\bblocked (?:on|by)\b",
         r"\b(?:not|n't) (?:yet )?(?:decided|resolved|fixed)\b", r"\bto be (?:decided|confirmed)\b",
     )),
     ("facts", _USER, _pattern(
         r"^(?:my|our) [\w' -]{1,40} (?:is|are|was|has|uses?|runs?|lives?)\b",
         r"\b(?:i am|i'm) (?:a|an|the|from|based|called)\b", r"\bi (?:work|live|own|maintain)\b",
-        r"\bwe (?:use|run|deploy|host|own|maintain)\b", r"^(?:please )?(?:remember|note) that\b",
+        r"^(?:\w+,? )?we (?:use|run|deploy|host|own|maintain)\b", r"^(?:please )?(?:remember|note) that\b",
         r"^(?:fyi|for the record)\b",
     )),
 )  # fmt: skip
@@ -115,13 +117,29 @@ def _telling(text: str) -> frozenset[str]:
     return frozenset(normalised(text.replace("!", " ").replace("?", " ")).split()) - _SMALL
 
 
+def _unwrapped(text: str) -> Iterator[str]:
+    """Yield lines, those joined that were broken for their length: half a sentence says something else."""
+    held = ""
+    for line in text.split("\n"):
+        if held and line[:1].islower():
+            held = f"{held} {line}"
+            continue
+        if held:
+            yield held
+        held = line if len(line) >= WRAPPED and line.rstrip()[-1:] not in ".!?:" else ""
+        if not held:
+            yield line
+    if held:
+        yield held
+
+
 def _sentences(text: str) -> Iterator[str]:
     inside = False
-    for line in text.split("\n"):
+    for line in _unwrapped(text):
         if line.lstrip().startswith(("```", "~~~")):
             inside = not inside
         elif not inside and not line.lstrip().startswith(">"):
             for one in _SENTENCE.split(_LEAD.sub("", line)):
-                sentence = " ".join(one.split())
-                if SHORTEST <= len(sentence) <= LONGEST:
+                sentence = " ".join(one.replace("**", "").split())
+                if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")):
                     yield sentence
