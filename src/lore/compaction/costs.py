@@ -18,6 +18,7 @@ from lore.cache.prices import Price
 
 Moment = Literal["now", "later"]
 FREE = Decimal(0)
+LEAST, MOST = 0.25, 4.0  # how far bills may be from estimates, to be believed
 
 
 class Sizes(NamedTuple):
@@ -50,6 +51,29 @@ class Cache(NamedTuple):
             return price.cost(fresh=write, read=read, output=0)
         hour = write if self.lives is not None and self.lives >= ONE_HOUR else None
         return price.cost(fresh=0, read=read, write=write, write_1h=hour, output=0)
+
+
+class Scale(NamedTuple):
+    """How a session's bills differ from estimates: its prompts have `head` tokens before the timeline, and `rate`
+    tokens for each estimated one of it. Estimates stay estimates: a window is measured in them.
+    """
+
+    head: int = 0
+    rate: float = 1.0
+
+    @classmethod
+    def of(cls, whole: int, estimate: int, head: int | None = None) -> Scale:
+        """Return the scale of a prompt that was billed as `whole`; `head` where it is known from earlier ones."""
+        head = max(0, whole - estimate) if head is None else min(head, whole)
+        return cls(head, min(MOST, max(LEAST, (whole - head) / estimate)) if estimate else 1.0)
+
+    def prompt(self, estimate: int) -> int:
+        """Return the tokens of a prompt whose timeline is estimated so long."""
+        return self.head + round(estimate * self.rate)
+
+    def estimated(self, tokens: int) -> int:
+        """Return tokens as an estimate would count them."""
+        return round(tokens / self.rate)
 
 
 class Weighed(NamedTuple):
