@@ -22,6 +22,8 @@ from lore.cli.common import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from lore.cache.rules import Rules
     from lore.compaction.base import Trigger
     from lore.compaction.settings import Compaction
@@ -83,7 +85,7 @@ def run(
     if watch:
         if output is not None or trigger != "manual" or as_json:
             raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
-        return _watch(session, wanted, interval)
+        return _watch(session, wanted, rules, interval)
     return _compact(
         session, options, wanted, rules, _trigger(trigger), output, force=force, as_json=as_json, color=color,
         verbose=verbose,
@@ -161,7 +163,7 @@ def _compact(
     return 0
 
 
-def _watch(url: str, policy: Compaction | None, interval: float) -> int:
+def _watch(url: str, policy: Compaction | None, rules: Rules, interval: float) -> int:
     import signal
     import threading
 
@@ -172,13 +174,17 @@ def _watch(url: str, policy: Compaction | None, interval: float) -> int:
     if not 0 < interval <= 86_400:
         raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")
     stop = threading.Event()
-    before = {name: signal.signal(name, lambda *_: stop.set()) for name in (signal.SIGTERM, signal.SIGINT)}
+
+    def ended(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    before = {name: signal.signal(name, ended) for name in (signal.SIGTERM, signal.SIGINT)}
 
     def say(text: str) -> None:
         print(visible(text), flush=True)
 
     try:
-        watch(url, policy, Hands(lambda: not stop.wait(interval), say, tell))
+        watch(url, policy, rules, Hands(lambda: not stop.wait(interval), say, tell))
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)

@@ -15,6 +15,8 @@ from typing import Literal, NamedTuple
 
 from lore.cache.lifetime import ONE_HOUR
 from lore.cache.prices import Price
+from lore.model.events import Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.turn import seconds
 
 Moment = Literal["now", "later"]
 FREE = Decimal(0)
@@ -74,6 +76,36 @@ class Scale(NamedTuple):
     def estimated(self, tokens: int) -> int:
         """Return tokens as an estimate would count them."""
         return round(tokens / self.rate)
+
+
+class Rhythm:
+    """When requests of a session went out: how many come before the cache goes cold."""
+
+    def __init__(self) -> None:
+        self._pauses: list[float] = []
+        self._last: float | None = None
+        self.requests = 0
+
+    def feed(self, event: Event) -> None:
+        """Take the session's next event."""
+        if not isinstance(event, TurnStarted | TurnCompleted | TurnFailed | TurnCanceled):
+            return
+        at = seconds(event.at)
+        if isinstance(event, TurnStarted):
+            self.requests += 1
+            pause = None if at is None else self.pause(at)
+            if pause is not None:
+                self._pauses.append(pause)
+        self._last = self._last if at is None else at
+
+    def pause(self, now: float) -> float | None:
+        """Return how long the session has been silent by now, in seconds; None where no time is known."""
+        return None if self._last is None else now - self._last
+
+    def until(self, lives: float) -> int:
+        """Return how many requests come, on average, before a pause that is longer than entries live; at least 1."""
+        cold = sum(pause > lives for pause in self._pauses)
+        return max(1, self.requests // (1 + cold))
 
 
 class Weighed(NamedTuple):

@@ -12,17 +12,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from lore import corpus
-from lore.cache.bills import total
 from lore.cache.rules import Rules
-from lore.compaction.activity import overhead, tokens_of
+from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.carrying import Done, Means, Tell, carry_out
-from lore.compaction.costs import Scale, Sizes
+from lore.compaction.carrying import Done, Means, Tell, carry_out, judged, scale_of, waits
+from lore.compaction.costs import Cache, Rhythm, Sizes
 from lore.compaction.locks import trylock
-from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
 from lore.errors import LoreError
@@ -69,6 +65,7 @@ class Held(NamedTuple):
     session: Session
     chain: Chain
     tracker: Tracker
+    rhythm: Rhythm
     problems: Problems
 
 
@@ -88,7 +85,7 @@ def compact(path: str, options: Options, settings: Compaction | None, rules: Rul
     with appending(path) as appender:
         held = _read(path, options)
         with _alone(path, held):
-            made = _made(held, settings, asking)
+            made = _made(held, settings, rules, asking)
             if not isinstance(made, Done):
                 return _nothing(path, made, problems=held.problems)
             if appender.append(made.events):
@@ -105,7 +102,7 @@ def _to_file(
         raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
     held = _read(path, options)
     with _alone(path, held):
-        made = _made(held, settings, asking)
+        made = _made(held, settings, rules, asking)
         if not isinstance(made, Done):
             return _nothing(path, made, problems=held.problems)
         inputs = () if address_of(path) is not None else (path,)
@@ -118,13 +115,14 @@ def _to_file(
 def _read(path: str, options: Options) -> Held:
     problems = Problems()
     recording: Recording = options.open(path, problems)
-    tracker = Tracker()
+    tracker, rhythm = Tracker(), Rhythm()
     for read in recording.reads():
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
         recording.apply(read, event)
         tracker.feed(event)
+        rhythm.feed(event)
     session = recording.state
-    return Held(session, session.main(), tracker, problems)
+    return Held(session, session.main(), tracker, rhythm, problems)
 
 
 @contextmanager
@@ -139,18 +137,17 @@ def _alone(path: str, held: Held) -> Generator[None]:
         yield
 
 
-def _made(held: Held, settings: Compaction, asking: Asking) -> Done | str:
+def _made(held: Held, settings: Compaction, rules: Rules, asking: Asking) -> Done | str:
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
     means: Means = means_of(settings, asking.tell, session.id, user=tracker.user or "")
     now = asking.clock()
-    scale = scale_of(chain)
-    firing = due(
-        tracker.chain(chain.id), chain.entries, scaled(settings, scale), now=now, user=tracker.user,
-        overhead=max(overhead(chain), scale.estimated(scale.head)), ask=(asking.trigger,),
-    )  # fmt: skip
+    firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
     if firing is None:
         return _not_due(asking.trigger, held, settings)
+    cache = cache_of(session, chain, rules, now)
+    if waits(firing, chain, settings, cache, held.rhythm, now):
+        return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
     return carry_out(session, chain.id, firing, settings, means, at=now)
 
 
@@ -160,21 +157,6 @@ def _not_due(trigger: Trigger, held: Held, settings: Compaction) -> str:
     if trigger == "manual":
         return f"Nothing was compacted: there are no messages besides the last {settings.keep_recent} that stay."
     return f"Nothing was compacted: no {trigger} is due."
-
-
-def scale_of(chain: Chain) -> Scale:
-    """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries)."""
-    usage = None if chain.last is None else chain.last.usage
-    whole = None if usage is None else total(usage)
-    if whole is None or not chain.sent:
-        return Scale(overhead(chain))
-    sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
-    return Scale(max(0, whole - sent))
-
-
-def scaled(settings: Compaction, scale: Scale) -> Compaction:
-    """Return the settings with the window as estimates measure it."""
-    return settings if not settings.window else replace(settings, window=max(1, scale.estimated(settings.window)))
 
 
 # answers
@@ -203,10 +185,7 @@ def fired_of(
     after, scale = folding.chain(chain.id), scale_of(chain)
     sizes = Sizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
     sizes = sizes._replace(after=sizes.after + made.context_tokens)
-    prices = Prices(rules)
-    if chain.last is not None and chain.last.usage is not None:
-        prices.learn(chain.last.usage)
-    cache = prices.cache(Asked(chain.model or session.model, session.dialect or "", now), sizes.before)
+    cache = cache_of(session, chain, rules, now, sizes.before)
     end = None if chain.last is None else seconds(chain.last.at)
     summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
     trigger = next((one.trigger for one in made.events if isinstance(one, CompactApplied)), "overflow")
@@ -215,6 +194,14 @@ def fired_of(
         pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
         cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
     )  # fmt: skip
+
+
+def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int = 0) -> Cache:
+    """Return the prices and the lifetime of a chain's cache, as billed last, else as the rules say."""
+    prices = Prices(rules)
+    if chain.last is not None and chain.last.usage is not None:
+        prices.learn(chain.last.usage)
+    return prices.cache(Asked(chain.model or session.model, session.dialect or "", now), size)
 
 
 def _nothing(path: str, why: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
-from lore.compaction.activity import overhead
+from lore.cache.rules import Rules
+from lore.compaction.activity import is_real
 from lore.compaction.base import Firing, SummaryError, Trigger
-from lore.compaction.carrying import carry_out, moment
+from lore.compaction.carrying import carry_out, judged, moment, waits
+from lore.compaction.costs import Rhythm
 from lore.compaction.locks import trylock
-from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, encode
 from lore.model.state import Chain
-from lore.run.compacting.applying import AGENT, scale_of, scaled
+from lore.run.compacting.applying import AGENT, cache_of
 from lore.run.compacting.means import means_of, refuse_nested
 from lore.session import Session
 from lore.store.address import open_there
@@ -34,6 +36,7 @@ from lore.store.registry import shown
 from lore.store.saving import save_delta
 
 MOST = 64  # sessions whose state is held
+LATEST = 1_000  # entries that no request has sent yet, looked at
 TRIGGERS: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 
 Wait = Callable[[], bool]  # waits until the next look; False ends it
@@ -54,31 +57,40 @@ class _Watched:
 
     def __init__(self, data: SessionData) -> None:
         self.session = Session.read(data.log)
-        self.tracker = Tracker(Session.events_of(data.log))
+        self.tracker, self.rhythm = Tracker(), Rhythm()
+        self._feed(Session.events_of(data.log))
         self.head = data.head
 
     def take(self, data: SessionData) -> None:
         """Take what was added."""
-        for event in Session.events_of(data.log):
+        events = Session.events_of(data.log)
+        for event in events:
             self.session.apply(event)
-            self.tracker.feed(event)
+        self._feed(events)
         self.head = data.head
 
     def took(self, events: tuple[Event, ...], head: Head) -> None:
         """Take what was saved."""
         for event in events:
             self.session.apply(event)
-            self.tracker.feed(event)
+        self._feed(events)
         self.head = head
+
+    def _feed(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.tracker.feed(event)
+            self.rhythm.feed(event)
 
 
 class Watch:
     """Looks at one store again and again; not safe between threads."""
 
-    def __init__(self, store: Store, settings: Compaction, hands: Hands) -> None:
+    def __init__(self, store: Store, settings: Compaction, rules: Rules, hands: Hands) -> None:
         self._store = store
         self._settings = settings
+        self._rules = rules
         self._hands = hands
+        self._waiting: set[str] = set()
         self._heads: dict[str, Head] = {}
         self._held: OrderedDict[str, _Watched] = OrderedDict()
 
@@ -96,7 +108,7 @@ class Watch:
             del self._heads[gone]
             self._held.pop(gone, None)
         for one in listed:
-            if self._heads.get(one.session_id) == one.head:
+            if self._heads.get(one.session_id) == one.head and one.session_id not in self._waiting:
                 continue
             try:
                 made += self._changed(one.session_id)
@@ -115,7 +127,7 @@ class Watch:
         if chain.id != MAIN or _is_out(chain):
             return False
         now = self._hands.clock()
-        firing = self._due(watched, chain, now)
+        firing = self._due(session_id, watched, chain, now)
         return firing is not None and self._compact(session_id, watched, chain, firing, now)
 
     def _read(self, session_id: str) -> _Watched:
@@ -129,12 +141,16 @@ class Watch:
             self._held.popitem(last=False)
         return watched
 
-    def _due(self, watched: _Watched, chain: Chain, now: float) -> Firing | None:
-        scale, tracker = scale_of(chain), watched.tracker
-        return due(
-            tracker.chain(chain.id), chain.entries, scaled(self._settings, scale), now=now, user=tracker.user,
-            overhead=max(overhead(chain), scale.head), ask=TRIGGERS,
-        )  # fmt: skip
+    def _due(self, session_id: str, watched: _Watched, chain: Chain, now: float) -> Firing | None:
+        """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
+        ask = TRIGGERS if _is_asked(chain) else ("overflow", "cadence")
+        firing = judged(watched.tracker, chain, self._settings, ask, now=now)
+        cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
+        if firing is not None and waits(firing, chain, self._settings, cache, watched.rhythm, now):
+            self._waiting.add(session_id)
+            return None
+        self._waiting.discard(session_id)
+        return firing
 
     def _compact(self, session_id: str, watched: _Watched, chain: Chain, firing: Firing, now: float) -> bool:
         user, state = watched.tracker.user or "", watched.session.state
@@ -162,7 +178,14 @@ def _is_out(chain: Chain) -> bool:
     return chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
 
 
-def watch(url: str, settings: Compaction | None, hands: Hands) -> int:
+def _is_asked(chain: Chain) -> bool:
+    """Tell whether a person has spoken and was not answered yet: only then a pause has ended."""
+    return any(
+        is_real(entry.item) for entry in islice(chain.entries.since(min(chain.sent, len(chain.entries))), LATEST)
+    )
+
+
+def watch(url: str, settings: Compaction | None, rules: Rules, hands: Hands) -> int:
     """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
     refuse_nested()
     if settings is None:
@@ -174,6 +197,6 @@ def watch(url: str, settings: Compaction | None, hands: Hands) -> int:
     store = open_there(url, hands.tell)
     try:
         hands.tell(f"watching {shown(url)}")
-        return Watch(store, settings, hands).run()
+        return Watch(store, settings, rules, hands).run()
     finally:
         store.close()
