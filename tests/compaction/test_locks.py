@@ -98,10 +98,10 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
 
 
 def test_the_environment_says_where_locks_lie(tmp_path, monkeypatch):
-    monkeypatch.setenv("LORE_LOCKS", str(tmp_path / "here"))
+    monkeypatch.setenv("LORE_STATE", str(tmp_path / "here"))
     with trylock(URL, "a", "u"):
-        assert os.listdir(tmp_path / "here")
-    monkeypatch.delenv("LORE_LOCKS")
+        assert os.listdir(tmp_path / "here" / "locks")
+    monkeypatch.delenv("LORE_STATE")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with trylock(URL, "a", "u"):
         assert os.listdir(tmp_path / "state" / "lore" / "locks")

@@ -15,9 +15,12 @@ from typing import Literal, NamedTuple
 
 from lore.cache.lifetime import ONE_HOUR
 from lore.cache.prices import Price
+from lore.model.events import Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.turn import seconds
 
 Moment = Literal["now", "later"]
 FREE = Decimal(0)
+LEAST, MOST = 0.25, 4.0  # how far bills may be from estimates, to be believed
 
 
 class Sizes(NamedTuple):
@@ -50,6 +53,59 @@ class Cache(NamedTuple):
             return price.cost(fresh=write, read=read, output=0)
         hour = write if self.lives is not None and self.lives >= ONE_HOUR else None
         return price.cost(fresh=0, read=read, write=write, write_1h=hour, output=0)
+
+
+class Scale(NamedTuple):
+    """How a session's bills differ from estimates: its prompts have `head` tokens before the timeline, and `rate`
+    tokens for each estimated one of it. Estimates stay estimates: a window is measured in them.
+    """
+
+    head: int = 0
+    rate: float = 1.0
+
+    @classmethod
+    def of(cls, whole: int, estimate: int, head: int | None = None) -> Scale:
+        """Return the scale of a prompt that was billed as `whole`; `head` where it is known from earlier ones."""
+        head = max(0, whole - estimate) if head is None else min(head, whole)
+        return cls(head, min(MOST, max(LEAST, (whole - head) / estimate)) if estimate else 1.0)
+
+    def prompt(self, estimate: int) -> int:
+        """Return the tokens of a prompt whose timeline is estimated so long."""
+        return self.head + round(estimate * self.rate)
+
+    def estimated(self, tokens: int) -> int:
+        """Return tokens as an estimate would count them."""
+        return round(tokens / self.rate)
+
+
+class Rhythm:
+    """When requests of a session went out: how many come before the cache goes cold."""
+
+    def __init__(self) -> None:
+        self._pauses: list[float] = []
+        self._last: float | None = None
+        self.requests = 0
+
+    def feed(self, event: Event) -> None:
+        """Take the session's next event."""
+        if not isinstance(event, TurnStarted | TurnCompleted | TurnFailed | TurnCanceled):
+            return
+        at = seconds(event.at)
+        if isinstance(event, TurnStarted):
+            self.requests += 1
+            pause = None if at is None else self.pause(at)
+            if pause is not None:
+                self._pauses.append(pause)
+        self._last = self._last if at is None else at
+
+    def pause(self, now: float) -> float | None:
+        """Return how long the session has been silent by now, in seconds; None where no time is known."""
+        return None if self._last is None else now - self._last
+
+    def until(self, lives: float) -> int:
+        """Return how many requests come, on average, before a pause that is longer than entries live; at least 1."""
+        cold = sum(pause > lives for pause in self._pauses)
+        return max(1, self.requests // (1 + cold))
 
 
 class Weighed(NamedTuple):

@@ -2,8 +2,8 @@
 
 A lock is an exclusive `flock` on an empty file, so that it ends with its process, however that ends. The file's name is
 a digest of store, agent and user: no name and no password can be read from it. The files lie in a folder of this user
-alone (`$LORE_LOCKS`, else `$XDG_STATE_HOME/lore/locks`, else `~/.local/state/lore/locks`), and stay: taking one away
-while another process opens it would give both the lock. Where the system has no `flock` (Windows), threads of one
+alone (`locks` in `$LORE_STATE`, else in `$XDG_STATE_HOME/lore`, else in `~/.local/state/lore`), and stay: taking one
+away while another process opens it would give both the lock. Where the system has no `flock` (Windows), threads of one
 process are kept apart by the process itself, and processes by the store, which refuses the second writer.
 """
 
@@ -28,7 +28,7 @@ try:
 except ImportError:  # a system without advisory locks
     flock, _exclusive = None, 0
 
-FOLDER = "LORE_LOCKS"
+FOLDER = "LORE_STATE"
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 _held: set[str] = set()  # names that this process holds
 _guard = threading.Lock()
@@ -40,7 +40,7 @@ def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None
 
     From any thread. Raises LoreError where the folder of locks cannot be made, or belongs to somebody else.
     """
-    path = (folder or _folder()) / lock_name(store_url, agent, user)
+    path = (folder or state_folder() / "locks") / lock_name(store_url, agent, user)
     with _guard:
         free = str(path) not in _held
         if free:
@@ -71,7 +71,8 @@ def _place(url: str) -> str:
     return shown(url)
 
 
-def _folder() -> Path:
+def state_folder() -> Path:
+    """Return the folder in which this user's locks and secrets lie; it need not exist yet."""
     given = os.environ.get(FOLDER)
     if given:
         return Path(given)
@@ -79,23 +80,34 @@ def _folder() -> Path:
     try:
         base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
     except RuntimeError:
-        raise LoreError("there is no home folder for locks", hint=f"name a folder in ${FOLDER}") from None
-    return base / "lore" / "locks"
+        raise LoreError("there is no home folder", hint=f"name a folder in ${FOLDER}") from None
+    return base / "lore"
 
 
 def _opened(path: Path) -> int:
-    folder = path.parent
+    private(path.parent)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        raise _refused(path.parent, error) from None
+
+
+def private(folder: Path) -> Path:
+    """Make a folder that only this user writes to; raises LoreError where it cannot be, or others may write."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
-        mine = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022)
-        if not mine:
-            raise LoreError(f"{folder} can be written by others: no locks are kept there", hint=f"set ${FOLDER}")
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        return os.open(path, flags, 0o600)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise LoreError(f"cannot keep locks in {folder}: {reason}", hint=f"name a folder in ${FOLDER}") from None
+        raise _refused(folder, error) from None
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022):
+        raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${FOLDER}")
+    return folder
+
+
+def _refused(folder: Path, error: OSError) -> LoreError:
+    reason = (error.strerror or str(error)).lower()
+    return LoreError(f"cannot keep locks in {folder}: {reason}", hint=f"name a folder in ${FOLDER}")
 
 
 def _locked(descriptor: int) -> bool:

@@ -54,8 +54,8 @@ class Fired(Struct, frozen=True, kw_only=True):
 class CompactedSide(Struct, frozen=True, kw_only=True):
     """A session's prompts and its bill, of the main chain, with or without compaction; null is unknown.
 
-    `prompt_tokens` is the sum over all turns, `largest_tokens` the longest prompt; `cost` is in US dollars, without what
-    summaries cost, and over the turns that have a price and a bill.
+    `prompt_tokens` is the sum over all turns, `largest_tokens` the longest prompt; `cost` is in US dollars, without
+    what summaries cost, and over the turns that have a price and a bill.
     """
 
     figures: Figures

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.assembled import AssembledTurn, WholeTurn
+from lore.model.compacted import Compacted, DryRun
 from lore.model.remembered import (
     MemoryAudit,
     MemoryDeleted,
@@ -50,6 +51,8 @@ SCHEMAS: dict[str, type[Struct]] = {
     "knowledge-written": KnowledgeWritten,
     "simulate": Simulated,
     "simulate-rules": RulesResult,
+    "compact": DryRun,
+    "compact-written": Compacted,
     "store-list": StoreList,
     "store-show": StoreShown,
     "store-import": StoreImported,

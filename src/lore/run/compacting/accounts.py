@@ -16,19 +16,16 @@ from lore.cache.bills import total
 from lore.cache.prices import Price
 from lore.cache.rules import Rules
 from lore.compaction.activity import Sizes, overhead
-from lore.compaction.costs import FREE, Cache, summary_cost
+from lore.compaction.costs import FREE, Cache, Scale
 from lore.compaction.overflow import FULL
 from lore.compaction.settings import Compaction
 from lore.model.compacted import CompactedTotals, Fired
 from lore.model.events import Billed, TurnStarted
-from lore.model.providers import provider_of
 from lore.model.state import Chain
 from lore.model.turn import seconds
 from lore.run.compacting.bills import Change, foreseen, rebilled
-from lore.run.compacting.ledger import Asked, Ledger, Prices, dollars
+from lore.run.compacting.ledger import Asked, Ledger, Prices, dollars, summary_price
 from lore.run.compacting.plans import Plan
-
-_LEAST, _MOST = 0.25, 4.0  # of the estimate, that a bill is believed to be off
 
 
 class _Seen(NamedTuple):
@@ -60,19 +57,15 @@ class Accounts:
         self._recorded = Ledger()
         self._sizes = Sizes()
         self._open: _Open | None = None
-        self._rate = 1.0
         self._cache = Cache(None)
         self._stood: int | None = None
         self._grown = self._overfull = 0
-        self.head = self.turn = self.turns = 0
+        self.turn = self.turns = 0
+        self.scale = Scale()
         self.billed = self.unbilled = self.unpriced = 0
         self.last: float | None = None
 
     # what plans ask
-
-    def prompt(self, estimate: int) -> int:
-        """Return the length of a prompt whose timeline is estimated so long."""
-        return self.head + round(estimate * self._rate)
 
     def is_cold(self, at: float | None) -> bool:
         """Tell whether the cache has surely forgotten the session by then."""
@@ -84,15 +77,7 @@ class Accounts:
 
     def summary(self, asked: int) -> Decimal | None:
         """Return what the configured summariser is paid; None where nobody knows."""
-        settings = self._settings
-        if settings.summarizer == "extractive" or not asked:
-            return FREE
-        if settings.summarizer == "command":
-            return None
-        host = settings.endpoint.partition("://")[2] or settings.endpoint
-        provider = provider_of(host, settings.model, "openai-chat")
-        price = self._rules.price(provider, settings.model, "", self.last, prompt_tokens=asked)
-        return summary_cost(price, asked, settings.summary_tokens)
+        return summary_price(self._rules, self._settings, asked, self.last)
 
     # turn by turn
 
@@ -126,22 +111,17 @@ class Accounts:
         whole = None if bill is None else total(bill)
         if bill is None or whole is None:
             self.unbilled += 1
-            self.head = self.head if self.billed else overhead(chain)
-            whole = self.prompt(opened.tokens)
+            self.scale = self.scale if self.billed else Scale(overhead(chain))
+            whole = self.scale.prompt(opened.tokens)
             asked = Asked(chain.model, "", opened.at)
             bill = foreseen(whole, self._stood, opened.pause, self._prices.cache(asked, whole).lives)
         else:
-            self._calibrate(whole, opened.tokens)
+            self.scale = Scale.of(whole, opened.tokens, self.scale.head if self.billed else None)
+            self.billed += 1
             self._prices.learn(bill)
         self._add(opened, whole, bill, Asked(chain.model, "", opened.at))
         self._grown += max(0, whole - (self._stood or whole))
         self._stood = whole
-
-    def _calibrate(self, whole: int, estimate: int) -> None:
-        self.head = min(self.head, whole) if self.billed else max(0, whole - estimate)
-        self.billed += 1
-        if estimate:
-            self._rate = min(_MOST, max(_LEAST, (whole - self.head) / estimate))
 
     def _add(self, opened: _Open, whole: int, bill: Billed | None, asked: Asked) -> None:
         self._cache = self._prices.cache(asked, whole)
@@ -152,20 +132,19 @@ class Accounts:
         if bill is not None:
             self._recorded.bill(bill, cost, self._cache.price)
         for plan, seen in zip(self._plans, opened.plans, strict=True):
-            removed = max(0, opened.tokens - (seen.tokens - seen.added))
-            change = Change(self.head, round(removed * self._rate), seen.added, seen.rewritten)
-            size = max(0, whole - change.removed + change.added)
+            size, other, price, paid = whole, bill, self._cache.price, cost
+            if plan.fires:
+                removed = max(0, opened.tokens - (seen.tokens - seen.added))
+                change = Change(self.scale.head, round(removed * self.scale.rate), seen.added, seen.rewritten)
+                size = max(0, whole - change.removed + change.added)
+                other = None if bill is None else rebilled(bill, change)
+                price = self._prices.cache(asked, size).price
+                paid = None if cost is None else _cost(other, price)
+                plan.fires[-1].follow(cost, paid)
             plan.ledger.size(size)
             plan.overfull += self._is_overfull(size)
-            other = None if bill is None else rebilled(bill, change)
-            price = self._prices.cache(asked, size).price
-            paid = None if cost is None else _cost(other, price)
             if other is not None:
                 plan.ledger.bill(other, paid, price)
-            if plan.fires:
-                fire = plan.fires[-1]
-                fire.turns += 1
-                fire.saved = None if fire.saved is None or cost is None or paid is None else fire.saved + cost - paid
 
     def _is_overfull(self, tokens: int) -> bool:
         return self._settings.window > 0 and 100 * tokens > FULL * self._settings.window

@@ -75,7 +75,7 @@ def notes(totals: CompactedTotals, settings: Compaction, *, timed: bool, plans: 
         most = settings.context_token_cap
         yield f"context sources are not asked in a dry run: each is counted with the {most:,} tokens that it may add"
     if totals.unbilled:
-        yield f"{_turns(totals.unbilled)} without a bill: their prompts and costs are estimated, without what was answered"
+        yield f"{_turns(totals.unbilled)} without a bill: prompts and costs are estimated, without what was answered"
     if totals.unpriced:
         yield f"{_turns(totals.unpriced)} without a price, or whose cache nobody knows, are left out of the costs"
     if plans > 1 and totals.fired:

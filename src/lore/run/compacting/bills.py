@@ -1,9 +1,9 @@
 """What a turn would have been billed if its prompt had been compacted before.
 
 In: the bill of a turn as it was recorded, what had been pruned by then and what stood in its place. Out: another bill.
-Rules: the prompt is taken as head, what was pruned, the rest; the recorded bill says up to where the cache was read, and
-so whether the pruned part was read (then it is not read any more) or written (then it is not written any more); the
-first turn after a compaction reads the head at most. What was answered stays the same. All of it is estimated, from
+Rules: the prompt is taken as head, what was pruned, the rest; the recorded bill says up to where the cache was read,
+and so whether the pruned part was read (then it is not read any more) or written (nor is it then written); the first
+turn after a compaction reads the head at most. What was answered stays the same. All of it is estimated, from
 recorded counts; a count that is not known stays unknown. Costs O(1).
 """
 
@@ -48,7 +48,7 @@ def rebilled(bill: Billed, change: Change) -> Billed | None:
 
 
 def _split(bill: Billed, read: int, size: int) -> Billed:
-    """Return a bill of so many tokens, of which these are read; what is not written is fresh, as in the recorded one."""
+    """Return a bill of so many tokens, `read` of them read; what is not written is fresh, as in the recorded one."""
     if bill.write_tokens is None:
         return replace(bill, read_tokens=read, fresh_tokens=size - read)
     fresh = min(bill.fresh_tokens or 0, size - read)

@@ -59,8 +59,7 @@ class _Trial:
         self._recording = recording
         self._settings = settings
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
-        format = recording.reader.name
-        self._plans = [Plan(format, settings, moment) for moment in moments]
+        self._plans = [Plan(recording.reader.name, settings, moment) for moment in moments]
         self._accounts = Accounts(rules, self._plans, settings)
         self._main: str | None = None
         self._finished = False

@@ -12,9 +12,11 @@ from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules
 from lore.cache.served import served
-from lore.compaction.costs import Cache
-from lore.model.compacted import CompactedSide, Figures
+from lore.compaction.costs import FREE, Cache, Sizes, pays_after, summary_cost, weigh
+from lore.compaction.settings import Compaction
+from lore.model.compacted import CompactedSide, CompactionCost, Figures
 from lore.model.events import Billed
+from lore.model.providers import provider_of
 from lore.model.results import BilledResult
 
 _COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
@@ -26,6 +28,18 @@ class Asked(NamedTuple):
     model: str | None
     dialect: str
     at: float | None
+
+
+def summary_price(rules: Rules, settings: Compaction, asked: int, at: float | None) -> Decimal | None:
+    """Return what the configured summariser is paid for a summary of so many tokens; None where nobody knows."""
+    if settings.summarizer == "extractive" or not asked:
+        return FREE
+    if settings.summarizer == "command":
+        return None
+    host = settings.endpoint.partition("://")[2] or settings.endpoint
+    provider = provider_of(host, settings.model, "openai-chat")
+    price = rules.price(provider, settings.model, "", at, prompt_tokens=asked)
+    return summary_cost(price, asked, settings.summary_tokens)
 
 
 class Prices:
@@ -85,6 +99,20 @@ class Ledger:
             billed=BilledResult(*(self._counts[name] for name in _COUNTS)), cost=dollars(self.cost),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._parts.items())},
         )  # fmt: skip
+
+
+def cost_of(sizes: Sizes, cache: Cache, warm: bool | None, summary: Decimal | None) -> CompactionCost:
+    """Return what a compaction costs and saves, as far as the next turns can be foreseen."""
+    hot, cold, two = (weigh(sizes, cache, n, warm=w).saved for n, w in ((1, True), (1, False), (2, True)))
+    after = None if warm is None else pays_after(sizes, cache, warm=warm, summary=summary)
+    return CompactionCost(
+        warm=warm, next_warm=dollars(_less(hot)), next_cold=dollars(_less(cold)),
+        later=None if hot is None or two is None else dollars(two - hot), pays_after=after, summary=dollars(summary),
+    )  # fmt: skip
+
+
+def _less(amount: Decimal | None) -> Decimal | None:
+    return None if amount is None else -amount
 
 
 def dollars(amount: Decimal | None) -> float | None:

@@ -11,33 +11,32 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, Protocol
 
+from msgspec import structs
+
 from lore.compaction.activity import is_message, overhead
-from lore.compaction.base import BYTES_PER_TOKEN, Firing, Request, Trigger
+from lore.compaction.base import BYTES_PER_TOKEN, Firing, Trigger
+from lore.compaction.carrying import request_of
 from lore.compaction.compacting import compacted
-from lore.compaction.costs import FREE, Cache, Sizes, pays_after, weigh
-from lore.compaction.cutting import kept, opening, pruned
+from lore.compaction.costs import FREE, Cache, Scale, Sizes
+from lore.compaction.cutting import kept, pruned
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
-from lore.model.canonical import text_of
-from lore.model.compacted import CompactionCost, Fired
-from lore.model.items import CompactDivider, ToolCall, is_absent
+from lore.model.compacted import Fired
+from lore.model.items import ToolCall
 from lore.model.state import Chain, Entry, settled
-from lore.run.compacting.ledger import Ledger, dollars
+from lore.run.compacting.ledger import Ledger, cost_of, dollars
 from lore.run.compacting.worlds import World
 
 Moment = Literal["now", "later"]
+EXTRACTIVE = Extractive()
 
 
 class Known(Protocol):
     """What is known of the session at a place where a policy is asked."""
 
-    head: int
+    scale: Scale
     turn: int
-
-    def prompt(self, estimate: int) -> int:
-        """Return how long a prompt is whose timeline is estimated so long, in tokens."""
-        ...
 
     def is_cold(self, at: float | None) -> bool:
         """Tell whether the cache has surely forgotten the session by then."""
@@ -69,20 +68,23 @@ class Fire:
     saved: Decimal | None = FREE
     turns: int = 0
 
+    def follow(self, cost: Decimal | None, paid: Decimal | None) -> None:
+        """Take what a turn behind it cost as it was recorded, and what it would have cost."""
+        self.turns += 1
+        if self.saved is None or cost is None or paid is None:
+            self.saved = None
+        else:
+            self.saved += cost - paid
+
     def result(self) -> Fired:
         """Return it as results hold it."""
-        sizes, cache, warm = self.sizes, self.cache, self.warm
-        hot, cold, two = (weigh(sizes, cache, n, warm=w).saved for n, w in ((1, True), (1, False), (2, True)))
-        after = None if warm is None else pays_after(sizes, cache, warm=warm, summary=self.summary)
-        cost = CompactionCost(
-            warm=warm, next_warm=dollars(_less(hot)), next_cold=dollars(_less(cold)),
-            later=None if hot is None or two is None else dollars(two - hot), pays_after=after,
-            summary=dollars(self.summary), saved=dollars(self.saved) if self.turns else None,
-            turns=self.turns or None,
+        cost = structs.replace(
+            cost_of(self.sizes, self.cache, self.warm, self.summary),
+            saved=dollars(self.saved) if self.turns else None, turns=self.turns or None,
         )  # fmt: skip
         return Fired(
             trigger=self.trigger, turn=self.turn, at=self.at, kept=self.kept, pruned=self.pruned,
-            context_tokens=self.context, before_tokens=sizes.before, after_tokens=sizes.after, cost=cost,
+            context_tokens=self.context, before_tokens=self.sizes.before, after_tokens=self.sizes.after, cost=cost,
         )  # fmt: skip
 
 
@@ -115,10 +117,10 @@ class Plan:
     ) -> None:  # fmt: skip
         world = self.world
         chain = settled(world.chain(name))
-        before = max(known.head, overhead(chain))
-        tracker = world.tracker
+        scale, tracker = known.scale, world.tracker
+        before = max(scale.estimated(scale.head), overhead(chain))
         firing = due(
-            tracker.chain(name), chain.entries, self._settings, now=at, agent=agent, user=tracker.user,
+            tracker.chain(name), chain.entries, self._scaled(scale), now=at, agent=agent, user=tracker.user,
             overhead=before, tokens=world.tokens(name), ask=ask,
         )  # fmt: skip
         if firing is None:
@@ -129,11 +131,17 @@ class Plan:
             self._waits = False
             self._fire(firing._replace(trigger=called or firing.trigger), known, chain, at)
 
+    def _scaled(self, scale: Scale) -> Compaction:
+        """Return the settings with the window as estimates measure it."""
+        if not self._settings.window:
+            return self._settings
+        return structs.replace(self._settings, window=max(1, scale.estimated(self._settings.window)))
+
     def _fire(self, firing: Firing, known: Known, chain: Chain, at: float | None) -> None:
         world, settings, entries = self.world, self._settings, chain.entries
         gone = pruned(entries, firing.cut) if firing.cut.place else ()
         stay = kept(entries, firing.cut) if firing.cut.place else tuple(entries)
-        summary = extract(request_of(chain, firing, settings)) if gone else ""
+        summary = EXTRACTIVE.summarize(request_of(chain, firing, settings)).text if gone else ""
         before = world.tokens(chain.id)
         events = compacted(world.session, chain.id, firing, summary)
         calls = [one.item.call_id for one in gone if isinstance(one.item, ToolCall)]
@@ -141,9 +149,8 @@ class Plan:
         added = -(-len(summary.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
         world.compact(events, [one.item.uuid for one in gone], calls, added + context)
         cache, grown = known.cache()
-        sizes = Sizes(
-            known.prompt(before), known.prompt(world.tokens(chain.id)) + context, known.head, grown
-        )
+        scale, after = known.scale, world.tokens(chain.id)
+        sizes = Sizes(scale.prompt(before), scale.prompt(after) + context, scale.head, grown)
         self.fires.append(
             Fire(
                 firing.trigger, known.turn, at, _messages(stay), _messages(gone), None if context else 0, sizes, cache,
@@ -152,27 +159,5 @@ class Plan:
         )  # fmt: skip
 
 
-def request_of(chain: Chain, firing: Firing, settings: Compaction) -> Request:
-    """Return what a summariser is asked for a firing."""
-    gone = pruned(chain.entries, firing.cut)
-    begun = opening(chain.entries, firing.cut)
-    return Request(gone, begun, _previous(gone), settings.summary_tokens)
-
-
-def extract(request: Request) -> str:
-    """Return the extractive summary."""
-    return Extractive().summarize(request).text
-
-
-def _previous(gone: tuple[Entry, ...]) -> str:
-    """Return the summary that goes with what is pruned; empty where there is none."""
-    dividers = [one.item for one in gone if isinstance(one.item, CompactDivider) and not is_absent(one.item.summary)]
-    return text_of(bytes(dividers[-1].summary)) if dividers else ""
-
-
 def _messages(entries: tuple[Entry, ...]) -> int:
     return sum(is_message(one.item) for one in entries)
-
-
-def _less(amount: Decimal | None) -> Decimal | None:
-    return None if amount is None else -amount
