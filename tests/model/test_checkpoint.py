@@ -27,6 +27,7 @@ EVENTS = [
         "prompt_delta", seq=1, selector={"target": "messages", "insert_at": 1}, content=[{"role": "user", "text": "d"}]
     ),
     event("context_persisted", turn=1, insert_at=1, content="p"),
+    event("context_persisted", turn=1, insert_at=1, content="from outside", outside=True),
     event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["t1"], summary="S"),
     append(user("x1"), chain="side"),
 ]

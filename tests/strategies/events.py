@@ -71,7 +71,10 @@ _kinds = st.one_of(
         lambda n, s: e.PromptDelta(seq=n, selector=Raw(s)),
         _number, st.sampled_from([b'{"target":"messages","insert_at":1}', b"{}", b"5"]),
     ),
-    st.builds(lambda t: e.ContextPersisted(turn=1, insert_at=0, content=t), _raw),
+    st.builds(
+        lambda t, at, outside: e.ContextPersisted(turn=1, insert_at=at, content=t, outside=outside),
+        _raw, st.sampled_from([0, 0, 2]), st.booleans(),
+    ),
     st.builds(lambda: e.CacheReset(reason="why not")),
     st.builds(lambda n: e.Observed(name=n, detail="x"), st.sampled_from(["effort", "image", "guess"])),
     st.builds(

@@ -31,6 +31,8 @@ WAYS = ("dump", "log", "lost")
 
 def is_derived(one: e.Event) -> bool:
     """Tell whether lore made this event of others, so that a log may lose it."""
+    if isinstance(one, e.ContextPersisted) and one.outside:
+        return False  # nobody can ask a source again what it said
     return isinstance(one, DERIVED) or (isinstance(one, e.CacheReset) and one.turn is not None)
 
 

@@ -9,6 +9,7 @@ a document at a fixed count, since its base64 says nothing of what it costs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_not
 from typing import TypeAlias
 
 from msgspec import Raw
@@ -86,6 +87,16 @@ def tool_calls(entries: Entries) -> int:
     return sum(1 for entry in entries if isinstance(entry.item, ToolCall))
 
 
+def calls_tools(entries: Entries, last: int) -> bool:
+    """Tell whether the response that ends at a place asked for tools."""
+    at, group = last, entries[last].group
+    while at >= 0 and entries[at].group == group:
+        if isinstance(entries[at].item, ToolCall):
+            return True
+        at -= 1
+    return False
+
+
 def needs_extraction(entries: Entries, window: int, *, tokens: int | None = None) -> bool:
     """Tell whether enough was said to remember some of it: more than 0.3 of the window, or 10 tool calls.
 
@@ -107,13 +118,25 @@ def in_tokens(size: int) -> int:
 
 
 class Sizes:
-    """The estimate of one timeline, carried from version to version: each call costs O(what changed)."""
+    """The estimates of one chain, carried from version to version: each call costs O(what changed).
 
-    __slots__ = ("_entries", "_sums")
+    Not safe between threads.
+    """
+
+    __slots__ = ("_entries", "_head", "_overhead", "_sums")
 
     def __init__(self) -> None:
         self._entries: Vector[Entry] = Vector()
         self._sums = [0]
+        self._head: tuple[object, ...] = ()
+        self._overhead = 0
+
+    def overhead(self, chain: Chain) -> int:
+        """Return the same as the function of this name."""
+        head = (chain.system, chain.tools, chain.pinned, chain.pinned_layers)
+        if len(head) != len(self._head) or any(map(is_not, head, self._head)):
+            self._head, self._overhead = head, overhead(chain)
+        return self._overhead
 
     def tokens_of(self, entries: Vector[Entry]) -> int:
         """Return the same as the function of this name."""

@@ -9,14 +9,14 @@ of the log is touched; the summary becomes the divider's text, in an overflow wi
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from lore.compaction.activity import is_real, overhead, tokens_of
 from lore.compaction.base import Firing
 from lore.compaction.cutting import kept, pruned
-from lore.compaction.overflow import with_result
+from lore.compaction.overflow import latest, with_results
 from lore.model.canonical import encode
 from lore.model.events import (
     MAIN,
@@ -27,8 +27,9 @@ from lore.model.events import (
     PatchToolCall,
     ToolResultCleared,
 )  # fmt: skip
-from lore.model.items import NULL, CompactDivider, ToolCall, is_absent
+from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
+from lore.prompt.placing import is_real as waits_for
 
 
 def compacted(
@@ -41,13 +42,19 @@ def compacted(
     """
     held = settled(session.chain(chain))
     name = MAIN if chain == MAIN else chain
-    events = (*_compaction(session, held, firing, summary, name, at), *_cuts(held, firing, name, at))
-    if not context:
-        return events
-    content = Raw(encode([{"role": "user", "text": context}]))
-    turn = 1 if held.turn is None else held.turn.turn + 1
-    place = _place(held, firing)
-    return (*events, ContextPersisted(turn=turn, insert_at=place, content=content, outside=True, chain=name, at=at))
+    said = [*_unheard(held, firing)]
+    if context:
+        said.append(Raw(encode([{"role": "user", "text": context}])))
+    turn, place = 1 if held.turn is None else held.turn.turn + 1, _place(held, firing)
+    return (
+        *_compaction(session, held, firing, summary, name, at),
+        *_cuts(held, firing, name, at),
+        *[ContextPersisted(turn=turn, insert_at=place, content=one, outside=True, chain=name, at=at) for one in said],
+    )
+
+
+def _stay(chain: Chain, firing: Firing) -> tuple[Entry, ...]:
+    return kept(chain.entries, firing.cut) if firing.cut.place else tuple(chain.entries)
 
 
 def _compaction(
@@ -55,13 +62,14 @@ def _compaction(
 ) -> tuple[Event, ...]:
     if not firing.cut.place:
         return ()
-    gone, stay = pruned(chain.entries, firing.cut), kept(chain.entries, firing.cut)
+    gone, stay = pruned(chain.entries, firing.cut), _stay(chain, firing)
     text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
+    divider = Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)
     before = overhead(chain)
-    after = before + tokens_of((*_after(stay, firing), Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)))
     made = CompactApplied(
         uuid=_uuid(session, name, gone, stay), trigger=firing.trigger,
-        pre_tokens=before + tokens_of(chain.entries), post_tokens=after,
+        pre_tokens=before + tokens_of(chain.entries),
+        post_tokens=before + tokens_of([divider, *with_results(stay, firing.shortened)]),
         preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=name, at=at,
     )  # fmt: skip
     return CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=name, at=at), made
@@ -74,28 +82,12 @@ def _uuid(session: Session, name: str, gone: tuple[Entry, ...], stay: tuple[Entr
     return f"compact-{digest[:32]}"
 
 
-def _after(stay: tuple[Entry, ...], firing: Firing) -> tuple[Entry, ...]:
-    """Return what stays with its results cut."""
-    latest = {entry.item.call_id: entry.item for entry in stay if isinstance(entry.item, ToolCall)}
-    cuts = {id(latest[name]): text for name, text in firing.shortened if name in latest}
-    return tuple([_cut(entry, cuts.get(id(entry.item))) for entry in stay])
-
-
-def _cut(entry: Entry, text: str | None) -> Entry:
-    return entry if text is None else replace(entry, item=with_result(_call(entry), text))
-
-
-def _call(entry: Entry) -> ToolCall:
-    assert isinstance(entry.item, ToolCall)
-    return entry.item
-
-
 def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Event, ...]:
     """Cut results: as cleared ones, which says why the next prompt differs; an error that is read instead as well."""
-    wanted = {one.call_id: one.text for one in firing.shortened}
-    calls = {entry.item.call_id: entry.item for entry in chain.entries if isinstance(entry.item, ToolCall)}
-    events: list[Event] = []
-    for call_id, text in wanted.items():
+    if not firing.shortened:
+        return ()
+    calls, events = latest(_stay(chain, firing)), list[Event]()
+    for call_id, text in firing.shortened:
         call, said = calls.get(call_id), Raw(encode(text))
         if call is None:
             continue
@@ -103,6 +95,15 @@ def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Even
         if not is_absent(call.error):
             events.append(PatchToolCall(call_id=call_id, status=call.status, error=said, chain=name, at=at))
     return tuple(events)
+
+
+def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
+    """Yield the outside context that would go with what goes, before a model ever read it: it waited for a person."""
+    stay = {*firing.cut.held, *range(firing.cut.place, len(chain.entries) + 1)}
+    for one in chain.outside:
+        behind = (chain.entries[at].item for at in range(one.place, len(chain.entries)))
+        if one.place not in stay and not any(map(waits_for, behind)):
+            yield one.content
 
 
 def _place(chain: Chain, firing: Firing) -> int:

@@ -3,14 +3,14 @@
 In: entries, how many messages are to stay. Out: a cut. Rules: what stays are the last messages (dividers and opaque
 items are counted as none: they say nothing, and stay or go with their neighbours); one response stays together, its
 text and its parallel calls, however many messages that is; a call that is still running is held with its response;
-what no model has answered yet stays, a person's last words above all. A cut that takes no message away is none.
+what no model has answered yet stays, whoever said it. A cut that takes no message away is none.
 """
 
 from __future__ import annotations
 
-from lore.compaction.activity import Entries, is_message, is_real
+from lore.compaction.activity import Entries, calls_tools, is_message, is_real
 from lore.compaction.base import Cut
-from lore.model.items import AssistantMessage, ToolCall
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
 
 
@@ -43,7 +43,7 @@ def opening(entries: Entries, made: Cut) -> tuple[Entry, ...]:
 
 def _gone(entries: Entries, place: int, held: tuple[int, ...]) -> list[Entry]:
     stay = set(held)
-    return [entries[at] for at in range(place) if at not in stay]
+    return [entry for at, entry in zip(range(place), entries, strict=False) if at not in stay]
 
 
 def _wanted(entries: Entries, keep_recent: int) -> int:
@@ -56,15 +56,13 @@ def _wanted(entries: Entries, keep_recent: int) -> int:
 
 
 def _unanswered(entries: Entries) -> int:
-    """Return where what no model has answered begins: a person's words, or the results of the last response."""
+    """Return where what no model has answered begins: what was said last, or the results of the last response."""
     place = len(entries)
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
-        if isinstance(item, ToolCall):
-            return at if place == len(entries) else place
-        if isinstance(item, AssistantMessage):
-            return place
-        if is_real(item):
+        if isinstance(item, AssistantMessage | ToolCall):
+            return at if place == len(entries) and calls_tools(entries, at) else place
+        if isinstance(item, UserMessage):
             place = at
     return place
 
@@ -80,7 +78,7 @@ def _held(entries: Entries, place: int) -> tuple[int, ...]:
     """Return the places of the responses before this one with a call that is still running."""
     running = {
         entry.group
-        for entry in (entries[at] for at in range(place))
+        for _, entry in zip(range(place), entries, strict=False)
         if isinstance(entry.item, ToolCall) and entry.item.status == "running"
     }
     return tuple([at for at in range(place) if entries[at].group in running]) if running else ()

@@ -11,6 +11,7 @@ What is dropped, its count and the number in the marker are one list: `Stages.dr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -92,20 +93,29 @@ def _drop(entries: Entries, keep: int, overhead: int, reserve: int) -> Stages | 
 def _shorten(entries: Entries, plan: Stages) -> Stages:
     """Cut the long results of what stays. Of calls that share an id only the most recent can be named."""
     stay = entries if plan.cut is None else kept(entries, plan.cut)
-    latest = {entry.item.call_id: entry.item for entry in stay if isinstance(entry.item, ToolCall)}
-    cuts = {name: text for name, call in latest.items() if (text := shortened(call)) is not None}
-    changed = [_entry(entry, latest, cuts) for entry in stay]
-    saved = tokens_of(stay) - tokens_of(changed)
-    return plan._replace(
-        shortened=tuple([Shortened(name, text) for name, text in cuts.items()]), tokens=plan.tokens - saved
-    )
+    cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
+    saved = tokens_of(stay) - tokens_of(with_results(stay, cuts))
+    return plan._replace(shortened=tuple(cuts), tokens=plan.tokens - saved)
 
 
-def _entry(entry: Entry, latest: dict[str, ToolCall], cuts: dict[str, str]) -> Entry:
-    item = entry.item
-    if not isinstance(item, ToolCall) or item.call_id not in cuts or latest[item.call_id] is not item:
+def latest(entries: Entries) -> dict[str, ToolCall]:
+    """Return the most recent call of each id."""
+    return {entry.item.call_id: entry.item for entry in entries if isinstance(entry.item, ToolCall)}
+
+
+def with_results(entries: Entries, cuts: Iterable[Shortened]) -> list[Entry]:
+    """Return entries as they are once these results are cut."""
+    calls = latest(entries)
+    texts = {calls[name].uuid: text for name, text in cuts if name in calls}
+    return [_with_result(entry, texts.get(entry.item.uuid)) for entry in entries]
+
+
+def _with_result(entry: Entry, text: str | None) -> Entry:
+    if text is None or not isinstance(entry.item, ToolCall):
         return entry
-    return Entry(with_result(item, cuts[item.call_id]), entry.turn, entry.group)
+    said = Raw(encode(text))
+    error = NULL if is_absent(entry.item.error) else said
+    return replace(entry, item=replace(entry.item, output=said, error=error))
 
 
 def shortened(call: ToolCall) -> str | None:
@@ -116,12 +126,6 @@ def shortened(call: ToolCall) -> str | None:
     if text is None or len(text) <= RESULT_LIMIT:
         return None
     return text[:RESULT_KEPT] + "\n" + TRUNCATED.format(len(text), RESULT_KEPT)
-
-
-def with_result(call: ToolCall, text: str) -> ToolCall:
-    """Return a call whose result is this text, where it is read: its error, if it has one."""
-    said = Raw(encode(text))
-    return replace(call, output=said, error=NULL if is_absent(call.error) else said)
 
 
 def _text(call: ToolCall) -> str | None:

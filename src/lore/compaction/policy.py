@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from lore.compaction.activity import Entries, has_real_activity, is_real, messages
+from lore.compaction.activity import Entries, calls_tools, has_real_activity, is_real, messages
 from lore.compaction.base import Cut, Firing, Trigger, Window
 from lore.compaction.cutting import cut
 from lore.compaction.overflow import stages
@@ -147,16 +147,7 @@ def _in_loop(entries: Entries) -> bool:
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
         if isinstance(item, AssistantMessage | ToolCall):
-            return _has_calls(entries, at)
+            return calls_tools(entries, at)
         if is_real(item):
             return False
-    return False
-
-
-def _has_calls(entries: Entries, last: int) -> bool:
-    group, at = entries[last].group, last
-    while at >= 0 and entries[at].group == group:
-        if isinstance(entries[at].item, ToolCall):
-            return True
-        at -= 1
     return False

@@ -32,6 +32,10 @@ class Speaker:
             self.before, self.spoke_before, self.waits = self.last, self.spoke, True
         self.last, self.spoke = at, True
 
+    def take_back(self) -> None:
+        """Forget what waits, as if it had not been said: it is said again, or nothing is."""
+        self.last, self.spoke, self.waits = self.before, self.spoke_before, False
+
 
 class Tracked:
     """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
@@ -105,9 +109,14 @@ class Tracked:
         for uuid in event.uuids:
             if uuid in self._real:
                 if uuid == next(reversed(self._real)):
-                    self._waiting.clear()
+                    self._take_back()
                 del self._real[uuid]
                 self.exchanges -= 1
+
+    def _take_back(self) -> None:
+        for one in self._waiting.values():
+            one.take_back()
+        self._waiting.clear()
 
 
 class Tracker:

@@ -1,0 +1,148 @@
+"""The events of a compaction."""
+
+from __future__ import annotations
+
+from lore.compaction.activity import tokens_of
+from lore.compaction.base import Cut, Firing, Shortened
+from lore.compaction.compacting import compacted
+from lore.model import events as e
+from lore.model.items import CompactDivider
+from strategies.compacting import Compacted
+
+AT = "2026-03-01T10:00:00Z"
+
+
+def agent_of(count=4):
+    return Compacted().play([("exchange", "main", None)] * count)
+
+
+def events_of(agent, firing, summary="so far", context=None):
+    return compacted(agent.session.state, "main", firing, summary, context, at=AT)
+
+
+def test_a_compaction_starts_and_is_applied():
+    agent = agent_of()
+    agent.take(events_of(agent, Firing("cadence", Cut(4))))
+    begun, applied = agent.made[0][0]
+    assert begun == e.CompactStarted(trigger="cadence", pre_tokens=applied.pre_tokens, at=AT)
+    assert (applied.trigger, applied.at, applied.preserved_uuids) == ("cadence", AT, ("u7", "a8", "u10", "a11"))
+    divider, *rest = agent.entries()
+    assert isinstance(divider.item, CompactDivider)
+    assert (divider.item.pruned, bytes(divider.item.summary), len(rest)) == (4, b'"so far"', 4)
+
+
+def test_its_estimates_are_those_of_the_timeline_before_and_after():
+    agent = agent_of()
+    before, old = tokens_of(agent.entries()), agent.session.state.chain("main")
+    agent.take(events_of(agent, Firing("cadence", Cut(4))))
+    applied = agent.made[0][0][1]
+    assert applied.pre_tokens - applied.post_tokens == before - tokens_of(agent.entries())
+    assert applied.pre_tokens > before, "tools and system prompt are part of a prompt"
+    assert old.entries is not agent.session.state.chain("main").entries
+
+
+def test_where_nothing_stays_nothing_is_named():
+    agent = agent_of()
+    agent.take(events_of(agent, Firing("manual", Cut(8))))
+    assert agent.made[0][0][1].preserved_uuids is None
+    assert len(agent.entries()) == 1
+
+
+def test_held_calls_stay_before_what_is_kept():
+    agent = Compacted()
+    agent.user()
+    agent.calls(1, finish=False)
+    agent.play([("exchange", "main", None)] * 3)
+    agent.squeeze(2)
+    assert [entry.item.uuid for entry in agent.entries()][1] == "t4"
+    assert agent.do("patch_tool_call", call_id="c3", status="completed", output="late") == ()
+
+
+def test_without_a_summary_an_overflow_leaves_its_marker():
+    agent = agent_of()
+    agent.take(events_of(agent, Firing("overflow", Cut(4), marker="[4 went]"), ""))
+    assert bytes(agent.entries()[0].item.summary) == b'"[4 went]"'
+
+
+def test_results_are_cut_even_where_no_message_goes():
+    agent = Compacted()
+    agent.user()
+    agent.turn()
+    agent.calls(1, output="x" * 9_000)
+    agent.turn()
+    agent.do("patch_tool_call", call_id="c3", status="failed", error="y" * 9_000)
+    agent.take(
+        events_of(agent, Firing("overflow", Cut(0), shortened=(Shortened("c3", "cut"), Shortened("gone", "x"))), "")
+    )
+    assert [type(one) for one in agent.made[0][0]] == [e.ToolResultCleared, e.PatchToolCall]
+    call = agent.entries()[1].item
+    assert (bytes(call.output), bytes(call.error), call.status) == (b'"cut"', b'"cut"', "failed")
+    turn = agent.turn()
+    assert [one.cause for one in turn.state.chain("main").turn.since] == ["LORE117"], "the next prompt may differ"
+
+
+def test_outside_context_stands_before_the_message_that_waits():
+    agent = agent_of()
+    agent.user("back")
+    agent.squeeze(2, 1)
+    persisted = agent.made[0][0][-1]
+    assert (persisted.turn, persisted.insert_at, persisted.outside) == (5, 2, True)
+    assert agent.entries()[2].item.uuid == "u13"
+
+
+def test_outside_context_waits_for_a_message_that_has_not_come():
+    agent = agent_of()
+    agent.squeeze(2, 1)
+    assert agent.made[0][0][-1].insert_at == 3
+    agent.user("[SCHEDULED TICK]", source="tick")
+    agent.turn()
+    agent.answer()
+    assert not any("outside" in origin for origin, _ in agent.turns[-1].texts)
+    agent.user("back")
+    origins = [origin for origin, _ in agent.turn().texts]
+    assert origins[-2:] == ["context_injection: outside context of turn 5", "user"]
+
+
+def test_compactions_in_a_row_may_each_bring_outside_context():
+    """The second one of a turn was taken for the first come again, and what it said was gone."""
+    agent = agent_of(6)
+    agent.squeeze(6, 1)
+    agent.user("back")
+    agent.squeeze(2, 2)
+    said = b" ".join(data for _, data in agent.turn().texts)
+    assert b"number 1" in said
+    assert b"number 2" in said
+
+
+def test_outside_context_that_nobody_came_for_outlives_the_next_compaction():
+    """It stood before a tick, and went with it: what the sources had said was never read."""
+    agent = agent_of(6)
+    agent.squeeze(6, 1)
+    for _ in range(3):
+        agent.user("[SCHEDULED TICK]", source="tick")
+        agent.turn()
+        agent.answer()
+    agent.squeeze(2, 2)
+    agent.user("back")
+    for _ in range(2):
+        said = [data for origin, data in agent.turn().texts if "outside" in origin]
+        assert [b"number 1" in one for one in said] == [True, False]
+        assert b"number 2" in said[1]
+        agent.answer()
+        agent.user("and now")
+
+
+def test_a_summary_may_hold_any_text():
+    agent = agent_of()
+    agent.take(events_of(agent, Firing("manual", Cut(4)), 'a "b" \ud83d \x00 </x>\u2028'))
+    agent.restart("log")
+    assert isinstance(agent.entries()[0].item, CompactDivider)
+
+
+def test_two_compactions_never_share_a_name():
+    agent = agent_of(6)
+    agent.squeeze(8)
+    agent.squeeze(4)
+    first, second = (events[1].uuid for events, _, _ in agent.made)
+    assert first != second
+    assert first.startswith("compact-")

@@ -1,0 +1,96 @@
+"""Where a compaction cuts."""
+
+from __future__ import annotations
+
+from lore.compaction.base import Cut
+from lore.compaction.cutting import cut, kept, opening, pruned
+from strategies.compacting import Compacted
+
+
+def names(entries):
+    return [entry.item.uuid for entry in entries]
+
+
+def exchanges(count):
+    return Compacted().play([("exchange", "main", None)] * count)  # u1 a2 u4 a5 u7 a8 …
+
+
+def test_the_last_messages_stay():
+    entries = exchanges(4).entries()
+    made = cut(entries, 4)
+    assert made == Cut(4)
+    assert (names(pruned(entries, made)), names(kept(entries, made))) == (names(entries)[:4], names(entries)[4:])
+
+
+def test_fewer_messages_than_stay_are_not_cut():
+    assert cut(exchanges(2).entries(), 4) is None
+    assert cut(exchanges(0).entries(), 0) is None
+
+
+def test_where_only_a_divider_would_go_there_is_no_cut():
+    agent = exchanges(4)
+    agent.squeeze(4)
+    assert cut(agent.entries(), 4) is None
+
+
+def test_a_cut_inside_an_exchange_says_where_it_begins():
+    agent = exchanges(1)
+    agent.user("do it")
+    for _ in range(4):
+        agent.calls(1)
+    made = cut(agent.entries(), 2)
+    assert made == Cut(5, (), 2)
+    assert names(opening(agent.entries(), made)) == names(agent.entries())[2:5]
+
+
+def test_parallel_calls_stay_together_with_the_text_before_them():
+    agent = exchanges(1)
+    agent.user("do it")
+    agent.turn()
+    agent.item("main", type="assistant_message", uuid="a-text", text="I look", response_id="r-1")
+    for number in range(5):
+        call = {"type": "tool_call", "uuid": f"t-{number}", "call_id": f"c-{number}", "name": "read", "input": {}}
+        agent.item("main", **call, status="completed", output="x", response_id="r-1")
+    agent.answer()
+    made = cut(agent.entries(), 2)
+    assert names(kept(agent.entries(), made))[0] == "a-text"
+
+
+def test_a_running_call_is_held_with_its_response():
+    agent = exchanges(1)
+    agent.calls(2, finish=False)
+    agent.play([("exchange", "main", None)] * 3)
+    made = cut(agent.entries(), 2)
+    assert made.held == (2, 3)
+    assert names(kept(agent.entries(), made))[:2] == names(agent.entries())[2:4]
+
+
+def test_what_nobody_has_answered_stays():
+    agent = exchanges(3)
+    agent.user("first")
+    agent.inject()
+    agent.user("second")
+    assert cut(agent.entries(), 0) == Cut(6)
+
+
+def test_results_that_no_model_has_seen_stay():
+    agent = exchanges(3)
+    agent.user("do it")
+    agent.calls(3)
+    assert cut(agent.entries(), 1) == Cut(7, (), 6)
+
+
+def test_all_goes_where_nothing_is_to_stay():
+    agent = exchanges(3)
+    assert cut(agent.entries(), 0) == Cut(6)
+
+
+def test_opaque_items_are_not_counted_and_go_with_what_is_before_them():
+    agent = exchanges(2)
+    agent.item("main", type="opaque", uuid="o1", record=1)
+    agent.play([("exchange", "main", None)])
+    agent.item("main", type="opaque", uuid="o2", record=2)
+    made = cut(agent.entries(), 2)
+    assert names(kept(agent.entries(), made))[-1] == "o2"
+    assert len(kept(agent.entries(), made)) == 3
+    assert "o1" in names(pruned(agent.entries(), made))

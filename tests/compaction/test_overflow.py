@@ -1,0 +1,66 @@
+"""The stages of an overflow."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.compaction.overflow import RESULT_KEPT, shortened, stages
+from strategies.compacting import Compacted
+
+
+def call(output):
+    agent = Compacted()
+    made = {"type": "tool_call", "uuid": "t", "call_id": "c", "name": "read", "input": {}, "status": "completed"}
+    agent.item("main", **made, output=output)
+    return agent.entries()[0].item
+
+
+def texts(*said):
+    return [{"type": "text", "text": one} for one in said]
+
+
+def test_a_result_is_cut_by_characters_not_bytes():
+    assert shortened(call("\u00e9" * 2_000)) is None
+    cut = shortened(call("\U0001f469" * 2_001))
+    assert cut == "\U0001f469" * RESULT_KEPT + "\n[OVERFLOW RECOVERY: truncated from 2001 to 1920 chars]"
+
+
+def test_a_result_in_blocks_is_cut_as_text_and_one_with_an_image_is_left():
+    image = {"type": "image", "media_type": "image/png", "data": "aGk="}
+    assert shortened(call(texts("a" * 1_500, "b" * 1_500))).endswith("truncated from 3001 to 1920 chars]")
+    assert shortened(call([*texts("a" * 3_000), image])) is None
+
+
+def test_a_call_without_a_result_is_left():
+    assert shortened(call("x" * 3_000)) is not None
+    agent = Compacted()
+    agent.calls(1, output="", finish=False)
+    assert shortened(agent.entries()[0].item) is None
+
+
+def test_an_unknown_window_never_overflows():
+    assert stages(Compacted().play([("exchange", "main", None)] * 9).entries(), 0, overhead=10**9) is None
+
+
+def test_of_calls_with_one_id_the_most_recent_is_cut():
+    """The log names calls by id, so an earlier one cannot be meant; it was counted as cut all the same."""
+    agent = Compacted()
+    agent.user("go")
+    for number in range(2):
+        call = {"type": "tool_call", "uuid": f"t{number}", "call_id": "same", "name": "read", "input": {}}
+        agent.item("main", **call, output="x" * 4_000, status="completed")
+    plan = stages(agent.entries(), 1_000)
+    assert [one.call_id for one in plan.shortened] == ["same"]
+    assert plan.final
+    assert plan.tokens > 1_000
+
+
+@pytest.mark.parametrize("reserve", [0, 300])
+def test_room_is_kept_for_a_summary(reserve):
+    agent = Compacted()
+    for _ in range(15):
+        agent.user("x" * 400)
+        agent.answer("y" * 40)
+    plan = stages(agent.entries(), 2_000, reserve=reserve)
+    assert plan.tokens == 550 + max(reserve, 37)
+    assert len(plan.drained) == 20

@@ -1,0 +1,190 @@
+"""Which trigger is due, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore import event
+from lore.compaction.base import Window
+from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, due, window
+from lore.compaction.settings import Compaction, ContextSource
+from lore.compaction.tracking import Tracked, Tracker
+from strategies.compacting import Compacted
+
+SOURCE = ContextSource("mail", ("mail",))
+DAY = 86_400
+ANY = Compaction(continuous_interval=2, keep_recent=2, gap_secs=60)
+
+
+class Dated(Compacted):
+    """An agent whose messages have times: a minute of 2026-03-01 each."""
+
+    def ask(self, minute, text="hi", **more):
+        item = {"type": "user_message", "uuid": self.new_id("u"), "text": text, **more}
+        self.do("append", item=item, at=stamp(minute))
+
+    def exchange(self, minute, **more):
+        self.ask(minute, **more)
+        self.turn()
+        self.answer()
+
+    def due(self, settings, minute=0, **more):
+        seen = Tracker(self.events).chain()
+        return due(seen, self.entries(), settings, now=clock(minute), **more)
+
+
+def stamp(minute):
+    return f"2026-03-01T{minute // 60:02}:{minute % 60:02}:00Z"
+
+
+def clock(minute):
+    return 1772323200.0 + 60 * minute
+
+
+def trigger(firing):
+    return firing and firing.trigger
+
+
+def test_without_settings_nothing_is_looked_at():
+    assert due(None, None, None, now=0, ask=("manual", *AUTOMATIC)) is None
+
+
+def test_cadence_fires_once_for_the_exchange_that_ends():
+    agent, seen = Dated(), []
+    for minute in range(6):
+        agent.ask(minute)
+        seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+        agent.turn()
+        agent.calls()
+        seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+        agent.turn()
+        agent.answer()
+        seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+        if seen[-1]:
+            agent.squeeze(2)
+            seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+    quiet, fired = [None, None, None], [None, None, "cadence", None]
+    assert seen == (quiet + fired) * 3
+
+
+def test_cadence_that_was_missed_in_a_loop_fires_when_the_next_message_waits():
+    agent = Dated()
+    agent.exchange(0)
+    agent.ask(1)
+    agent.turn()
+    agent.calls(3)
+    assert agent.due(ANY, 1, ask=AFTER_TURN) is None
+    agent.ask(2)
+    assert trigger(agent.due(ANY, 1, ask=AFTER_TURN)) == "cadence"
+
+
+def test_a_gap_fires_when_somebody_speaks_again_and_not_in_a_long_job():
+    agent = Dated()
+    for minute in range(3):
+        agent.exchange(minute)
+    agent.ask(30)
+    assert trigger(agent.due(ANY, 30, ask=BEFORE_TURN)) == "gap"
+    agent.turn()
+    agent.calls()
+    assert agent.due(ANY, 300, ask=BEFORE_TURN) is None
+
+
+def test_a_gap_is_as_long_as_it_says_and_no_shorter():
+    agent = Dated()
+    for minute in range(3):
+        agent.exchange(minute)
+    assert agent.due(ANY, 2, ask=BEFORE_TURN) is None
+    assert trigger(agent.due(ANY, 3, ask=BEFORE_TURN)) == "gap", "asked before the message is in the session"
+
+
+def test_a_clock_that_goes_back_is_no_gap():
+    agent = Dated()
+    for minute in range(10, 13):
+        agent.exchange(minute)
+    assert agent.due(ANY, 0, ask=BEFORE_TURN) is None
+
+
+def test_without_a_clock_or_times_there_is_no_gap():
+    agent = Dated().play([("exchange", "main", None)] * 3)
+    agent.user("back")
+    assert agent.due(ANY, 999, ask=BEFORE_TURN) is None
+    assert due(Tracked(), agent.entries(), ANY, now=None, ask=BEFORE_TURN) is None
+
+
+def test_ticks_fire_no_cadence_and_no_gap_but_may_overflow():
+    agent = Dated()
+    for minute in range(8):
+        agent.exchange(minute, source="tick", text="x" * 400)
+    assert agent.due(ANY, 300) is None
+    full = Compaction(continuous_interval=1, gap_secs=1, window=900, keep_recent=2, summary_tokens=10)
+    assert trigger(agent.due(full, 300)) == "overflow"
+
+
+def test_a_loop_whose_request_was_compacted_away_is_still_a_persons():
+    """The view then holds calls alone, and looked like a session that nobody speaks in."""
+    agent = Dated()
+    agent.ask(0)
+    for _ in range(4):
+        agent.turn()
+        agent.calls()
+    agent.squeeze(1)
+    agent.turn()
+    agent.answer()
+    agent.answer()
+    every = Compaction(continuous_interval=1, keep_recent=1)
+    seen = Tracker(
+        [one for one in agent.events if not isinstance(one, type(event("compact_applied", uuid="d", trigger="x")))]
+    )
+    assert trigger(due(seen.chain(), agent.entries(), every, ask=AFTER_TURN)) == "cadence"
+
+
+def test_manual_is_due_when_asked_for_first_of_all():
+    agent = Dated()
+    for minute in range(4):
+        agent.exchange(minute)
+    assert trigger(agent.due(Compaction(keep_recent=2), ask=("cadence", "manual"))) == "manual"
+    assert agent.due(Compaction(keep_recent=20), ask=("manual",)) is None
+
+
+def test_an_overflow_is_asked_before_a_gap():
+    agent = Dated()
+    for minute in range(12):
+        agent.exchange(minute, text="x" * 400)
+    full = Compaction(gap_secs=60, window=1_500, keep_recent=2, summary_tokens=10)
+    firing = agent.due(full, 300)
+    assert (firing.trigger, firing.window) == ("overflow", None)
+    assert "14 earlier messages" in firing.marker
+
+
+def test_an_overflow_that_cannot_help_is_silent_and_one_that_is_not_enough_says_so():
+    agent = Dated()
+    agent.ask(0, "x" * 4000)
+    assert agent.due(Compaction(window=1_000)) is None
+    agent.play([("exchange", "main", None)] * 8)
+    agent.ask(1, "y" * 4000)
+    assert agent.due(Compaction(window=1_000)).final
+
+
+@pytest.mark.parametrize(
+    ("compacted_at", "now", "expected"),
+    [
+        (None, 10 * DAY, Window(9 * DAY, 10 * DAY)),
+        (9.5 * DAY, 10 * DAY, Window(9.5 * DAY, 10 * DAY)),
+        (2.0 * DAY, 10 * DAY, Window(9 * DAY, 10 * DAY)),
+        (11.0 * DAY, 10 * DAY, Window(10 * DAY, 10 * DAY)),
+    ],
+)
+def test_the_window_is_since_the_last_compaction_within_the_look_back(compacted_at, now, expected):
+    seen = Tracked()
+    seen.compacted_at = compacted_at
+    assert window(seen, Compaction(), now) == expected
+
+
+def test_a_window_is_fixed_where_sources_are_to_be_asked_and_only_there():
+    agent = Dated()
+    for minute in range(4):
+        agent.exchange(minute)
+    asking = Compaction(continuous_interval=2, keep_recent=2, context_sources=(SOURCE,))
+    assert agent.due(asking, 5).window == Window(clock(5) - DAY, clock(5))
+    assert agent.due(ANY, 3, ask=AFTER_TURN).window is None
+    assert due(Tracker(agent.events).chain(), agent.entries(), asking, now=None).window is None

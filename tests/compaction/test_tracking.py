@@ -1,0 +1,120 @@
+"""Following a session's events: exchanges, and who spoke when."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore import event
+from lore.compaction.tracking import Tracker
+from strategies.compacting import Compacted
+
+T0 = "2026-03-01T10:00:00Z"
+AT = {T0: 1772359200.0, "2026-03-01T10:05:00Z": 1772359500.0, "2026-03-01T12:00:00Z": 1772366400.0}
+T1, T2 = list(AT)[1:]
+
+
+def said(uuid, at=None, text="hi", **more):
+    return event("append", item={"type": "user_message", "uuid": uuid, "text": text, **more}, **_at(at))
+
+
+def answer(uuid, at=None, **more):
+    return event("append", item={"type": "assistant_message", "uuid": uuid, "text": "so"}, **_at(at), **more)
+
+
+def started(turn, at=None):
+    return event("turn_started", turn=turn, **_at(at))
+
+
+def _at(at):
+    return {} if at is None else {"at": at}
+
+
+def compact(at=None, keep=()):
+    return event("compact_applied", uuid="d1", trigger="manual", preserved_uuids=list(keep), **_at(at))
+
+
+def tracked(*events):
+    return Tracker(events).chain()
+
+
+def test_an_exchange_is_counted_with_its_message_and_finished_with_its_answer():
+    seen = Tracker([said("u1")])
+    assert (seen.chain().exchanges, seen.chain().finished) == (1, 0)
+    for one in (started(1), answer("a1")):
+        seen.feed(one)
+    assert (seen.chain().exchanges, seen.chain().finished, seen.chain().turns) == (1, 1, 1)
+
+
+def test_ticks_and_injected_context_begin_no_exchange():
+    seen = tracked(
+        said("u1", source="tick"), said("u2", text="[SCHEDULED TICK]"), said("u3", source="context_injection")
+    )
+    assert seen.exchanges == 0
+
+
+def test_a_compaction_takes_no_exchange_away():
+    seen = tracked(said("u1", T0), answer("a1"), said("u2", T1), answer("a2"), compact(T2, ["a2"]))
+    assert (seen.exchanges, seen.compactions, seen.compacted, seen.compacted_at) == (2, 1, 2, AT[T2])
+
+
+def test_a_message_that_was_taken_back_is_counted_once_when_it_comes_again():
+    again = [said("u2"), answer("a2"), event("remove", uuids=["u2", "a2", "never"]), said("u3"), answer("a3")]
+    assert tracked(said("u1"), answer("a1"), *again).exchanges == 2
+
+
+def test_a_message_that_was_taken_back_waits_for_no_answer():
+    seen = tracked(said("u1"), answer("a1"), said("u2"), event("remove", uuids=["u2"]))
+    assert (seen.exchanges, seen.finished) == (1, 1)
+
+
+def test_a_message_that_was_taken_back_ends_no_pause():
+    """It was written anew, and the pause before it was measured from what had been taken back."""
+    events = [said("u1", T0), answer("a1"), said("u2", T1), event("remove", uuids=["u2"])]
+    assert tracked(*events).heard(None, None) == tracked(*events, said("u3", T2)).heard(None, None) == (True, AT[T0])
+    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).heard(None, None) == (False, None)
+
+
+def test_a_duplicate_is_counted_once():
+    assert tracked(said("u1"), said("u1"), answer("a1"), said("u1")).exchanges == 1
+
+
+def test_who_spoke_before_what_waits_now_is_told():
+    events = [said("u1", T0), answer("a1"), said("u2", T1)]
+    assert tracked().heard(None, None) == (False, None)
+    assert tracked(*events[:1]).heard(None, None) == (False, None), "the first message ever follows none"
+    assert tracked(*events[:2]).heard(None, None) == (True, AT[T0])
+    assert tracked(*events).heard(None, None) == (True, AT[T0])
+    assert tracked(*events, said("u3", T2)).heard(None, None) == (True, AT[T0]), "more words, same return"
+    assert tracked(*events, answer("a2")).heard(None, None) == (True, AT[T1])
+
+
+def test_a_message_without_a_time_has_its_turns():
+    assert tracked(said("u1"), started(1, T1), answer("a1")).heard(None, None) == (True, AT[T1])
+
+
+def test_a_compaction_without_a_time_has_the_last_turns():
+    assert tracked(said("u1"), started(1, T1), compact()).compacted_at == AT[T1]
+
+
+@pytest.mark.parametrize("at", [None, "yesterday"])
+def test_a_session_without_times_says_that_gaps_cannot_be_judged(at):
+    events = [said("u1", at), started(1, at), answer("a1")]
+    assert tracked().is_timed
+    assert not tracked(*events).is_timed
+    assert tracked(*events).heard(None, None) == (True, None)
+    assert tracked(*events, said("u2", T0)).is_timed
+
+
+def test_each_agent_and_user_has_a_clock_of_its_own():
+    header = event("session_started", session_id="s", user_id="ann")
+    other = event("append", agent_id="b", at=T1, item={"type": "user_message", "uuid": "u2", "text": "x"})
+    seen = tracked(header, said("u1", T0), answer("a1"), other, answer("a2"))
+    assert seen.heard(None, None) == seen.heard(None, "ann") == (True, AT[T0])
+    assert seen.heard("b", None) == (True, AT[T1])
+    assert seen.heard(None, "bob") == (False, None)
+
+
+def test_chains_are_followed_apart():
+    agent = Compacted().play([("exchange", "main", None), ("exchange", "agent-1", None), ("exchange", "main", None)])
+    seen = Tracker(agent.events)
+    assert (seen.chain().exchanges, seen.chain("agent-1").exchanges, seen.chain("none").exchanges) == (2, 1, 0)

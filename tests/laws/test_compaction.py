@@ -1,0 +1,232 @@
+"""Compaction, laws: outside its own reset history only grows; after it knowledge is pinned anew, once; a session that
+is restarted behind it sends the same bytes; nothing is lost from the log; the same gives the same; a cut keeps
+responses whole; an overflow's plan is what happens; and nothing is due without being asked for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lore.compaction import overflow
+from lore.compaction.activity import Sizes, is_message, is_real, overhead, tokens_of
+from lore.compaction.base import Cut, Firing
+from lore.compaction.compacting import compacted
+from lore.compaction.cutting import cut, kept, opening, pruned
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, due
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracker
+from lore.model import events as e
+from lore.model.items import ToolCall
+from lore.model.state import settled
+from lore.model.turn import seconds
+from lore.model.vector import Vector
+from lore.prompt.settings import Rules
+from lore.run.recording import Recording
+from strategies.compacting import OUTSIDE, Compacted, plots
+from strategies.sessions import scripts, setups
+
+ADDED = ("context_injection", "context of this turn")
+BUSY = [
+    ([("know", "add", "abcdef1", "one"), ("exchange", "main", {"current_time": "10:00"}),
+      ("loop", "main", [2, 3], [{"current_time": "10:01"}, None], []), ("exchange", "main", None),
+      ("know", "update", "abcdef1", "two"), ("exchange", "main", {"memory_recall": "tea"})], ("main", 2, 1, "log")),
+    ([("exchange", "main", {"current_time": "11:00"}), ("know", "add", "x", "three"), ("exchange", "main", None),
+      ("loop", "main", [1, 4], [{"current_time": "11:01"}], []), ("user", "main", "hi")], ("main", 3, 2, "dump")),
+    ([("turn", "main", {"current_time": "12:00"}), ("exchange", "main", {"current_time": "12:01"}),
+      ("exchange", "main", None)], ("main", 0, 3, "lost")),
+    ([("inject", "main"), ("exchange", "main", {"current_time": "13:00"}), ("exchange", "main", None)],
+     ("main", 1, None, "")),
+]  # fmt: skip
+
+
+def pairs(agent):
+    last = {}
+    for turn in agent.turns:
+        if turn.chain in last:
+            yield last[turn.chain], turn
+        last[turn.chain] = turn
+
+
+@example(BUSY, ("anthropic", Rules(tail="persist")))
+@example(BUSY, ("openai-chat", Rules(tail="user")))
+@given(plots(), setups)
+def test_outside_a_reset_a_turn_up_to_its_tail_is_a_prefix_of_the_next(plot, setup):
+    for before, turn in pairs(Compacted(*setup).live(plot)):
+        if not turn.entitled:
+            assert turn.stable[: len(before.stable)] == before.stable
+
+
+@example(BUSY, ("anthropic", Rules(tail="persist")))
+@given(plots(), setups)
+def test_a_session_that_is_restarted_behind_a_compaction_sends_the_same_bytes(plot, setup):
+    whole, broken = Compacted(*setup).live(plot, ways=False), Compacted(*setup).live(plot)
+    assert [one.body for one in broken.turns] == [one.body for one in whole.turns]
+    assert [events for events, _, _ in broken.made] == [events for events, _, _ in whole.made]
+
+
+@example(BUSY, ("anthropic", Rules(tail="system")))
+@given(plots(resets=False), setups)
+def test_after_a_compaction_knowledge_is_pinned_anew_and_only_then(plot, setup):
+    for before, turn in pairs(Compacted(*setup).live(plot)):
+        chain, had = turn.state.chain(turn.chain), before.state.chain(turn.chain)
+        if not turn.entitled:
+            assert chain.pinned == had.pinned
+        elif not any(isinstance(one, e.CacheReset) for one in turn.events):
+            assert chain.pinned == tuple(turn.state.knowledge.values())
+            assert not chain.deltas
+
+
+@example(BUSY, ("anthropic", Rules(tail="persist")))
+@given(plots(), setups)
+def test_nothing_is_lost_from_the_log(plot, setup):
+    for events, before, after in Compacted(*setup).live(plot, ways=False).made:
+        assert after == before + b"".join(e.encode(one) + b"\n" for one in events)
+
+
+@given(plots(max_size=2), st.integers(0, 4))
+def test_the_same_session_and_texts_give_the_same_bytes(plot, keep):
+    agents = [Compacted().live(plot, ways=ways) for ways in (True, False)]
+    for agent in agents:
+        agent.squeeze(keep, 99)
+    first, second = ([[e.encode(one) for one in events] for events, _, _ in agent.made] for agent in agents)
+    assert first == second
+    names = [one.uuid for events, _, _ in agents[0].made for one in events if isinstance(one, e.CompactApplied)]
+    assert len(set(names)) == len(names)
+
+
+@example(BUSY, ("anthropic", Rules(tail="persist")))
+@example(BUSY, ("openai-responses", Rules(tail="system")))
+@given(plots(resets=False), setups)
+def test_outside_context_stands_once_directly_before_a_real_user_message(plot, setup):
+    for turn in Compacted(*setup).live(plot).turns:
+        texts = turn.texts
+        for at, (origin, _) in enumerate(texts):
+            if origin.startswith("context_injection: outside"):
+                assert next(one for one, _ in texts[at:] if not one.startswith(ADDED)) == "user"
+        for number in range(4):
+            assert sum(OUTSIDE.format(number).encode() in data for _, data in texts) <= 1
+
+
+def test_outside_context_and_a_turns_own_are_both_written_into_history():
+    """They shared the number of their turn, and the second one to come was dropped."""
+    agent = Compacted("anthropic", Rules(tail="persist"))
+    agent.play([("exchange", "main", {"current_time": "9:00"})] * 4)
+    agent.user("back again")
+    agent.squeeze(2, 7)
+    agent.turn({"current_time": "10:00"})
+    agent.answer()
+    agent.play([("exchange", "main", None)])
+    texts = [data for _, data in agent.turns[-1].texts]
+    outside = next(at for at, data in enumerate(texts) if OUTSIDE.format(7).encode() in data)
+    assert b"10:00" in texts[outside + 1]
+    assert b"back again" in texts[outside + 2]
+
+
+def timeline(script):
+    return Compacted().play(script).entries()
+
+
+keeps = st.integers(0, 8)
+
+
+@given(scripts(), keeps)
+def test_a_cut_keeps_the_last_messages_and_whole_responses(script, keep):
+    entries = timeline(script)
+    made = cut(entries, keep)
+    if made is None:
+        return
+    stay, gone = kept(entries, made), pruned(entries, made)
+    assert sorted([*stay, *gone], key=list(entries).index) == list(entries)
+    last = [entry for entry in entries if is_message(entry.item)][-keep:] if keep else []
+    assert all(entry in stay for entry in last)
+    assert not {entry.group for entry in stay} & {entry.group for entry in gone}
+    assert not any(isinstance(one.item, ToolCall) and one.item.status == "running" for one in gone)
+    assert any(is_message(entry.item) for entry in gone)
+
+
+@given(scripts(), keeps)
+def test_a_cut_inside_an_exchange_says_where_that_begins(script, keep):
+    entries = timeline(script)
+    made = cut(entries, keep)
+    if made is None or made.exchange is None:
+        assert made is None or opening(entries, made) == ()
+        return
+    assert is_real(entries[made.exchange].item)
+    between = [entries[at] for at in range(made.exchange + 1, min(made.place + 1, len(entries)))]
+    assert not any(is_real(entry.item) for entry in between)
+    assert set(map(id, opening(entries, made))) <= set(map(id, pruned(entries, made)))
+
+
+@given(scripts(), st.sampled_from([20, 60, 120, 300, 900]), st.integers(0, 40))
+def test_an_overflows_plan_is_what_happens(script, window, overhead):
+    agent = Compacted().play(script)
+    for number in range(3):
+        agent.calls(2, output="result " * 400 * (number % 2))
+    entries = agent.entries()
+    plan = overflow.stages(entries, window, overhead=overhead)
+    assert overflow.drain_count(entries, window, overhead=overhead) == (0 if plan is None else len(plan.drained))
+    if plan is None:
+        assert overhead + tokens_of(entries) <= window * 0.9
+        return
+    firing = Firing("overflow", plan.cut or Cut(0), None, plan.marker, plan.shortened, plan.final)
+    agent.take(compacted(agent.session.state, "main", firing, ""))
+    after = agent.entries()
+    assert overhead + tokens_of(after) == plan.tokens
+    assert plan.final == (plan.tokens > window * 0.9)
+    left = {entry.item.uuid for entry in after}
+    assert plan.drained == tuple(one.item.uuid for one in entries if is_message(one.item) and one.item.uuid not in left)
+    assert not plan.drained or f"{len(plan.drained)} earlier messages" in plan.marker
+
+
+@given(scripts(), st.floats(0, 1e10))
+def test_nothing_is_due_without_being_asked_for(script, now):
+    agent = Compacted().play(script)
+    tracked = Tracker(agent.events).chain()
+    assert due(tracked, agent.entries(), None, now=now, ask=tuple(TRIGGERS)) is None
+    assert due(tracked, agent.entries(), Compaction(), now=now) is None
+
+
+@given(st.lists(scripts(max_size=4), max_size=4))
+def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
+    agent, sizes = Compacted(), Sizes()
+    for script in parts:
+        entries = agent.play(script).entries()
+        assert sizes.tokens_of(entries) == tokens_of(entries) == tokens_of(list(entries))
+        chain = agent.session.state.chain("main")
+        assert sizes.overhead(chain) == overhead(chain)
+    assert sizes.tokens_of(Vector()) == 0
+
+
+def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
+    """Asked before and after every turn; what fires is applied, and the session goes on."""
+    settings = Compaction(continuous_interval=2, gap_secs=600, window=60_000, summary_tokens=100)
+    read, tracker, fired = Recording(str(recording)), Tracker(), 0
+    if not read.events:
+        pytest.skip("requests, and no session")
+
+    def ask(event, when):
+        nonlocal fired
+        chain = settled(read.state.chain(event.chain))
+        seen, at = tracker.chain(event.chain), seconds(event.at)
+        firing = due(seen, chain.entries, settings, now=at, agent=event.agent_id, ask=when)
+        if firing is None:
+            return
+        fired += 1
+        stay, gone = kept(chain.entries, firing.cut), pruned(chain.entries, firing.cut)
+        assert not {entry.group for entry in stay} & {entry.group for entry in gone}
+        for one in compacted(read.state, event.chain, firing, "so far", at=event.at):
+            assert read._folding.apply(one) == ()
+            tracker.feed(one)
+        after = read.state.chain(event.chain).entries
+        assert [entry.item.uuid for entry in after.since(1)] == [entry.item.uuid for entry in stay] or not gone
+
+    for one in read.reads():
+        event = one.value
+        if isinstance(event, e.TurnStarted):
+            ask(event, BEFORE_TURN)
+        read.apply(one, event)
+        tracker.feed(event)
+        if isinstance(event, e.TurnCompleted):
+            ask(event, AFTER_TURN)
+    assert fired == sum(tracker.chain(name).compactions for name in read.state.chains) - len(read.boundaries)

@@ -1,0 +1,66 @@
+"""Sessions that are compacted while they live: scripts with compactions between, and an agent that makes them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from lore.compaction.compacting import compacted
+from lore.compaction.policy import due
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracked
+from lore.model import events as e
+from lore.model.state import settled
+from strategies.sessions import Agent, scripts
+
+OUTSIDE = "what happened outside, number {}"
+
+
+class Compacted(Agent):
+    """An agent that compacts. `made` holds the events of each compaction, with the log before it and after it."""
+
+    def __init__(self, *setup, **header):
+        super().__init__(*setup, **header)
+        self.made: list[tuple[tuple[e.Event, ...], bytes, bytes]] = []
+
+    def entries(self, chain="main"):
+        return settled(self.session.state.chain(chain)).entries
+
+    def squeeze(self, keep=2, context=None, chain="main", *, summary="what was before", way=""):
+        """Compact by hand, with outside context or without; `way` restarts the agent behind it."""
+        firing = due(Tracked(), self.entries(chain), Compaction(keep_recent=keep), ask=("manual",))
+        if firing is not None:
+            text = None if context is None else OUTSIDE.format(context)
+            self.take(compacted(self.session.state, chain, firing, summary, text), chain)
+        if way:
+            self.restart(way)
+
+    def take(self, events, chain="main"):
+        """Write a compaction's events to the log and apply them: there is never anything wrong with them."""
+        before = self.log
+        for one in events:
+            self.write(one)
+            assert self.session.apply(one) == ()
+        self.made.append((events, before, self.log))
+        self.entitled.add(chain)
+        self.uuids[chain] = [entry.item.uuid for entry in self.entries(chain)]
+
+    def live(self, plot, *, ways=True):
+        for script, (chain, keep, context, way) in plot:
+            self.play(script, restarts=ways)
+            self.squeeze(keep, context, chain, way=way if ways else "")
+        return self
+
+
+def plots(*, resets=True, max_size=3):
+    """Scripts with compactions behind them, numbered so that no two outside contexts say the same."""
+    squeezes = st.tuples(
+        st.sampled_from(["main", "main", "agent-1"]), st.integers(0, 4), st.booleans(),
+        st.sampled_from(["", "dump", "log", "lost"]),
+    )  # fmt: skip
+    parts = st.lists(st.tuples(scripts(resets=resets, min_size=1, max_size=6), squeezes), min_size=1, max_size=max_size)
+    return parts.map(
+        lambda made: [
+            (script, (chain, keep, number if asked else None, way))
+            for number, (script, (chain, keep, asked, way)) in enumerate(made)
+        ]
+    )
