@@ -24,7 +24,7 @@ from msgspec import Raw
 from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Request, Summarizer, SummaryError
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import PROMPT, input_of, piece_of, result_of, words
+from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
 from lore.compaction.wrapping import one_line
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
@@ -75,6 +75,7 @@ def summarized(summarizer: Summarizer, request: Request, settings: Compaction, *
     """
     if isinstance(summarizer, Extractive):
         return _said(summarizer.summarize(request).text)
+    request = request._replace(entries=fresh(request))
     room = _room(request, settings)
     spans = [_Span(place, place + 1) for place in range(len(request.entries))]
     return _Passes(summarizer, settings.summarizer_window, room, tell).whole(request, spans)

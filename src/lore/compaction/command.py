@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
 from lore.compaction.processes import NESTED, CommandError, complaint, program_of, run
-from lore.compaction.transcripts import instructions, transcript
+from lore.compaction.transcripts import fresh, instructions, transcript
 from lore.model.canonical import encode
 
 
@@ -62,9 +62,9 @@ def _question(request: Request) -> bytes:
     asked = {
         "v": 1,
         "prompt": instructions(request),
-        "transcript": "".join(transcript(request.entries)),
+        "transcript": "".join(transcript(fresh(request))),
         "previous": request.previous,
-        "opening": "".join(transcript(request.opening)),
+        "opening": "".join(transcript(request.opening[:1])),
         "tokens": request.tokens,
     }
     return encode(asked) + b"\n"

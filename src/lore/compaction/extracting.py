@@ -18,6 +18,8 @@ from lore.model.canonical import decode
 from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
 
+FAILED, RUNNING, TO_DO = "failed, and not tried again: ", "still running: ", "to do"  # how what is open begins
+ASKED, INTERRUPTED = "asked last, no answer yet: ", "the user interrupted the assistant"
 MOST_LINES = 200  # of one kind that are kept: more never fit a summary
 _DONE = frozenset(["completed", "complete", "done", "cancelled", "canceled", "deleted", "skipped"])
 _ASKS = ("?", "？", "؟")
@@ -26,6 +28,9 @@ _DECIDED = re.compile(
     r"|agreed|root cause|the (?:problem|issue|bug|reason) (?:is|was))\b",
     re.IGNORECASE,
 )
+_SIGNS = ("deci", "go with", "going with", "we'll", "we will", "we should", "chose", "opted", "settled on", "agreed",
+          "root cause", "problem", "issue", "bug", "reason")  # fmt: skip
+_SHORTEST = 24  # characters of a sentence that says something by itself
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _WRAPPER = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
 _CLOSING = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
@@ -44,21 +49,33 @@ class Talk(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch."""
+    """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch.
+
+    `opening` is the exchange that goes on, as far as the entries have it; `tried` are the calls that were made, as they
+    stand in a line of `open`; `listed`: a list of things to do was written.
+    """
 
     messages: int
     talks: tuple[Talk, ...]
+    opening: Talk | None
     decisions: tuple[str, ...]
     commits: tuple[str, ...]
     changed: dict[str, int]
     read: dict[str, int]
     open: tuple[str, ...]
+    tried: frozenset[str]
+    listed: bool
 
 
-def found_in(entries: Iterable[Entry]) -> Found:
-    """Gather what a summary says. Costs O(bytes of the entries)."""
+def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> Found:
+    """Gather what a summary says; `goes_on` is the place where an exchange begins whose end is not among the entries.
+
+    Costs O(bytes of the entries).
+    """
     gathered = _Gathered()
-    for entry in entries:
+    for place, entry in enumerate(entries):
+        if place == goes_on:
+            gathered.go_on()
         gathered.take(entry)
     return gathered.found()
 
@@ -67,13 +84,15 @@ class _Gathered:
     def __init__(self) -> None:
         self._messages = 0
         self._talks: list[Talk] = []
+        self._ended: int | None = None
         self._decisions: dict[str, None] = {}
         self._commits: dict[str, None] = {}
         self._changed: dict[str, int] = {}
         self._read: dict[str, int] = {}
         self._failed: dict[tuple[str, str], str] = {}
         self._running: dict[str, str] = {}
-        self._todos: list[str] = []
+        self._tried: set[str] = set()
+        self._todos: list[str] | None = None
         self._question = ""
         self._interrupted = False
 
@@ -92,27 +111,36 @@ class _Gathered:
             case CompactDivider() | OpaqueItem():
                 pass
 
+    def go_on(self) -> None:
+        """Begin the exchange that goes on: what it says is no part of the one before, though no words begin it."""
+        self._ended = len(self._talks)
+
     def found(self) -> Found:
         """Return what was gathered."""
+        whole = self._talks[: self._ended]
+        opening = self._talks[len(whole) :]
         return Found(
             self._messages,
-            tuple(self._talks),
+            tuple(whole),
+            Talk("\n".join([one.user for one in opening if one.user]), opening[-1].assistant) if opening else None,
             tuple(self._decisions)[-MOST_LINES:],
             tuple(self._commits)[-MOST_LINES:],
             self._changed,
             self._read,
             tuple(self._open()),
+            frozenset(self._tried),
+            self._todos is not None,
         )
 
     def _open(self) -> Iterator[str]:
-        yield from self._todos[:MOST_LINES]
+        yield from (self._todos or [])[:MOST_LINES]
         failed = list(self._failed.items())[-8:]
-        yield from (f"failed, and not tried again: {name} {what}: {why}".strip() for (name, what), why in failed)
-        yield from (f"still running: {one}" for one in self._running.values())
+        yield from (f"{FAILED}{name} {what}: {why}" for (name, what), why in failed)
+        yield from (f"{RUNNING}{one}" for one in self._running.values())
         if self._interrupted:
-            yield "the user interrupted the assistant"
+            yield INTERRUPTED
         if self._question:
-            yield f"asked last, no answer yet: {self._question}"
+            yield f"{ASKED}{self._question}"
 
     def _user(self, item: UserMessage) -> None:
         if item.source == INJECTED or is_tick(item):
@@ -131,7 +159,7 @@ class _Gathered:
     def _assistant(self, said: str) -> None:
         if not said.strip():
             return
-        if not self._talks:
+        if len(self._talks) == (self._ended or 0):
             self._talks.append(Talk(""))
         self._talks[-1] = self._talks[-1]._replace(assistant=said)
         self._question = _question(said)
@@ -151,9 +179,12 @@ class _Gathered:
         key = (one_line(call.name, 60), touch.about)
         self._running.pop(call.call_id, None)
         self._failed.pop(key, None)
+        self._tried.add(" ".join(key))
         if call.status == "running":
             self._running[call.call_id] = " ".join(key)
         elif call.status == "failed":
+            if touch.looks:
+                return  # what looks and finds nothing leaves nothing undone
             self._failed[key] = one_line(result_of(call), 160)
         else:
             self._went_well(call, table, touch.changed, touch.read)
@@ -186,7 +217,7 @@ def said_by_user(text: str) -> str:
         if found[1] in ("command-name", "command-args"):
             command[found[1]] = text[found.end() : close].strip()
         begin = close + len(found[1]) + 3
-    while found := _CLOSING.search(text[begin:end][-200:]):
+    while found := _CLOSING.search(text[max(begin, end - 200) : end]):
         start = text.rfind(f"<{found[1]}>", begin, end)
         if start < 0:
             break
@@ -206,6 +237,9 @@ def _question(said: str) -> str:
 
 def _decided(said: str) -> Iterator[str]:
     """Yield the first two sentences that say what was decided or found."""
+    lowered = said.lower()
+    if not any(sign in lowered for sign in _SIGNS):  # the pattern takes ten times as long
+        return
     end = 0
     for _ in range(2):
         found = _DECIDED.search(said, end)
@@ -215,7 +249,9 @@ def _decided(said: str) -> Iterator[str]:
         stop = _SENTENCE_END.search(said, found.end(), found.end() + 300)
         begin = before[-1] if before else max(end, found.start() - 300)
         end = stop.end() if stop else min(len(said), found.end() + 300)
-        yield said[begin:end].strip(" \n-*#>")
+        sentence = said[begin:end].strip(" \n-*#>")
+        if len(sentence) >= _SHORTEST:
+            yield sentence
 
 
 def _todos(table: dict[str, Any]) -> list[str] | None:
@@ -234,7 +270,7 @@ def _todo(item: dict[str, Any]) -> str:
     named = (item.get(name) for name in ("content", "step", "title", "text", "description", "subject"))
     text = next((one for one in named if isinstance(one, str) and one.strip()), "")
     begun = " (begun)" if status in ("in_progress", "active") else ""
-    return f"to do{begun}: {one_line(text)}" if text else ""
+    return f"{TO_DO}{begun}: {one_line(text)}" if text else ""
 
 
 def _messages(command: str) -> Iterator[str]:

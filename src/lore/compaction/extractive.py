@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request
-from lore.compaction.extracting import Found, Talk, found_in
-from lore.compaction.transcripts import words
+from lore.compaction.extracting import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, Found, Talk, found_in
+from lore.compaction.transcripts import clipped
 from lore.compaction.wrapping import cut_bytes, harmless, one_line
 from lore.model.canonical import text_of
-from lore.model.items import CompactDivider, UserMessage, is_absent
+from lore.model.items import CompactDivider, is_absent
 
 _HEAD = "Of {} messages that left the context (the session's log keeps them), put together by rule, without a model:"
 _OWN = re.compile(r"\AOf ([0-9]{1,9}) messages that left the context ")
@@ -33,18 +33,20 @@ class _Section(NamedTuple):
 
 
 _SECTIONS = {
-    "earlier": _Section("An earlier summary said", 0.14, 7),
-    "requests": _Section("The user asked", 0.22, 2),
+    "earlier": _Section("An earlier summary said", 0.18, 7),
+    "requests": _Section("The user asked", 0.20, 2),
     "decisions": _Section("Decided and found", 0.09, 4),
     "commits": _Section("Committed", 0.04, 6),
     "changed": _Section("Files changed, the latest last", 0.10, 5),
     "read": _Section("Files read, the latest last", 0.04, 8),
-    "open": _Section("Open", 0.12, 3),
+    "open": _Section("Open", 0.10, 3),
     "last": _Section("The last whole exchange", 0.15, 1),
     "opening": _Section("The exchange that goes on below began", 0.10, 0),
 }
 _TITLES = {f"{section.title}:": name for name, section in _SECTIONS.items()}
 _KEEPS_FIRST = ("requests",)  # the first request is the task
+MOST_OPEN = 50  # lines of what was open before that are looked at
+_GREETING = 24  # bytes
 _PASSING = ("opening", "last")  # exchanges that are over when they are carried on: their requests are kept
 
 
@@ -62,10 +64,12 @@ class Extractive:
 
     def summarize(self, request: Request) -> Answer:
         """Return a summary of at most `request.tokens`; never fails. Empty where no token is allowed."""
-        found = found_in(request.entries)
+        found = found_in(request.entries, len(request.entries) - len(request.opening))
         before = _before(request)
         count = found.messages + before.messages
-        sections = {name: _joined(before.sections.get(name, _Lines()), lines) for name, lines in _new(found, request)}
+        if "open" in before.sections and found.messages:
+            before.sections["open"] = _still_open(before.sections["open"], found)
+        sections = {name: _joined(name, before.sections.get(name, _Lines()), said) for name, said in _new(found)}
         head = _HEAD.format(count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
@@ -77,14 +81,14 @@ class _Before(NamedTuple):
     sections: dict[str, _Lines]
 
 
-def _new(found: Found, request: Request) -> list[tuple[str, tuple[str, ...]]]:
+def _new(found: Found) -> list[tuple[str, tuple[str, ...]]]:
     """Return what each section says of these entries, in the order of the summary."""
     talks = list(found.talks)
-    opening = _opening(request, talks)
+    opening = found.opening
     last = talks.pop() if talks else None
     return [
         ("earlier", ()),
-        ("requests", tuple(_item(one.user, 400) for one in talks)),
+        ("requests", tuple(_item(one.user, 400) for one in talks if one.user)),
         ("decisions", tuple(map(_item, found.decisions))),
         ("commits", tuple(map(_item, found.commits))),
         ("changed", _files(found.changed)),
@@ -93,14 +97,6 @@ def _new(found: Found, request: Request) -> list[tuple[str, tuple[str, ...]]]:
         ("last", _exchange(last) if last else ()),
         ("opening", _exchange(opening) if opening else ()),
     ]
-
-
-def _opening(request: Request, talks: list[Talk]) -> Talk | None:
-    """Take the exchange that goes on from the others."""
-    first = next((one.item for one in request.opening if isinstance(one.item, UserMessage)), None)
-    if first is None:
-        return None
-    return talks.pop() if talks else Talk(words(first))
 
 
 def _item(text: str, most: int = 240) -> str:
@@ -112,8 +108,8 @@ def _files(paths: dict[str, int]) -> tuple[str, ...]:
 
 
 def _exchange(talk: Talk) -> tuple[str, ...]:
-    lines = [f"user: {one_line(talk.user, 900)}"] if talk.user else []
-    return (*lines, f"assistant: {one_line(talk.assistant, 900)}") if talk.assistant else tuple(lines)
+    said = (("user", talk.user), ("assistant", talk.assistant))
+    return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in said if text)
 
 
 # The summary before
@@ -136,29 +132,38 @@ def _before(request: Request) -> _Before:
 
 
 def _read(text: str) -> dict[str, _Lines]:
-    sections: dict[str, _Lines] = {}
+    """Read a summary of this class by its titles. Costs O(its length): it may have been written by anybody."""
+    lines: dict[str, list[str]] = {}
+    more: dict[str, int] = {}
     name = ""
     for line in text.split("\n")[1:]:
         if line in _TITLES:
             name = _TITLES[line]
+        elif name and (found := _MORE.match(line)):
+            more[name] = more.get(name, 0) + int(found[1])
         elif name and line:
-            more = _MORE.match(line)
-            old = sections.get(name, _Lines())
-            sections[name] = (
-                _Lines(old.lines, old.more + int(more[1])) if more else _Lines((*old.lines, line), old.more)
-            )
-    for name in _PASSING:
-        past = sections.pop(name, _Lines())
-        asked = tuple("- " + one_line(line[6:], 400) for line in past.lines if line.startswith("user: "))
-        old = sections.get("requests", _Lines())
-        sections["requests"] = _Lines(old.lines + asked, old.more)
-    return sections
+            lines.setdefault(name, []).append(line)
+    for passing in _PASSING:
+        past = lines.pop(passing, [])
+        asked = ["- " + one_line(line[6:], 400) for line in past if line.startswith("user: ")]
+        lines.setdefault("requests", []).extend(asked)
+    return {name: _Lines(tuple(lines.get(name, ())), more.get(name, 0)) for name in (*lines, *more)}
 
 
-def _joined(old: _Lines, new: tuple[str, ...]) -> _Lines:
-    """Put what is new behind what was carried on, each line once, where it came last."""
-    lines = list(dict.fromkeys(reversed((*old.lines, *new))))
-    return _Lines(tuple(reversed(lines)), old.more)
+def _still_open(old: _Lines, found: Found) -> _Lines:
+    """Leave out what later messages settled: questions and running calls by being later, the rest by being tried."""
+    over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([TO_DO] if found.listed else [])))
+    lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]
+    tried = tuple(f"- {FAILED}{one}: " for one in sorted(found.tried))
+    return _Lines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
+
+
+def _joined(name: str, old: _Lines, new: tuple[str, ...]) -> _Lines:
+    """Put what is new behind what was carried on, each line once: where it came last, a request where it was made."""
+    lines = (*old.lines, *new)
+    if name in _KEEPS_FIRST:
+        return _Lines(tuple(dict.fromkeys(lines)), old.more)
+    return _Lines(tuple(reversed(dict.fromkeys(reversed(lines)))), old.more)
 
 
 # The room
@@ -186,7 +191,7 @@ def _written(name: str, said: _Lines, room: int) -> str:
     room -= len(_SECTIONS[name].title) + 4
     chosen = list(said.lines)
     if sum([len(line.encode()) + 1 for line in chosen]) + (24 if said.more else 0) > room:
-        chosen = _chosen(said.lines, room - 24, first=name in _KEEPS_FIRST)
+        chosen = _chosen(_worth(name, said.lines), room - 24, first=name in (*_KEEPS_FIRST, *_PASSING))
     if not chosen:
         return ""
     more = said.more + len(said.lines) - len(chosen)
@@ -194,6 +199,13 @@ def _written(name: str, said: _Lines, room: int) -> str:
     if more and name not in _PASSING:
         lines.insert(2 if name in _KEEPS_FIRST else 1, f"- ({more} more)")
     return "\n".join(lines)
+
+
+def _worth(name: str, lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out the short requests before the first that says something: `/model`, "hello"."""
+    if name not in _KEEPS_FIRST:
+        return lines
+    return lines[next((place for place, line in enumerate(lines) if len(line.encode()) > _GREETING), 0) :]
 
 
 def _chosen(lines: Sequence[str], room: int, *, first: bool) -> list[str]:

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
+from lore.compaction.base import BYTES_PER_TOKEN, Answer, GivenUpError, Request, SummaryError
 from lore.compaction.transcripts import asked, instructions
 from lore.compaction.wrapping import one_line
 from lore.errors import LoreError
@@ -93,7 +93,7 @@ class OpenAI:
             self._limit = "max_completion_tokens"
             reply = self._reply(request, self._limit)
         if reply.status == 200:
-            return self._answer(reply.body)
+            return self._answer(reply.body, request)
         what = f"redirects elsewhere ({reply.status})" if 300 <= reply.status < 400 else f"answers {reply.status}"
         why = f": {_said(reply.body)}" if reply.status >= 400 and _said(reply.body) else ""
         raise GivenUpError(self._clean(f"{self._shown} {what}{why}"), hint=_HINTS.get(reply.status, ""))
@@ -140,9 +140,12 @@ class OpenAI:
             raise _LostError(one_line(str(error)) or type(error).__name__) from None
 
     def _read(self, response: httpx.Response, end: float, late: SummaryError) -> bytes:
-        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked."""
+        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked.
+
+        Pieces as they come: where httpx gathers them to a size, one that drips is not looked at for hours.
+        """
         body = bytearray()
-        for piece in response.iter_raw(64 * 1024):
+        for piece in response.iter_raw():
             body += piece
             if len(body) > MOST_BYTES:
                 raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
@@ -150,15 +153,27 @@ class OpenAI:
                 raise late
         return bytes(body)
 
-    def _answer(self, body: bytes) -> Answer:
+    def _answer(self, body: bytes, request: Request) -> Answer:
         try:
             table = decode(body)
             choice = table["choices"][0]
             content = choice["message"]["content"]
         except (ValueError, RecursionError, LookupError, TypeError):
             raise SummaryError(f"{self._shown}: its answer is no chat completion") from None
+        self._compare(table, request)
         text = content if isinstance(content, str) else _parts(content)
         return Answer(_THOUGHT.sub("", text).strip(), cut_off=choice.get("finish_reason") == "length")
+
+    def _compare(self, table: Any, request: Request) -> None:
+        """Tell where a server read far less than it was given: some drop in silence what their window does not hold."""
+        usage = table.get("usage")
+        read = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
+        given = sum([len(piece.encode("utf-8", "replace")) for piece in asked(request)]) // BYTES_PER_TOKEN
+        if isinstance(read, int) and 0 < read < given // 3:
+            self._tell(
+                f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
+                "summarizer_window says?"
+            )
 
     def _clean(self, text: str) -> str:
         """Return text without the key, should a server repeat it, and without what looks like one."""

@@ -33,8 +33,8 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
 
     `continuous_interval` counts user exchanges, `keep_recent` messages (items of the timeline), `window` the tokens of
     the model's context window (0: unknown, so that overflow is never judged). `summarizer_window` is what a
-    summariser reads at once, in tokens; `summary_tokens` what it may answer. `command` and `endpoint` (with `model`,
-    `key_env` names the environment variable that holds the key) belong to the summarisers of that name.
+    summariser reads at once, in tokens (0: any length); `summary_tokens` what it may answer. `command` and `endpoint`
+    (with `model`, `key_env` names the environment variable that holds the key) belong to the summarisers of that name.
     """
 
     continuous_interval: int = 0

@@ -28,16 +28,18 @@ _VERBS: dict[str, bool] = {
     **dict.fromkeys(("cat", "head", "tail", "less", "more", "nl", "bat"), False),
     **dict.fromkeys(("rm", "mv", "cp", "touch", "tee"), True),
 }
+_LOOKS = re.compile(r"(?:ls|find|grep|rg|which|test|cat|head|tail|diff|git (?:grep|diff|show|log|status))\b")
 _MOST_COMMAND = 4_000  # characters of a command that are looked at
 _PIECES = 40
 
 
 class Touched(NamedTuple):
-    """What a call is about in a few words, and the files that it reads and changes."""
+    """What a call is about in a few words, and the files that it reads and changes. `looks`: it only looks."""
 
     about: str
     read: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    looks: bool = False
 
 
 def touched(name: str, given: Mapping[str, Any]) -> Touched:
@@ -51,9 +53,10 @@ def touched(name: str, given: Mapping[str, Any]) -> Touched:
         return _by_path(name, given, path)
     if command:
         read, changed = _by_command(command)
-        return Touched(_head(command), read, changed)
+        head = _head(command)
+        return Touched(head, read, changed, bool(_LOOKS.match(head)))
     first = next((one for one in given.values() if isinstance(one, str) and one), "")
-    return Touched(one_line(first, 60))
+    return Touched(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
 
 
 def _by_path(name: str, given: Mapping[str, Any], path: str) -> Touched:
@@ -62,10 +65,12 @@ def _by_path(name: str, given: Mapping[str, Any], path: str) -> Touched:
     what = f"{name} {verb}" if isinstance(verb, str) and len(verb) < 40 else name
     if _SEARCHES.search(name):
         pattern = given.get("pattern") or given.get("query") or ""
-        return Touched(one_line(f"{pattern} in {shown}" if isinstance(pattern, str) and pattern else shown, 120))
+        about = f"{pattern} in {shown}" if isinstance(pattern, str) and pattern else shown
+        return Touched(one_line(about, 120), looks=True)
     if verb != "view" and (_CHANGES.search(what) or any(key in given for key in _SAYS)):
         return Touched(shown, changed=(shown,))
-    return Touched(shown, read=(shown,) if _READS.search(what) else ())
+    reads = bool(_READS.search(what))
+    return Touched(shown, read=(shown,) if reads else (), looks=reads)
 
 
 def _command(given: Mapping[str, Any]) -> str:
@@ -119,6 +124,6 @@ def _files(words: list[str]) -> Iterator[str]:
 
 def _patched(given: Mapping[str, Any]) -> Iterator[str]:
     for value in given.values():
-        text = " ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else value
-        if isinstance(text, str) and "*** " in text:
-            yield from (one_line(found, 300) for found in _PATCHED.findall(text))
+        for text in cast("list[object]", value) if isinstance(value, list) else [value]:
+            if isinstance(text, str) and "*** " in text:
+                yield from (one_line(found, 300) for found in _PATCHED.findall(text))

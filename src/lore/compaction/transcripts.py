@@ -69,14 +69,21 @@ def asked(request: Request) -> Iterator[str]:
     """Yield the text that a model reads to answer a request: the summary before, the messages, their end's meaning."""
     if request.previous:
         yield f"[summary of what came before: carry on what still holds]\n{_inside(request.previous)}\n\n"
-    for entry in request.entries:
-        item = entry.item
-        if isinstance(item, CompactDivider) and text_of(bytes(item.summary)) == request.previous:
-            continue
-        yield piece_of(item)
+    yield from transcript(fresh(request))
     if request.opening:
         yield "[note: the assistant keeps the end of the user's last exchange. It began with:]\n\n"
         yield from transcript(request.opening[:1])
+
+
+def fresh(request: Request) -> tuple[Entry, ...]:
+    """Return a request's entries without the divider that holds the summary which is given as `previous`."""
+    if not request.previous:
+        return request.entries
+    return tuple([one for one in request.entries if not _holds(one.item, request.previous)])
+
+
+def _holds(item: Item, summary: str) -> bool:
+    return isinstance(item, CompactDivider) and text_of(bytes(item.summary)).strip() == summary.strip()
 
 
 def instructions(request: Request) -> str:
@@ -88,7 +95,7 @@ def words(item: UserMessage | AssistantMessage) -> str:
     """Return what a message says, images as a note, reasoning left out; harmless, not cut."""
     if item.blocks is None:
         return "" if is_absent(item.text) else harmless(text_of(bytes(item.text)))
-    return "\n".join(filter(None, map(_shown, item.blocks)))
+    return harmless("\n".join(filter(None, map(_shown, item.blocks))))
 
 
 def input_of(call: ToolCall) -> str:
@@ -99,7 +106,7 @@ def input_of(call: ToolCall) -> str:
 def result_of(call: ToolCall) -> str:
     """Return what a call answered, its error first; harmless, cut."""
     parts = [_output(one) for one in (call.error, call.output) if not is_absent(one)]
-    return clipped("\n".join(filter(None, parts)))
+    return _short("\n".join(filter(None, parts)))
 
 
 def clipped(text: str, most: int = MOST) -> str:
@@ -116,28 +123,32 @@ def is_tick(item: UserMessage) -> bool:
 
 
 def _short(text: str) -> str:
-    """Cut before looking at every character, and again behind the escapes that made it longer."""
-    return clipped(harmless(clipped(text, 4 * MOST)))
+    """Cut before looking at every character, and again where escapes made it longer."""
+    if len(text) <= MOST:
+        return clipped(harmless(text))
+    end = MOST // 4
+    begin, tail = harmless(text[: MOST - end])[: MOST - end], harmless(text[len(text) - end :])[-end:]
+    return f"{begin} […{len(text) - MOST} characters left out…] {tail}"
 
 
 def _output(raw: Raw) -> str:
     data = bytes(raw)
     if data[:1] != b"[":
-        return _short(text_of(data))
+        return text_of(data)
     try:
-        return "\n".join([_short(_shown(one)) for one in blocks_of(data)])
+        return "\n".join(filter(None, map(_shown, blocks_of(data))))
     except (ValueError, RecursionError):
-        return _short(text_of(data))
+        return text_of(data)
 
 
 def _shown(block: Block) -> str:
     match block:
         case TextBlock():
-            return harmless(text_of(bytes(block.text)))
+            return text_of(bytes(block.text))
         case ImageBlock():
-            return f"[an image, {harmless(block.media_type)}]"
+            return f"[an image, {block.media_type}]"
         case RawBlock():
-            return _short(text_of(bytes(block.json)))
+            return clipped(text_of(bytes(block.json)))
         case ThinkingBlock():
             return ""
 

@@ -35,6 +35,8 @@ _OPENING = re.compile(r"<(?=<<|\|)")
 
 def harmless(text: str) -> str:
     """Return text without terminal sequences, and with what cannot be seen as visible escapes. Costs O(its length)."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # nearly every text: a tenth of the time
     text = _LINE_ENDS.sub("\n", _TERMINAL.sub("", text))
     return _UNSEEN.sub(_escape, text)
 

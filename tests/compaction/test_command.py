@@ -1,0 +1,143 @@
+"""A summariser that is a command: JSON in, text out, and whatever a command can do wrong."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from compaction.programs import program
+from lore.compaction.base import GivenUpError, Request, SummaryError
+from lore.compaction.command import Command
+from lore.compaction.settings import Compaction
+from lore.compaction.sources import is_nested
+from lore.compaction.summarizers import summarizer_of
+from lore.errors import LoreError
+from strategies.talks import talk, user
+
+ENVIRON = {"PATH": os.defpath, "KEY": "given on"}
+REQUEST = Request(talk(4), opening=talk(4)[2:], previous="before", tokens=99)
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Make a summariser of a script."""
+
+    def made(code, *more, **kwargs):
+        return Command([program(tmp_path, "sum", code), *more], environ=ENVIRON, **{"seconds": 20.0, **kwargs})
+
+    return made
+
+
+def test_it_reads_json_and_writes_text(make):
+    answer = make("x = json.load(sys.stdin); print(' ', sorted(x), x['v'], x['tokens'], x['previous'])").summarize(
+        REQUEST
+    )
+    assert answer.text == "['opening', 'previous', 'prompt', 'tokens', 'transcript', 'v'] 1 99 before"
+    assert not answer.cut_off
+
+
+def test_the_messages_are_a_transcript_and_words_say_what_to_do(make):
+    text = make("x = json.load(sys.stdin); print(x['transcript'], x['opening'], x['prompt'])").summarize(REQUEST).text
+    assert text.startswith("[user]\nmessage 0")
+    assert text.count("message 2") == 2
+    assert text.count("message 3") == 1
+    assert "99 tokens" in text
+
+
+def test_its_arguments_go_through_no_shell(make):
+    assert make("print(sys.argv[1:])", "$HOME; rm -rf", "*").summarize(REQUEST).text == "['$HOME; rm -rf', '*']"
+
+
+def test_it_has_lores_environment_and_may_not_compact(make):
+    text = make("print(os.environ['KEY'], os.environ['LORE_NESTED'])").summarize(REQUEST).text
+    assert text == "given on summarizer"
+    assert is_nested({"LORE_NESTED": "summarizer"})
+    assert not is_nested(ENVIRON)
+
+
+def test_more_than_a_pipe_holds_goes_in_and_out(make):
+    entries = tuple(user(f"{number} " + "x" * 20_000) for number in range(20))
+    text = make("x = sys.stdin.read(); print('y' * 300_000, len(x) > 400_000)").summarize(Request(entries)).text
+    assert text.endswith("y True")
+
+
+def test_one_that_reads_nothing_is_no_failure(make):
+    entries = tuple(user("x" * 200_000) for _ in range(3))
+    assert make("print('short')").summarize(Request(entries)).text == "short"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("sys.exit(3)", "exit code 3"),
+        ("print('half', flush=True); sys.exit('no \\x1b[31mmodel')", "exit code 1: no model"),
+        ("sys.exit('key sk-abcdefghijklmnopqrstuvwx is wrong')", r"key sk-a\*+ is wrong"),
+        ("os.kill(os.getpid(), 9)", "it was ended by signal 9"),
+        ("os.write(1, b'\\xff\\xfe')", "no UTF-8, byte 0"),
+    ],
+)
+def test_what_fails_is_one_line(make, code, message):
+    with pytest.raises(SummaryError, match=message) as caught:
+        make(code).summarize(REQUEST)
+    assert "\n" not in caught.value.message
+    assert not isinstance(caught.value, GivenUpError)
+
+
+def test_one_that_hangs_is_ended_and_not_tried_again(make):
+    with pytest.raises(GivenUpError, match=r"no end after 0\.3 s"):
+        make("time.sleep(60)", seconds=0.3).summarize(REQUEST)
+
+
+def test_one_that_floods_is_ended(make):
+    with pytest.raises(SummaryError, match="more than 1,048,576 bytes"):
+        make("while True: os.write(1, b'x' * 65536)").summarize(REQUEST)
+
+
+def test_what_it_complains_about_is_told_without_secrets(make):
+    told = []
+    code = "print('one\\nwith ghp_abcdefghijklmnopqrstuvwxyz', file=sys.stderr); print('fine')"
+    assert make(code, tell=told.append).summarize(REQUEST).text == "fine"
+    assert told == ["the summary command says: with ghp_" + "*" * 26]
+
+
+def test_a_flood_of_complaints_is_no_failure(make):
+    assert make("os.write(2, b'x' * 3_000_000); print('fine')").summarize(REQUEST).text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("/nowhere/at/all", "there is no such file"),
+        ("surely-not-a-command", "it is not on the PATH"),
+        (__file__, "it is not executable"),
+        ("a\0b", "no NUL"),
+    ],
+)
+def test_a_command_that_cannot_be_run_is_an_error_when_it_is_made(name, message):
+    with pytest.raises(LoreError, match=message):
+        Command([name], environ=ENVIRON)
+
+
+def test_one_that_is_gone_when_it_is_asked_is_a_failure(make, tmp_path):
+    summarizer = make("")
+    (tmp_path / "sum").unlink()
+    with pytest.raises(GivenUpError, match="no such file"):
+        summarizer.summarize(REQUEST)
+
+
+def test_one_that_is_no_program_is_a_failure(tmp_path):
+    path = tmp_path / "odd"
+    path.write_bytes(b"\x00\x01")
+    path.chmod(0o700)
+    with pytest.raises(GivenUpError, match="cannot be run: exec format error"):
+        Command([str(path)], environ=ENVIRON).summarize(REQUEST)
+
+
+def test_the_settings_name_it(tmp_path):
+    path = program(tmp_path, "sum", "print('by name')")
+    settings = Compaction(summarizer="command", command=(path,))
+    assert summarizer_of(settings, ENVIRON).summarize(REQUEST).text == "by name"
+    assert summarizer_of(Compaction(), ENVIRON).name == "extractive"
+    with pytest.raises(LoreError, match="command is missing"):
+        summarizer_of(Compaction(summarizer="command"), ENVIRON)

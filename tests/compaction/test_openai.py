@@ -1,0 +1,283 @@
+"""The summariser that asks a model, against a server that speaks the protocol, well and badly."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from compaction.server import answer, completion, serving
+from lore.compaction.base import GivenUpError, Request, SummaryError
+from lore.compaction.chunking import summarized
+from lore.compaction.openai import MOST_BYTES, PAUSES, OpenAI, shown
+from lore.compaction.settings import Compaction
+from lore.compaction.summarizers import summarizer_of
+from lore.errors import LoreError
+from strategies.talks import talk
+
+KEY = "the-secret-of-the-test"
+ENVIRON = {"KEY": KEY, "HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}
+REQUEST = Request(talk(4), previous="before", tokens=99)
+
+
+class Model:
+    """A summariser of a server, what it told, and how long it paused."""
+
+    def __init__(self, url, **more):
+        self.told, self.pauses = [], []
+        settings = {"key_env": "KEY", "environ": ENVIRON, "seconds": 20.0, **more}
+        self.summarizer = OpenAI(url, "m", pause=self.pauses.append, tell=self.told.append, **settings)
+
+    def ask(self, request=REQUEST):
+        return self.summarizer.summarize(request)
+
+    def fails(self, match, kind=SummaryError):
+        with pytest.raises(kind, match=match) as caught:
+            self.ask()
+        said = f"{caught.value.message} {caught.value.hint} {self.told}"
+        assert KEY not in said
+        assert "\n" not in caught.value.message
+        return caught.value
+
+
+def test_it_asks_as_the_protocol_says():
+    with serving(answer(completion(" the summary\n"))) as server:
+        assert Model(server.url).ask() == ("the summary", False)
+    (asked,) = server.asked
+    assert asked.path == "/v1/chat/completions"
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert (asked.body["model"], asked.body["max_tokens"], asked.body["stream"]) == ("m", 99, False)
+    system, user = asked.body["messages"]
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert "99 tokens" in system["content"]
+    assert "before" in user["content"]
+    assert "[assistant]\nmessage 3" in user["content"]
+
+
+def test_a_local_server_needs_no_key():
+    with serving(answer(completion("x"))) as server:
+        assert Model(server.url + "/chat/completions/", key_env="").ask().text == "x"
+    assert "authorization" not in server.asked[0].headers
+    assert server.asked[0].path == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (completion("<think>hm\nhm</think>\n\nthe summary"), "the summary"),
+        (completion([{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]), "in parts"),
+        (completion("x", reasoning_content="not this"), "x"),
+        (completion("é\ud83d"), "é\\ud83d"),
+    ],
+)
+def test_what_servers_put_around_an_answer_is_no_part_of_it(body, text):
+    with serving(answer(body)) as server:
+        assert Model(server.url).ask().text.encode("utf-8", "backslashreplace").decode() == text
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_with_more_room():
+    thought = completion(None, "length")  # all its tokens went into reasoning
+    with serving(answer(thought), answer(completion("hal", "length")), answer(completion("whole"))) as server:
+        summarizer = Model(server.url).summarizer
+        assert summarized(summarizer, Request(talk(4), tokens=100), Compaction()) == "whole"
+    assert [one.body["max_tokens"] for one in server.asked] == [100, 200, 400]
+
+
+def test_a_model_that_knows_the_limit_by_its_newer_name_gets_it():
+    refused = json.dumps({"error": {"message": "Unsupported parameter: use 'max_completion_tokens' instead."}}).encode()
+    with serving(answer(refused, 400), answer(completion("x"))) as server:
+        model = Model(server.url)
+        assert (model.ask().text, model.ask().text) == ("x", "x")
+    assert [("max_tokens" in one.body, one.body.get("max_completion_tokens")) for one in server.asked] == [
+        (True, None), (False, 99), (False, 99),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("read", "told"), [(50, True), (900, False), (None, False), ("many", False)])
+def test_a_server_that_reads_only_an_end_of_what_it_is_given_is_told(read, told):
+    """Ollama reads 4,096 tokens unless it is told otherwise, and says nothing of the rest."""
+    body = json.loads(completion("x")) | {"usage": {"prompt_tokens": read}}
+    with serving(answer(json.dumps(body).encode())) as server:
+        model = Model(server.url)
+        model.ask(Request(talk(8, 500)))
+    assert bool(model.told) == told
+    assert all("read 50 tokens of about 1,0" in one for one in model.told)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+def test_a_server_that_is_busy_is_asked_again(status):
+    with serving(answer(b"busy", status), answer(b"busy", status), answer(completion("x"))) as server:
+        model = Model(server.url)
+        assert model.ask().text == "x"
+    assert model.pauses == list(PAUSES[:2])
+    assert model.told[0].endswith(f"answers {status}: busy; asked again")
+
+
+def test_what_the_server_asks_to_wait_is_waited_within_a_bound():
+    busy = [answer(b"", 429, retry_after=text) for text in ("5", "9999", "Wed, 21 Oct 2026 07:28:00 GMT")]
+    with serving(*busy, answer(completion("x"))) as server:
+        model = Model(server.url)
+        model.ask()
+    assert model.pauses == [5.0, 30.0, PAUSES[2]]
+
+
+def test_a_server_that_stays_busy_is_given_up():
+    with serving(answer(b"", 503)) as server:
+        model = Model(server.url)
+        model.fails("answers 503: , 4 times", GivenUpError)
+    assert model.pauses == list(PAUSES)
+    assert len(server.asked) == 4
+
+
+def test_where_nobody_listens_it_is_given_up():
+    with serving(answer(b"")) as server:
+        url = server.url
+    model = Model(url)
+    model.fails(f"{url}: .*refused.*, 4 times", GivenUpError)
+    assert model.pauses == list(PAUSES)
+
+
+def hang_up(handler):
+    """Close the connection without a word."""
+    handler.close_connection = True
+
+
+def cut(handler):
+    """Promise more than is sent."""
+    body = completion("half")
+    handler.send_response(200)
+    handler.send_header("content-length", str(len(body) + 100))
+    handler.end_headers()
+    handler.wfile.write(body)
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize("lost", [hang_up, cut])
+def test_a_connection_that_is_lost_is_tried_again(lost):
+    with serving(lost, answer(completion("x"))) as server:
+        assert Model(server.url).ask().text == "x"
+    assert len(server.asked) == 2
+
+
+def test_an_error_of_the_request_is_final_and_its_reason_is_shown():
+    body = json.dumps({"error": {"message": f"Incorrect API key: {KEY}\n\x1b[31m"}}).encode()
+    with serving(answer(body, 401)) as server:
+        error = Model(server.url).fails(r"answers 401: Incorrect API key: \*\*\*$", GivenUpError)
+    assert "key_env" in error.hint
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_refused_and_the_key_goes_nowhere_else(status):
+    with (
+        serving(answer(completion("stolen"))) as elsewhere,
+        serving(answer(b"", status, location=f"{elsewhere.url}/chat/completions")) as server,
+    ):
+        Model(server.url).fails(f"redirects elsewhere \\({status}\\)", GivenUpError)
+    assert elsewhere.asked == []
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"garbage", b"null", b"[]", b"{}", b'{"choices": []}', b'{"choices": {}}', b'{"choices": [null]}',
+        b'{"choices": [{"message": "text"}]}', b'{"choices": [{"message": {"content": 3}}]}', b"\xff\xfe",
+        b"[" * 100_000,
+        b"<html>a proxy's page</html>", b'{"choices": [{"message": {"content": "x"}}', b'"choices"',
+    ],
+)  # fmt: skip
+def test_garbage_is_a_failure(body):
+    with serving(answer(body)) as server:
+        Model(server.url).fails("no chat completion|no text")
+
+
+def test_an_empty_answer_is_a_failure():
+    with serving(answer(completion(""))) as server, pytest.raises(SummaryError, match="the summary is empty, 3 times"):
+        summarized(Model(server.url).summarizer, REQUEST, Compaction())
+
+
+def endless(handler):
+    """Send a body without end."""
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b" " * 65_536)
+
+
+def test_an_answer_without_end_is_not_read_to_its_end():
+    with serving(endless) as server:
+        Model(server.url).fails(f"more than {MOST_BYTES:,} bytes", GivenUpError)
+
+
+def test_a_compressed_answer_is_not_unpacked():
+    """Nobody asked for one: a few bytes of it could be gigabytes."""
+    with serving(answer(b"\x1f\x8b\x08" + b"\0" * 64, content_encoding="gzip")) as server:
+        Model(server.url).fails("no chat completion")
+    assert server.asked[0].headers["accept-encoding"] == "identity"
+
+
+def test_a_server_that_says_nothing_is_given_up():
+    def silent(handler):
+        server.done.wait(20)
+
+    with serving(silent) as server:
+        Model(server.url, seconds=0.2).fails(r"no whole answer after 0\.2 s", GivenUpError)
+        server.done.set()
+    assert len(server.asked) == 1
+
+
+def test_a_server_that_drips_is_given_up():
+    """Each piece comes in time, the whole too late. httpx gathered the pieces: nobody looked at the clock."""
+    ticks = iter(range(0, 1_000, 10))
+
+    def drip(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        for byte in completion("x" * 10_000):
+            handler.wfile.write(bytes([byte]))
+
+    with serving(drip) as server:
+        Model(server.url, clock=lambda: next(ticks)).fails("no whole answer after 20 s", GivenUpError)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["", "localhost:1/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:x/v1", "http://[::1", "http://h/ü"],
+)  # fmt: skip
+def test_an_endpoint_that_is_no_url_is_an_error_when_it_is_made(endpoint):
+    with pytest.raises(LoreError, match="no http or https URL"):
+        OpenAI(endpoint, "m", environ={})
+
+
+def test_credentials_in_an_endpoint_are_not_shown():
+    url = "http://me:pass-word@127.0.0.1:1/v1?api-key=hidden#x"
+    assert shown(url) == "http://127.0.0.1:1/v1"
+    error = Model(url).fails("http://127.0.0.1:1/v1: ")
+    assert "pass-word" not in error.message
+    assert "hidden" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("value", "match"), [(None, "not set"), (" ", "not set"), ("a\nb", "no key"), ("ké", "no key")]
+)
+def test_a_key_that_cannot_be_sent_is_an_error_that_does_not_show_it(value, match):
+    with pytest.raises(LoreError, match=match) as caught:
+        OpenAI("http://h/v1", "m", key_env="KEY", environ={} if value is None else {"KEY": value})
+    assert "a\nb" not in caught.value.message
+    assert "ké" not in caught.value.message
+
+
+def test_without_httpx_a_hint_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(LoreError, match="needs httpx") as caught:
+        OpenAI("http://h/v1", "m", environ={})
+    assert "lore-cache[http]" in caught.value.hint
+
+
+def test_the_settings_name_it():
+    with serving(answer(completion("x"))) as server:
+        settings = Compaction(summarizer="openai", endpoint=server.url, model="small", key_env="KEY")
+        assert summarizer_of(settings, ENVIRON).summarize(REQUEST).text == "x"
+    assert server.asked[0].body["model"] == "small"

@@ -1,0 +1,22 @@
+"""Real recordings as timelines."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from lore.fold.step import Folding
+from lore.formats.claude_code import ClaudeCode
+from lore.model.problems import Problem
+from lore.model.state import Session
+
+
+@cache
+def entries_of(path):
+    """The main chain's entries of a Claude Code session; none for other recordings."""
+    if path.parent.name != "claude-code":
+        return ()
+    reader, folding = ClaudeCode(), Folding(Session())
+    for one in (*reader.feed(path.read_bytes()), *reader.finish()):
+        if not isinstance(one.value, Problem):
+            folding.apply(one.value)
+    return tuple(folding.state().main().entries)
