@@ -184,6 +184,14 @@ def test_a_configured_summariser_is_asked_for_json():
     assert [one["text"] for one in shown["texts"]] == ["4096", "True"]
 
 
+def test_a_summariser_that_extracts_itself_is_refused(monkeypatch):
+    filled("sqlite:s.db")
+    monkeypatch.setenv("LORE_NESTED", "summarizer")
+    for args in (("extract", "s1"), ("dream", "--user", "ann")):
+        ran = memory(*args, url="sqlite:s.db")
+        assert (ran.code, "remembers nothing itself" in ran.err) == (2, True)
+
+
 def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
     filled("sqlite:s.db")
     put("lore.toml", summariser("print('I summed it up.')").encode())

@@ -44,8 +44,8 @@ def test_what_is_no_name_is_refused_for_users_and_agents(name):
 @pytest.mark.parametrize("name", ["../bob", "..%2Fbob", "bob/main", "bob/main/1", "/", "ann/", "a%2Fb", "~", "bob#1"])
 def test_an_id_that_tries_to_leave_its_bucket_stays_in_its_own(name):
     assert anchor_of(name).count("/") == 1
-    assert Bucket(name, name).volume(1).count("/") == 3
-    assert owner_of(Bucket(name, name).volume(1)) == (name, name)
+    assert Bucket(name, name).volume("1").count("/") == 3
+    assert owner_of(Bucket(name, name).volume("1")) == (name, name)
 
 
 def test_ids_that_differ_by_case_or_by_unicode_form_are_different_users():
@@ -60,7 +60,7 @@ def test_two_buckets_share_no_session(user, agent, other, another):
         one, two = bucket(user, agent), bucket(other, another)
     except LoreError:
         return
-    mine = (anchor_of(one.user), one.anchor, one.volume(1))
+    mine = (anchor_of(one.user), one.anchor, one.volume("1"))
     for name in mine:
         assert good_id(name) == name
         assert is_reserved(name)

@@ -8,7 +8,7 @@ call. Rules:
 - a log is never shortened, and memory has to be: where something is to be gone, or a volume is mostly of the past, it
   is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
   old one is deleted. A writer that finds a sealed volume, or an old one, finishes that first; what a process that died
-  in between left behind is never read, and goes with the next change or wipe;
+  in between left behind is never read, and goes with the next move or wipe;
 - a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends.
 
 Costs of reading: three look-ups and a volume.
@@ -17,6 +17,7 @@ Costs of reading: three look-ups and a volume.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from secrets import token_hex
 from typing import NamedTuple
 
 import msgspec
@@ -41,8 +42,8 @@ Change = Callable[[Known], Iterable[Record]]
 class _Notes(msgspec.Struct):
     """What an anchor notes: the volume that holds, one that may not be deleted yet, a wipe that has begun."""
 
-    volume: int = 1
-    old: int | None = None
+    volume: str | None = None
+    old: str | None = None
     wiped: bool = False
 
 
@@ -62,10 +63,9 @@ def read(store: Store, bucket: Bucket) -> Known:
             return Known()
         if place.data is not None:
             return known_of(place.data.events[1:])
-        again = noted(store, bucket.anchor)
-        if again is not None and again.head == place.anchor.head:
+        if place.notes.volume is None:
             return Known()  # begun, and nothing written yet
-    raise _busy()
+    raise _gone(bucket)  # not moved on in between: that is seen the next time
 
 
 def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool = False) -> Known:
@@ -76,12 +76,13 @@ def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool =
     """
     for _ in range(ATTEMPTS):
         try:
-            place = _begun(store, bucket)
-            assert place.data is not None
+            place = _begun(store, bucket, at)
+            if place.data is None:  # moved on since, or gone
+                continue
             _tidy(store, bucket, place)
             known = known_of(place.data.events[1:])
             if known.is_sealed:
-                _move(store, bucket, place, known, at)
+                _move(store, bucket, place, known)
                 continue
             records = tuple(make(known))
             if not records:
@@ -94,13 +95,19 @@ def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool =
         except (ConflictError, UnknownSessionError):
             continue  # somebody else wrote, moved or wiped it: look again
         if seal:
-            _finish(store, bucket, at)
+            _finish(store, bucket)
         return after
+    read(store, bucket)  # says so where it is gone
     raise _busy()
 
 
 def _busy() -> StoreError:
     return StoreError("other writers are always faster, or a wipe was interrupted", hint=HINT_WIPE)
+
+
+def _gone(bucket: Bucket) -> StoreError:
+    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
+    return StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
 def _is_past(lines: int, after: Known) -> bool:
@@ -115,7 +122,7 @@ def _place(store: Store, bucket: Bucket) -> _Place | None:
     if anchor is None:
         return None
     notes = _notes(anchor)
-    return _Place(anchor, notes, _loaded(store, bucket.volume(notes.volume)))
+    return _Place(anchor, notes, None if notes.volume is None else _loaded(store, bucket.volume(notes.volume)))
 
 
 def _loaded(store: Store, session_id: str) -> SessionData | None:
@@ -135,34 +142,39 @@ def _notes(anchor: SessionData) -> _Notes:
         ) from None
 
 
-def _begun(store: Store, bucket: Bucket) -> _Place:
+def _begun(store: Store, bucket: Bucket, at: str) -> _Place:
     """Return where a bucket is, made where it was not; ConflictError where a wipe has begun."""
     user = noted(store, anchor_of(bucket.user))
     if user is None:
-        store.create(_header(anchor_of(bucket.user), bucket.user))
+        store.create(_header(anchor_of(bucket.user), bucket.user, at=at))
     elif _notes(user).wiped:
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
     if noted(store, bucket.anchor) is None:
-        store.create(_header(bucket.anchor, bucket.user, bucket.agent, anchor_of(bucket.user)))
+        store.create(_header(bucket.anchor, bucket.user, bucket.agent, anchor_of(bucket.user), at=at))
     place = _place(store, bucket)
     if place is None or place.notes.wiped:
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
-    if place.data is None:
-        name = bucket.volume(place.notes.volume)
-        store.create(_header(name, bucket.user, bucket.agent, bucket.anchor))
-        return place._replace(data=store.load(name))
+    if place.notes.volume is None:
+        _point(store, bucket, place, ())
+        raise ConflictError("begun", hint="look again")
     return place
 
 
-def _header(session_id: str, user: str, agent: str | None = None, parent: str | None = None) -> bytes:
-    """Return the header of a session of memory: without a time, so that two writers may begin the same one."""
-    return encode_event(SessionStarted(session_id=session_id, user_id=user, agent_id=agent, parent_session_id=parent))
+def _header(
+    session_id: str, user: str, agent: str | None = None, parent: str | None = None, *, at: str | None = None
+) -> bytes:
+    """Return the header of a session of memory. With a time, an anchor that was wiped and begun anew is another one:
+    who still has the old one in hand notes nothing there.
+    """
+    return encode_event(
+        SessionStarted(session_id=session_id, at=at, user_id=user, agent_id=agent, parent_session_id=parent)
+    )
 
 
 # moving on to the next volume
 
 
-def _finish(store: Store, bucket: Bucket, at: str) -> None:
+def _finish(store: Store, bucket: Bucket) -> None:
     """Move on from a volume that this change sealed; who comes next does it, where another writer is at it."""
     place = _place(store, bucket)
     if place is None or place.data is None:
@@ -171,7 +183,7 @@ def _finish(store: Store, bucket: Bucket, at: str) -> None:
     if not known.is_sealed:
         return
     try:
-        _move(store, bucket, place, known, at)
+        _move(store, bucket, place, known)
     except (ConflictError, UnknownSessionError):
         return
     except StoreError as error:
@@ -179,28 +191,36 @@ def _finish(store: Store, bucket: Bucket, at: str) -> None:
         raise
 
 
-def _move(store: Store, bucket: Bucket, place: _Place, known: Known, at: str) -> None:
-    """Write a sealed volume's image as the next one, and point there: that is what decides."""
-    assert place.data is not None
-    number = place.notes.volume + 1
-    name = bucket.volume(number)
-    image = (_header(name, bucket.user, bucket.agent, bucket.anchor), *lines_of(whole(known)))
-    try:
-        store.save(_session(name, image, bucket.anchor, at))
-    except ConflictError:  # another writer went on there, or a dead one left it behind, from before a wipe
-        number, name = _free(store, bucket, number)
-        image = (_header(name, bucket.user, bucket.agent, bucket.anchor), *image[1:])
-        store.save(_session(name, image, bucket.anchor, at))
-    old = place.notes.volume
-    try:
-        head = _note(store, place.anchor, {"volume": number, "old": old})
-    except (ConflictError, UnknownSessionError):
-        now = noted(store, bucket.anchor)
-        if now is None or _notes(now).volume != number:
-            _delete(store, name)
-        raise
-    _delete(store, bucket.volume(old))
+def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
+    """Write a sealed volume's image as the next one, point there, and delete the sealed one.
+
+    Raises ConflictError, UnknownSessionError where others went on, or wiped it.
+    """
+    assert place.notes.volume is not None
+    left = [one for one in _left_behind(store, bucket.anchor) if one != bucket.volume(place.notes.volume)]
+    head = _point(store, bucket, place, lines_of(whole(known)))
+    for one in (
+        *left,
+        bucket.volume(place.notes.volume),
+    ):  # made before the anchor was noted, so nobody can point there
+        _delete(store, one)
     save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
+
+
+def _point(store: Store, bucket: Bucket, place: _Place, lines: tuple[bytes, ...]) -> Head:
+    """Write a volume, and note it on the anchor as it was read: that is what decides.
+
+    Its name is by chance: no volume is ever made twice, or who is late with a change to the first would make it there.
+    """
+    volume = token_hex(8)
+    name = bucket.volume(volume)
+    events = (_header(name, bucket.user, bucket.agent, bucket.anchor), *lines)
+    store.save(SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=bucket.anchor))
+    try:
+        return _note(store, place.anchor, {"volume": volume, "old": place.notes.volume})
+    except (ConflictError, UnknownSessionError):
+        _delete(store, name)
+        raise
 
 
 def _tidy(store: Store, bucket: Bucket, place: _Place) -> None:
@@ -208,17 +228,6 @@ def _tidy(store: Store, bucket: Bucket, place: _Place) -> None:
     if place.notes.old is not None:
         _delete(store, bucket.volume(place.notes.old))
         _note(store, place.anchor, {"old": None})
-
-
-def _free(store: Store, bucket: Bucket, number: int) -> tuple[int, str]:
-    """Return the next volume that nobody has written."""
-    while noted(store, bucket.volume(number)) is not None:
-        number += 1
-    return number, bucket.volume(number)
-
-
-def _session(name: str, events: tuple[bytes, ...], parent: str, at: str) -> SessionData:
-    return SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=parent, updated_at=at)
 
 
 def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:

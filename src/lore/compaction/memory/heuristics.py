@@ -1,9 +1,10 @@
 """What can be learnt from words without a model: deterministic, line by line, and modest.
 
-In: what was said, and what is known. Out: what is known then. Rules: a sentence is remembered as it was said, in the first section whose pattern it fits; only a user says facts and
-preferences; code, quotations, questions and headings are passed over; a sentence that says of a subject what another
-said before takes its place ("my editor is …"), what is done is closed, and what a user asks to forget goes. English
-patterns: in another language nothing is learnt, and nothing invented.
+In: what was said, and what is known. Out: what is known then. Rules: a sentence is remembered as it was said, in the
+first section whose pattern it fits; only a user says facts and preferences; code, quotations, questions and headings
+are passed over; a sentence that says of a subject what another said before takes its place ("my editor is …"), what is
+done is closed, and what a user asks to forget goes. English patterns: in another language nothing is learnt, and
+nothing invented.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class Bucket(NamedTuple):
         """The session that says where it is kept."""
         return f"{anchor_of(self.user)}/{_encoded(self.agent)}"
 
-    def volume(self, number: int) -> str:
-        """The session that keeps it."""
-        return f"{self.anchor}/{number}"
+    def volume(self, name: str) -> str:
+        """The session that keeps it; `name` is hexadecimal."""
+        return f"{self.anchor}/{name}"
 
 
 def bucket(user: str | None, agent: str | None = None) -> Bucket:

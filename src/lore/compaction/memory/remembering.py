@@ -1,6 +1,6 @@
 """Remember for one agent of one user: extract, dream, and tell a session.
 
-    memory = Remembering(store, bucket("ann"), clock=now, session_id="s1")
+    memory = Remembering(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
     memory.before_drop(entries)            what a compaction is about to drop; it fails no turn
     memory.dream()                         topics of what is known; skipped where another pass is under way
     kept.apply(*memory.events(session.state))                              before the turn begins
@@ -23,11 +23,12 @@ from lore.compaction.memory.buckets import change, read
 from lore.compaction.memory.dreaming import Dream, dream
 from lore.compaction.memory.hearing import heard
 from lore.compaction.memory.heuristics import noticed
-from lore.compaction.memory.identities import Bucket
+from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
 from lore.compaction.memory.records import SECTIONS, Known, Record, Structure, dreamt, replaced
 from lore.compaction.memory.telling import topics_events
+from lore.compaction.settings import Memory
 from lore.errors import LoreError
-from lore.model.events import Event
+from lore.model.events import Event, SessionStarted
 from lore.model.state import Entry, Session
 from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
@@ -174,6 +175,29 @@ class Remembering:
             audit.note(self.store, self.bucket.user, entry)
         except LoreError as error:
             self._tell(f"the audit log of user {self.bucket.user} has no entry of this {op}: {error.message}")
+
+
+def remembering_of(
+    store: Store, header: SessionStarted, memory: Memory, *, clock: Callable[[], str], agent: str | None = None,
+    ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
+) -> Remembering | None:  # fmt: skip
+    """Return the memory that a session belongs to, for hooks; None where its agent is not opted in.
+
+    None too for a subagent's session, one in which memory is kept, and one whose user or agent is no name, which is
+    told. `agent` is who it is where the header does not say.
+    """
+    if memory.system != "structured" or is_reserved(header.session_id):
+        return None
+    try:
+        mine = bucket(header.user_id, agent or header.agent_id)
+    except LoreError as error:
+        tell(f"session {header.session_id} is not remembered: {error.message}")
+        return None
+    if refusal(memory, mine.agent, is_forked=header.parent_session_id is not None):
+        return None
+    return Remembering(
+        store, mine, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
+    )
 
 
 class _Learning:

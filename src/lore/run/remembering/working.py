@@ -12,6 +12,7 @@ from lore.compaction.memory.asking import Ask, asking
 from lore.compaction.memory.identities import bucket, is_reserved, refusal
 from lore.compaction.memory.remembering import WINDOW, Remembering
 from lore.compaction.settings import Memory
+from lore.compaction.sources import NESTED, is_nested
 from lore.compaction.summarizers import summarizer_of
 from lore.config import Settings
 from lore.errors import LoreError
@@ -95,7 +96,12 @@ def _window(settings: Settings) -> int:
 
 
 def _ask(settings: Settings, tell: Tell) -> Ask | None:
-    """Return the model that the settings name for summaries; None where there is none."""
+    """Return the model that the settings name for summaries; None where there is none.
+
+    Raises LoreError inside a source or a summariser, which would ask itself without end.
+    """
+    if is_nested(os.environ):
+        raise LoreError(f"a source or summariser of a compaction remembers nothing itself ({NESTED} is set)")
     if settings.compaction is None:
         return None
     return asking(summarizer_of(settings.compaction, os.environ, tell=tell))
