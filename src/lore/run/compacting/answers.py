@@ -41,7 +41,7 @@ def _verdict(totals: CompactedTotals) -> str:
             f"Not in money: {times} would have cost about {money(-known)} more{share}, estimated{besides}: each "
             "rewrites the cache, and what follows does not pay for that."
         )
-    return f"Neither: {times} would have cost as much as they saved, estimated{besides}."
+    return f"No: {times} would have come too late to save anything{besides}."
 
 
 def _was(totals: CompactedTotals) -> str:
@@ -69,6 +69,8 @@ def notes(totals: CompactedTotals, settings: Compaction, *, timed: bool, plans: 
     """Yield what has to be known to read the figures."""
     if settings.gap_secs and not timed:
         yield "gap triggers cannot be judged: the session holds no times"
+    if totals.fired:
+        yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
     if totals.fired and settings.summarizer != "extractive":
         yield f"summaries are estimated as the extractive ones; {settings.summarizer} was not asked"
     if totals.fired and settings.context_sources:
