@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.wrapping import TRUNCATED, cut_bytes, harmless, heading, one_line, truncated, wrapped
+from lore.compaction.wrapping import TRUNCATED, cut_bytes, harmless, heading, inert, one_line, truncated, wrapped
 from lore.errors import LoreError
 
 KEY = b"a secret of this store"
@@ -74,6 +74,11 @@ def test_a_line_of_the_content_that_looks_like_a_boundary_is_escaped():
     text = wrapped(hostile, session_id="s", key=KEY)
     assert "<\\<<END UNTRUSTED" in text
     assert len(boundaries(text)) == 2
+
+
+@given(texts)
+def test_what_is_inert_stays_as_it_is(text):
+    assert inert(inert(text)) == inert(text)
 
 
 def test_a_chat_templates_marks_are_broken():

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -129,7 +130,7 @@ class OpenAI:
         late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
         try:
             with (
-                http.Client(timeout=self._seconds, follow_redirects=False, trust_env=not _is_near(self._url)) as client,
+                self._client() as client,
                 client.stream("POST", self._url, content=body, headers=headers) as response,
             ):
                 wait = _seconds(response.headers.get("retry-after", ""))
@@ -138,6 +139,12 @@ class OpenAI:
             raise late from None
         except http.HTTPError as error:
             raise _LostError(one_line(str(error)) or type(error).__name__) from None
+
+    def _client(self) -> httpx.Client:
+        """Make a client. One for this machine asks no proxy, and without TLS loads no certificates (25 ms)."""
+        near = _is_near(self._url)
+        verify = SSLContext(PROTOCOL_TLS_CLIENT) if near and self._url.startswith("http:") else True
+        return self._http.Client(timeout=self._seconds, follow_redirects=False, trust_env=not near, verify=verify)
 
     def _read(self, response: httpx.Response, end: float, late: SummaryError) -> bytes:
         """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked.

@@ -4,7 +4,8 @@ In: the sources of the configuration and the window, which was fixed before the 
 answers in the order of the configuration, cut to the cap. Rules: only what is configured is run, without a shell; all
 at once, each with 30 seconds of its own; a source sees a clean environment (`PATH`, `HOME`, the language, the window,
 and the mark under which nothing compacts), no credentials; a source that fails, says nothing or writes what is no
-UTF-8 is told and skipped: compaction goes on. What comes out is as untrusted as it came: `wrapping` makes it harmless.
+UTF-8 is told and skipped: compaction goes on. What comes out is harmless, so that escapes count against the cap, too;
+it is as untrusted as it came, and `wrapping` says so.
 
 A source reads one JSON object from standard input: `{"prompt", "from", "to", "session_id", "agent", "user"}`; times
 are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`.
@@ -21,7 +22,7 @@ from typing import NamedTuple
 from lore.compaction.base import Window
 from lore.compaction.processes import NESTED, CommandError, Ran, complaint, is_nested, program_of, run
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.wrapping import one_line, truncated
+from lore.compaction.wrapping import inert, one_line, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
 
@@ -68,7 +69,7 @@ def outside_context(
         return ""
     answers = _answers(sources, asking, environ, seconds)
     texts = [_text(source, answer, tell) for source, answer in zip(sources, answers, strict=True)]
-    return truncated("\n\n".join(filter(None, texts)), settings.context_token_cap)
+    return truncated(inert("\n\n".join(filter(None, texts))), settings.context_token_cap)
 
 
 def stamp(seconds: float) -> str:

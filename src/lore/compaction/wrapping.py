@@ -41,6 +41,11 @@ def harmless(text: str) -> str:
     return _UNSEEN.sub(_escape, text)
 
 
+def inert(text: str) -> str:
+    """Return harmless text in which nothing looks like a boundary. A second time changes nothing."""
+    return _OPENING.sub(r"<\\", harmless(text))
+
+
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -83,7 +88,7 @@ def wrapped(text: str, *, session_id: str, key: bytes, at: float | None = None) 
     """
     if not key:
         raise LoreError("untrusted text cannot be wrapped without a key", hint="give the store's or session's secret")
-    inner = _OPENING.sub(r"<\\", harmless(text)).strip("\n")
+    inner = inert(text).strip("\n")
     seed = b"\0".join([b"lore/untrusted/1", session_id.encode("utf-8", "surrogatepass"), inner.encode()])
     name = hmac.new(key, seed, hashlib.sha256).hexdigest()[:24]
     lines = [
