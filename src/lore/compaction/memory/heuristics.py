@@ -77,7 +77,7 @@ def noticed(said: Iterable[Said], known: Structure) -> Structure:
     for one in said:
         for sentence in _sentences(one.text):
             _take(kept, one.role, sentence)
-    return Structure(**{section: tuple(texts)[-MOST:] for section, texts in kept.items()})
+    return Structure(**{section: tuple(texts) for section, texts in kept.items()})
 
 
 def _take(kept: dict[str, dict[str, None]], role: str, sentence: str) -> None:
@@ -99,6 +99,8 @@ def _put(texts: dict[str, None], sentence: str) -> None:
         if one != sentence and (normalised(one) == same or (subject and _subject(one) == subject)):
             del texts[one]  # the new one wins
     texts[sentence] = None
+    while len(texts) > MOST:  # at once: each new one is compared with all
+        del texts[next(iter(texts))]
 
 
 def _subject(sentence: str) -> str:
