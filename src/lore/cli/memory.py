@@ -11,7 +11,7 @@ from lore.cli.common import AsJson, Colour, Config, Force, Output, quiet_pipe, s
 from lore.cli.storing import SessionId, Url, answer, opened
 
 app = typer.Typer(
-    help="Look at and change what is remembered across sessions, of a user, by an agent.",
+    help="Look at and change what is remembered across sessions.\n\nKept by user and agent, in a store.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -53,7 +53,10 @@ def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
 def list_(
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
 ) -> int:  # fmt: skip
-    """List what is remembered: how much of each kind, the topics, and the last failure."""
+    """List what is remembered, and how much of it.
+
+    With the topics, and the last time that something could not be remembered.
+    """
     from lore.report.remembered import write_list
     from lore.run.remembering import looking
 
@@ -95,8 +98,9 @@ def delete(
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """Take away topics and texts, all that are named or none; nothing of them stays in the store's log.
+    """Take away topics and texts, all named or none.
 
+    Nothing of them stays in the store's log.
     A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named. The sessions stay:
     extracting from one again may learn it again.
     """
@@ -114,8 +118,9 @@ def delete(
 def wipe(
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
 ) -> int:  # fmt: skip
-    """Take away all that is remembered of a user, or by one agent, at once; print how much it was, by kind.
+    """Take away all of a user's, or by one agent, at once.
 
+    How much it was is printed, by kind.
     The sessions themselves stay, and extracting from one again learns it again. The audit log stays, too: it holds
     nothing of what was remembered.
     """
@@ -138,8 +143,9 @@ def export(
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write all that is remembered as one JSON object, with or without --json.
+    """Write all that is remembered as a JSON object.
 
+    With or without --json.
     It is written as it was remembered: what looks like a credential is not masked.
     """
     import msgspec
@@ -164,7 +170,10 @@ def export(
 def audit(
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
 ) -> int:  # fmt: skip
-    """List who changed what is remembered, when, from which session, and whether that was deleted since."""
+    """List who changed what is remembered, and when.
+
+    With the session that it came from, and whether that was deleted since.
+    """
     from lore.report.remembered import write_audit
     from lore.run.remembering import looking
 
@@ -184,8 +193,9 @@ def extract(
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """Learn from a stored session: facts, preferences, decisions, tasks, open items.
+    """Learn from a stored session.
 
+    Facts, preferences, decisions, tasks, open items.
     Only for an agent that is opted in: [memory] system = "structured". Exit 3 where the summariser's answer could not
     be used; what was known then stays.
     """
@@ -209,8 +219,9 @@ def dream(
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """Make topics of what is known: what sessions are told. Skipped where nothing is new, or another pass is at it.
+    """Make topics of what is known: what sessions are told.
 
+    Skipped where nothing is new, or another pass is at it.
     Exit 3 where the summariser's answer could not be used, and one topic was made of all.
     """
     from lore.report.remembered import write_dreamt
