@@ -8,7 +8,8 @@ import pytest
 
 from lore.cache.settings import Simulate
 from lore.check.budgets import Budgets
-from lore.config import Settings, load
+from lore.compaction.settings import Compaction
+from lore.config import Settings, load, policy
 from lore.errors import LoreError
 
 
@@ -107,3 +108,38 @@ def test_a_named_file_that_cannot_be_read_is_an_error(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(LoreError, match="no TOML"):
         load(str(tmp_path / "bytes.toml"), tmp_path)
+
+
+# policies of compaction
+
+
+def test_a_policy_has_its_keys_at_the_top_or_in_a_table(tmp_path):
+    flat = write(tmp_path / "flat.toml", "continuous_interval = 5\n[[context_sources]]\nname='m'\ncommand=['mail']\n")
+    table = write(tmp_path / "table.toml", "[compaction]\ncontinuous_interval = 5\n")
+    assert policy(str(flat)).context_sources[0].command == ("mail",)
+    assert policy(str(table)) == Compaction(continuous_interval=5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        ("continous_interval = 5\n", "unknown key compaction.continous_interval", "continuous_interval?"),
+        ("[compaction]\ngap_secs = 5\n[check]\n", "check stands beside [compaction]", "take it out"),
+        ("gap_secs = -5\n", "gap_secs is below 0", ""),
+        ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
+        ("[[context_sources]]\nname = 'm'\ncommand = []\n", "'m': command is empty", ""),
+        ("gap_secs = \n", "is no TOML", "quotes"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_one_line(tmp_path, text, said, hint):
+    path = write(tmp_path / "policy.toml", text)
+    with pytest.raises(LoreError) as caught:
+        policy(str(path))
+    assert said in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_a_policy_that_is_not_there_says_what_was_asked(tmp_path):
+    with pytest.raises(LoreError, match="cannot read") as caught:
+        policy(str(tmp_path / "none.toml"))
+    assert "--policy" in caught.value.hint

@@ -83,14 +83,21 @@ def find(explicit: str | None, folder: Path) -> Loaded:
     return Loaded(Settings())
 
 
+def policy(name: str) -> Compaction:
+    """Read a policy file: the keys of `[compaction]`, at its top or in that table; raises LoreError."""
+    table = _table(Path(name), name, "--policy names a TOML file with the keys of [compaction]")
+    if "compaction" not in table:
+        table = {"compaction": table}
+    elif len(table) > 1:
+        other = next(key for key in table if key != "compaction")
+        hint = "put it below [compaction], or take it out"
+        raise LoreError(f"{name}: {other} stands beside [compaction]", hint=hint, where=Where(name))
+    return _settings(table, name).compaction or Compaction()
+
+
 def _read(path: Path, *, named: bool) -> Settings | None:
     shown = str(path) if named else _from_here(path)
-    try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=_NAMED) from None
-    except (ValueError, RecursionError) as error:
-        raise LoreError(f"{shown} is no TOML: {error}", hint=_TOML, where=Where(shown)) from None
+    table = _table(path, shown, _NAMED)
     if path.name == "pyproject.toml":
         tool: object = table.get("tool", {})
         if not isinstance(tool, dict) or "lore" not in tool:
@@ -99,6 +106,15 @@ def _read(path: Path, *, named: bool) -> Settings | None:
     if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LoreError(f"{shown}: tool.lore is no table", hint="write [tool.lore.check]", where=Where(shown))
     return _settings(table, shown)
+
+
+def _table(path: Path, shown: str, named: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=named) from None
+    except (ValueError, RecursionError) as error:
+        raise LoreError(f"{shown} is no TOML: {error}", hint=_TOML, where=Where(shown)) from None
 
 
 _NAMED = "--config names a lore.toml, or a pyproject.toml with [tool.lore]"

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from lore.cli import assemble, check, convert, diff_prefix, explain, fold, knowledge, schema, simulate, store
+from lore.cli import (
+    assemble,
+    check,
+    compact,
+    convert,
+    diff_prefix,
+    explain,
+    fold,
+    knowledge,
+    memory,
+    schema,
+    simulate,
+    store,
+)
 
 app = typer.Typer(
     name="lore",
@@ -20,9 +33,11 @@ app.command("diff-prefix")(diff_prefix.run)
 app.command("check")(check.run)
 app.command("fold")(fold.run)
 app.command("simulate")(simulate.run)
+app.command("compact")(compact.run)
 app.command("convert")(convert.run)
 app.add_typer(knowledge.app, name="knowledge")
 app.add_typer(store.app, name="store")
+app.add_typer(memory.app, name="memory")
 app.command("explain")(explain.run)
 app.command("schema")(schema.run)
 

@@ -11,13 +11,21 @@ from lore.cli.storing import Project, SessionId, Url, answer, opened
 
 
 @quiet_pipe
-def list_(store: Url, project: Project = None, as_json: AsJson = False, color: Colour = None) -> int:
+def list_(
+    store: Url,
+    project: Project = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="List the sessions in which lore keeps memory, too.")
+    ] = False,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
     """List the stored sessions by their ids."""
     from lore.report.stored import write_list
     from lore.run.storing.looking import listed
 
     with opened(store) as one:
-        answer(listed(one, project), write_list, as_json=as_json, color=color)
+        answer(listed(one, project, memory=memory), write_list, as_json=as_json, color=color)
     return 0
 
 

@@ -65,13 +65,15 @@ class Firing(NamedTuple):
 
 class Request(NamedTuple):
     """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
-    exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be.
+    exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be. `prompt`
+    is what a model is told to do with the entries where it is no summary that is wanted (`memory.asking`).
     """
 
     entries: tuple[Entry, ...]
     opening: tuple[Entry, ...] = ()
     previous: str = ""
     tokens: int = 1_024
+    prompt: str = ""
 
 
 class Answer(NamedTuple):

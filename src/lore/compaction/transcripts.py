@@ -87,8 +87,8 @@ def _holds(item: Item, summary: str) -> bool:
 
 
 def instructions(request: Request) -> str:
-    """Return what a model is told to do."""
-    return PROMPT.format(tokens=request.tokens)
+    """Return what a model is told to do: what was asked for, else to sum up."""
+    return request.prompt or PROMPT.format(tokens=request.tokens)
 
 
 def words(item: UserMessage | AssistantMessage) -> str:

@@ -5,6 +5,16 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.assembled import AssembledTurn, WholeTurn
+from lore.model.compacted import Compacted, DryRun
+from lore.model.remembered import (
+    MemoryAudit,
+    MemoryDeleted,
+    MemoryDreamt,
+    MemoryExtracted,
+    MemoryShown,
+    MemoryUsers,
+    MemoryWiped,
+)
 from lore.model.results import (
     Checked,
     Diff,
@@ -41,6 +51,8 @@ SCHEMAS: dict[str, type[Struct]] = {
     "knowledge-written": KnowledgeWritten,
     "simulate": Simulated,
     "simulate-rules": RulesResult,
+    "compact": DryRun,
+    "compact-written": Compacted,
     "store-list": StoreList,
     "store-show": StoreShown,
     "store-import": StoreImported,
@@ -49,4 +61,11 @@ SCHEMAS: dict[str, type[Struct]] = {
     "store-resolve": StoreResolved,
     "store-verify": StoreVerified,
     "store-vacuum": StoreVacuumed,
+    "memory-users": MemoryUsers,
+    "memory": MemoryShown,
+    "memory-deleted": MemoryDeleted,
+    "memory-wiped": MemoryWiped,
+    "memory-audit": MemoryAudit,
+    "memory-extracted": MemoryExtracted,
+    "memory-dreamt": MemoryDreamt,
 }

@@ -108,11 +108,11 @@ def _totals(result: Simulated, out: Console) -> None:
     out.print(line(f"{'':>{len(counted(totals.turns, 'turn'))}}  billed:    {_counts(totals.billed)}"))
     cost = totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        prices = ", ".join(f"{kind} {_money(paid)}" for kind, paid in totals.by_price.items())
+        prices = ", ".join(f"{kind} {money_of(paid)}" for kind, paid in totals.by_price.items())
         left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
         prices = f" ({prices})" if prices else ""
-        out.print(line(f"cost: billed {_money(cost.billed)}{prices}, predicted {_money(cost.predicted)}{of}{left}"))
-    again = f", {_money(cost.waste)} more than reading them" if cost.waste else ""
+        out.print(line(f"cost: billed {money_of(cost.billed)}{prices}, predicted {money_of(cost.predicted)}{of}{left}"))
+    again = f", {money_of(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
     out.print(line((f"paid again without need: {totals.waste_tokens:,} tokens{again}", style)))
 
@@ -122,7 +122,8 @@ def _counts(found: BilledResult) -> str:
     return ", ".join(f"{name} {_number(count)}" for name, count in names)
 
 
-def _money(value: float | None) -> str:
+def money_of(value: float | None) -> str:
+    """Return an amount in US dollars as a person reads it."""
     if value is None:
         return "unknown"
     sign = "-" if value < 0 else ""
@@ -154,8 +155,8 @@ def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> No
         out.print(line((f"by {by}:", "bold")))
         for group in rows if verbose else rows[: 3 * _TOP]:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
-            paid = f", billed {_money(group.billed)}" if group.billed is not None else ""
-            again = f", {_money(group.waste)} paid again" if group.waste else ""
+            paid = f", billed {money_of(group.billed)}" if group.billed is not None else ""
+            again = f", {money_of(group.waste)} paid again" if group.waste else ""
             lost = f", {group.lost_tokens:,} tokens lost" if group.lost_tokens else ""
             out.print(line(f"  {name}: {counted(group.turns, 'turn')}{lost}{paid}{again}"))
 
@@ -165,9 +166,9 @@ def _changes(changes: Iterable[Saving], out: Console, *, verbose: bool) -> None:
     for number, one in enumerate(shown if verbose else shown[: 3 * _TOP]):
         if not number:
             out.print(line(("what would have saved most:", "bold")))
-        saved = "" if one.saved is None else f", {_money(one.saved)}"
+        saved = "" if one.saved is None else f", {money_of(one.saved)}"
         if one.saved is not None and one.saved < 0:
-            saved = f", and costs {_money(-one.saved)} more"
+            saved = f", and costs {money_of(-one.saved)} more"
         out.print(line(f"  {one.change}: {one.tokens:,} tokens in {counted(one.turns, 'turn')}{saved}"))
         if one.fix:
             out.print(line("     fix: ", (one.fix, "green")))

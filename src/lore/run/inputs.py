@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from lore import corpus, packed
 from lore.errors import LoreError
+from lore.run.storing.reserved import of_users
 from lore.store.address import is_store, open_there, say_once
 
 
@@ -73,7 +74,7 @@ def _stored(url: str) -> Iterator[Input]:
     tell = say_once
     with closing(open_there(url, lambda text: tell(text))) as store:
         tell = said.append
-        sessions = store.list()
+        sessions = of_users(store.list())
     if said:
         yield Input(url, named=False, error=LoreError("; ".join(said)))
     yield from (Input(f"{url}#{one.session_id}", named=False, size=one.size) for one in sessions)

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from lore.errors import LoreError
 from lore.model.events import Event, encode
 from lore.run.storing.clock import Clock, now
+from lore.run.storing.reserved import refuse
 from lore.store.address import Address, noted, open_there, unknown
 from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell
 from lore.store.saving import save_delta
@@ -48,6 +49,7 @@ def appending_to(address: Address, tell: Tell, clock: Clock = now) -> Generator[
 
     `tell` hears what a person should know of the store, a repair for one.
     """
+    refuse(address.session_id)
     with closing(open_there(address.url, tell)) as store:
         data = noted(store, address.session_id)
         if data is None:

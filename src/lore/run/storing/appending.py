@@ -21,6 +21,7 @@ from lore.model.problems import Problem
 from lore.model.stored import StoreAppended
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import kind_of
+from lore.run.storing.reserved import refuse, refuse_header
 from lore.store.address import noted
 from lore.store.applying import is_same
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
@@ -52,6 +53,7 @@ def append_lines(
     `say` hears of events that readers of logs keep without understanding them. Raises LoreError for the first line
     that is refused; ConflictError where it expects another number than it can have.
     """
+    refuse(session_id)
     writer = _Writer(store, session_id, clock)
     lines = Lines()
     for piece in data:
@@ -112,6 +114,7 @@ class _Writer:
     def _begun(self, asked: Asked) -> int:
         """Begin the session, or see that it was begun so."""
         header = read_header(asked.data)
+        refuse_header(header)
         if header.session_id != self._session_id:
             raise LoreError(
                 f"session_started names session {header.session_id!r}, not {self._session_id!r}",

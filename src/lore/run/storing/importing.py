@@ -30,6 +30,7 @@ from lore.run.recording import Recording, UnrecognisedError
 from lore.run.storing.bringing import Brought, Source, bring
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed
+from lore.run.storing.reserved import refuse_header
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
@@ -169,6 +170,7 @@ class _Importer:
             read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
             chained, _beside(path),
         )  # fmt: skip
+        refuse_header(source.header)
         self.reading = False
         brought = bring(self._store, source, self._clock, lambda: self._told(self._read))
         self._move(source)

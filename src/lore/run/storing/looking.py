@@ -18,14 +18,16 @@ from lore.model.stored import (
     StoreVacuumed,
     StoreVerified,
 )
+from lore.run.storing.reserved import of_users
 from lore.store.address import BEYOND
 from lore.store.base import Damage, Store, Summary, UnknownSessionError
 from lore.store.forks import with_forks
 
 
-def listed(store: Store, project_id: str | None = None) -> StoreList:
-    """List the sessions of a store, or of one project."""
-    return StoreList(store=store.url, sessions=[_session(one) for one in store.list(project_id)])
+def listed(store: Store, project_id: str | None = None, *, memory: bool = False) -> StoreList:
+    """List the sessions of a store, or of one project; with `memory` those in which lore keeps memory, too."""
+    found = store.list(project_id)
+    return StoreList(store=store.url, sessions=[_session(one) for one in (found if memory else of_users(found))])
 
 
 def shown(store: Store, session_id: str) -> StoreShown:

@@ -1,0 +1,191 @@
+"""`lore compact`: try a policy of continuous compaction on a recording, or compact a session."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Force,
+    Format,
+    Verbose,
+    found_settings,
+    log,
+    out,
+    quiet_pipe,
+    tell,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from lore.cache.rules import Rules
+    from lore.compaction.base import Trigger
+    from lore.compaction.settings import Compaction
+    from lore.config import Loaded
+    from lore.run.options import Options
+
+INCOMPLETE = 3
+_SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
+
+
+@quiet_pipe
+def run(
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION", help="A lore log, URL#ID, with --dry-run any session log; or a store.")
+    ],
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say where each trigger would have fired and what it costs; write nothing."),
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
+    ] = False,
+    trigger: Annotated[
+        str, typer.Option("--trigger", help="Compact only where this is due: cadence, gap, overflow; manual: now.")
+    ] = "manual",
+    summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None,
+    interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    format: Format = None,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Compact a session now, or try a policy on any recording.
+
+    With --dry-run nothing is written, and no source, command or model is asked. Else the summary, and what outside
+    sources say, are appended as events: the log is never shortened. Exit code 3: no summary could be had, and nothing
+    was done.
+    """
+    from lore.errors import LoreError
+    from lore.run.options import Options
+    from lore.run.rules import chosen
+
+    settings = found_settings(config)
+    wanted = _policy(policy, settings, summarizer)
+    options = Options(format=format, log=log(verbose))
+    rules = chosen(None, settings)
+    if dry_run and (watch or output is not None or trigger != "manual"):
+        raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
+    if dry_run:
+        return _dry_run(session, options, wanted, rules, as_json=as_json, color=color, verbose=verbose)
+    if watch:
+        if output is not None or trigger != "manual" or as_json:
+            raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
+        return _watch(session, wanted, rules, interval)
+    return _compact(
+        session, options, wanted, rules, _trigger(trigger), output, force=force, as_json=as_json, color=color,
+        verbose=verbose,
+    )  # fmt: skip
+
+
+def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compaction | None:
+    """Return the policy of the file that was named, else that of the settings; None: there is none."""
+    from msgspec.structs import replace
+
+    from lore import config
+    from lore.errors import LoreError
+
+    found = settings.settings.compaction if name is None else config.policy(name)
+    if found is None or summarizer is None:
+        return found
+    changed = replace(found, summarizer=summarizer)
+    if changed.fault():
+        raise LoreError(f"--summarizer {summarizer}: {changed.fault()}")
+    return changed
+
+
+def _trigger(name: str) -> Trigger:
+    from lore.compaction.policy import TRIGGERS
+    from lore.errors import LoreError
+
+    for trigger in TRIGGERS:
+        if trigger == name:
+            return trigger
+    raise LoreError(f"unknown trigger {name!r}", hint="triggers: " + ", ".join(TRIGGERS))
+
+
+def _dry_run(
+    session: str, options: Options, policy: Compaction | None, rules: Rules, *, as_json: bool, color: bool | None,
+    verbose: bool,
+) -> int:  # fmt: skip
+    from lore.run.compacting.dry_run import dry_run
+
+    result = dry_run(session, options, policy, rules)
+    if as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(result) + "\n")
+        return 0
+    from lore.report.compacted import write_dry_run
+
+    write_dry_run(result, out(color), verbose=verbose)
+    return 0
+
+
+def _compact(
+    session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: Trigger, output: str | None, *,
+    force: bool, as_json: bool, color: bool | None, verbose: bool,
+) -> int:  # fmt: skip
+    import time
+
+    from lore.compaction.base import SummaryError
+    from lore.run.compacting.applying import Asking, Output, compact
+
+    target = None if output is None else Output(output, force)
+    try:
+        result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell))
+    except SummaryError as error:
+        error.message = f"no summary could be had, and nothing was compacted: {error.message}"
+        error.exit_code = INCOMPLETE
+        raise
+    if as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(result) + "\n")
+        return 0
+    from lore.report.compacted import write
+
+    write(result, out(color), verbose=verbose)
+    return 0
+
+
+def _watch(url: str, policy: Compaction | None, rules: Rules, interval: float) -> int:
+    import signal
+    import threading
+
+    from lore.errors import LoreError
+    from lore.report.plain import visible
+    from lore.run.compacting.watching import Hands, watch
+
+    if not 0 < interval <= 86_400:
+        raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")
+    stop = threading.Event()
+
+    def ended(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    before = {name: signal.signal(name, ended) for name in (signal.SIGTERM, signal.SIGINT)}
+
+    def say(text: str) -> None:
+        print(visible(text), flush=True)
+
+    try:
+        watch(url, policy, rules, Hands(lambda: not stop.wait(interval), say, tell))
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+    return 0

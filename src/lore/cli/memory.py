@@ -1,0 +1,234 @@
+"""`lore memory users|list|show|delete|wipe|export|audit|extract|dream`: what is remembered across sessions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, TypeAlias
+
+import typer
+
+from lore.cli.common import AsJson, Colour, Config, Force, Output, quiet_pipe, settings, tell
+from lore.cli.storing import SessionId, Url, answer, opened
+
+app = typer.Typer(
+    help="Look at and change what is remembered across sessions.\n\nKept by user and agent, in a store.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+User: TypeAlias = Annotated[
+    str | None, typer.Option("--user", help="Of whom; default: the user of sessions that name none.")
+]
+Agent: TypeAlias = Annotated[str | None, typer.Option("--agent", help="What this agent remembers alone; default: all.")]
+OneAgent: TypeAlias = Annotated[
+    str | None, typer.Option("--agent", help="The agent that remembers; default: the session's, else main.")
+]
+
+
+def _note(text: str) -> None:
+    tell(f"note: {text}")
+
+
+def _now() -> str:
+    from lore.run.storing.clock import now
+
+    return now()
+
+
+@app.command("users")
+@quiet_pipe
+def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
+    """List the users of whom something is remembered."""
+    from lore.report.remembered import write_users
+    from lore.run.remembering import looking
+
+    with opened(store) as one:
+        answer(looking.users(one), write_users, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("list")
+@quiet_pipe
+def list_(
+    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+) -> int:  # fmt: skip
+    """List what is remembered, and how much of it.
+
+    With the topics, and the last time that something could not be remembered.
+    """
+    from lore.report.remembered import write_list
+    from lore.run.remembering import looking
+
+    with opened(store) as one:
+        found = looking.listed(looking.everything(one, user, agent, now=_now()))
+    answer(found, write_list, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("show")
+@quiet_pipe
+def show(
+    store: Url,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Topics, or ids of texts; default: all.")
+    ] = None,
+    user: User = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Show what is remembered, word for word."""
+    from lore.report.remembered import write_shown
+    from lore.run.remembering import looking
+
+    with opened(store) as one:
+        found = looking.everything(one, user, agent, now=_now())
+    answer(looking.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("delete")
+@quiet_pipe
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics, or ids of texts, as `show` has them.")],
+    store: Url,
+    user: User = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Take away topics and texts, all named or none.
+
+    Nothing of them stays in the store's log.
+    A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named. The sessions stay:
+    extracting from one again may learn it again.
+    """
+    from lore.report.remembered import write_deleted
+    from lore.run.remembering.taking import deleted
+
+    with opened(store) as one:
+        found = deleted(one, names, user, agent, now=_now(), tell=_note)
+    answer(found, write_deleted, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("wipe")
+@quiet_pipe
+def wipe(
+    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+) -> int:  # fmt: skip
+    """Take away all of a user's, or by one agent, at once.
+
+    How much it was is printed, by kind.
+    The sessions themselves stay, and extracting from one again learns it again. The audit log stays, too: it holds
+    nothing of what was remembered.
+    """
+    from lore.report.remembered import write_wiped
+    from lore.run.remembering.taking import wiped
+
+    with opened(store) as one:
+        found = wiped(one, user, agent, now=_now(), tell=_note)
+    answer(found, write_wiped, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("export")
+@quiet_pipe
+def export(
+    store: Url,
+    user: User = None,
+    agent: Agent = None,
+    output: Output = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write all that is remembered as a JSON object.
+
+    With or without --json.
+    It is written as it was remembered: what looks like a credential is not masked.
+    """
+    import msgspec
+
+    from lore import corpus
+    from lore.run.remembering import looking
+    from lore.run.writing import written
+
+    with opened(store) as one:
+        found = looking.everything(one, user, agent, now=_now())
+    line = msgspec.json.encode(found) + b"\n"
+    if output in (None, corpus.STDIN):
+        sys.stdout.buffer.write(line)
+    else:
+        with written(output, force=force, inputs=(store.partition(":")[2],)) as file:
+            file.write(line)
+    return 0
+
+
+@app.command("audit")
+@quiet_pipe
+def audit(
+    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+) -> int:  # fmt: skip
+    """List who changed what is remembered, and when.
+
+    With the session that it came from, and whether that was deleted since.
+    """
+    from lore.report.remembered import write_audit
+    from lore.run.remembering import looking
+
+    with opened(store) as one:
+        answer(looking.audited(one, user, agent), write_audit, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("extract")
+@quiet_pipe
+def extract(
+    session_id: SessionId,
+    store: Url,
+    user: User = None,
+    agent: OneAgent = None,
+    config: Config = None,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Learn from a stored session.
+
+    Facts, preferences, decisions, tasks, open items.
+    Only for an agent that is opted in: [memory] system = "structured". Exit 3 where the summariser's answer could not
+    be used; what was known then stays.
+    """
+    from lore.report.remembered import write_extracted
+    from lore.run.remembering.working import Named, extracted
+
+    loaded = settings(config)
+    with opened(store) as one:
+        found = extracted(one, session_id, Named(user, agent), loaded, _note)
+    answer(found, write_extracted, as_json=as_json, color=color)
+    return 0 if found.failure is None else 3
+
+
+@app.command("dream")
+@quiet_pipe
+def dream(
+    store: Url,
+    user: User = None,
+    agent: OneAgent = None,
+    config: Config = None,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Make topics of what is known: what sessions are told.
+
+    Skipped where nothing is new, or another pass is at it.
+    Exit 3 where the summariser's answer could not be used, and one topic was made of all.
+    """
+    from lore.report.remembered import write_dreamt
+    from lore.run.remembering.working import Named, dreamt
+
+    loaded = settings(config)
+    with opened(store) as one:
+        found = dreamt(one, Named(user, agent), loaded, _note)
+    answer(found, write_dreamt, as_json=as_json, color=color)
+    return 0 if found.failure is None else 3

@@ -1,0 +1,174 @@
+"""Carry a firing out: ask what happened meanwhile, have a summary made, make the events.
+
+In: a session as it is, a firing, the means. Out: events to apply and to store, and what went. Rules: nothing is changed
+here; a summary that cannot be had raises, and the caller prunes nothing, but for an overflow, which has to make room:
+its marker stands in for the summary, and `tell` hears why. Sources are asked before the summary is, about the window
+that the firing fixed; what they say is wrapped as untrusted. Takes as long as the slowest source (30 s at most) and the
+summary; may run in another thread than the session's, since states are never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from itertools import islice
+from typing import NamedTuple
+
+from lore.cache.bills import total
+from lore.compaction.activity import in_tokens, is_message, overhead, tokens_of
+from lore.compaction.base import Firing, Request, Summarizer, SummaryError, Trigger, Window
+from lore.compaction.chunking import summarized
+from lore.compaction.compacting import compacted
+from lore.compaction.costs import Cache, Rhythm, Scale, Sizes, cheapest
+from lore.compaction.cutting import kept, opening, pruned
+from lore.compaction.policy import due
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracker
+from lore.compaction.wrapping import wrapped
+from lore.model.canonical import text_of
+from lore.model.events import Event
+from lore.model.items import CompactDivider, is_absent
+from lore.model.state import Chain, Entry, Session, settled
+
+Tell = Callable[[str], None]
+
+
+class Means(NamedTuple):
+    """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines."""
+
+    summarizer: Summarizer
+    ask: Callable[[Window], str] | None = None
+    key: bytes = b""
+    tell: Tell = lambda _: None
+
+
+class Prepared(NamedTuple):
+    """What a firing needs from outside: its summary, and what sources said, wrapped."""
+
+    firing: Firing
+    summary: str
+    context: str
+    ids: tuple[str, ...]  # of the entries before the cut
+
+
+class Done(NamedTuple):
+    """The events of a compaction, and how many messages go and stay; `context_tokens` of what sources said."""
+
+    events: tuple[Event, ...]
+    pruned: int
+    kept: int
+    context_tokens: int
+
+
+def carry_out(
+    session: Session, chain: str, firing: Firing, settings: Compaction, means: Means, *, at: float | None
+) -> Done:  # fmt: skip
+    """Return the events of a firing that was judged on a chain as it is here; raises SummaryError, LoreError."""
+    done = finish(session, chain, prepare(session, chain, firing, settings, means), at=at)
+    assert done is not None, "nothing has changed since it was judged"
+    return done
+
+
+def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, means: Means) -> Prepared:
+    """Ask the sources and the summariser; raises SummaryError, LoreError. This is what takes time."""
+    held = settled(session.chain(chain))
+    context = _context(session, firing, means)
+    summary = _summary(request_of(held, firing, settings), firing, settings, means) if firing.cut.place else ""
+    return Prepared(firing, summary, context, _ids(held, firing))
+
+
+def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
+    """Make the events of what was prepared, on the session as it is by now: what came since stays.
+
+    None where what was to go is not there any more, or was changed: another compaction, a rewind.
+    """
+    held, firing = settled(session.chain(chain)), prepared.firing
+    if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
+        return None
+    events = compacted(
+        session, chain, firing, prepared.summary, prepared.context, at=None if at is None else moment(at)
+    )
+    gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
+    stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
+    return Done(events, _messages(gone), _messages(stay), in_tokens(len(prepared.context.encode("utf-8", "replace"))))
+
+
+def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
+    return tuple([one.item.uuid for one in islice(chain.entries, firing.cut.place)])
+
+
+def scale_of(chain: Chain) -> Scale:
+    """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries)."""
+    usage = None if chain.last is None else chain.last.usage
+    whole = None if usage is None else total(usage)
+    if whole is None or not chain.sent:
+        return Scale(overhead(chain))
+    sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
+    return Scale(max(0, whole - sent))
+
+
+def judged(
+    tracker: Tracker, chain: Chain, settings: Compaction, ask: Collection[Trigger], *, now: float | None,
+    agent: str | None = None,
+) -> Firing | None:  # fmt: skip
+    """Ask the policy about a chain, its overhead as it was billed."""
+    before = max(overhead(chain), scale_of(chain).head) if settings.window and "overflow" in ask else 0
+    return due(
+        tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, user=tracker.user, overhead=before,
+        ask=ask,
+    )  # fmt: skip
+
+
+def waits(firing: Firing, chain: Chain, settings: Compaction, cache: Cache | None, rhythm: Rhythm, now: float) -> bool:
+    """Tell whether a cadence had better wait until the cache has gone cold anyway: `when = "cheapest"`.
+
+    As far as can be foreseen: so many requests come before a pause as did on average, and as many behind it.
+    """
+    if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lives is None:
+        return False
+    if not cache.is_warm(rhythm.pause(now)):
+        return False
+    until, scale = rhythm.until(cache.lives), scale_of(chain)
+    after = tokens_of(kept(chain.entries, firing.cut)) + settings.summary_tokens
+    before = tokens_of(chain.entries)
+    grown = before // max(1, rhythm.requests)
+    sizes = Sizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
+    return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
+
+
+def moment(at: float) -> str:
+    """Write a time, in seconds since 1970, as a log does."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def request_of(chain: Chain, firing: Firing, settings: Compaction) -> Request:
+    """Return what a summariser is asked for a firing."""
+    gone = pruned(chain.entries, firing.cut)
+    return Request(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
+
+
+def _summary(request: Request, firing: Firing, settings: Compaction, means: Means) -> str:
+    try:
+        return summarized(means.summarizer, request, settings, tell=means.tell)
+    except SummaryError as error:
+        if not firing.marker:
+            raise
+        means.tell(f"an overflow without a summary: {error.message}")
+        return ""
+
+
+def _context(session: Session, firing: Firing, means: Means) -> str:
+    if firing.window is None or means.ask is None:
+        return ""
+    text = means.ask(firing.window)
+    return wrapped(text, session_id=session.id, key=means.key, at=firing.window.end) if text else ""
+
+
+def _previous(gone: tuple[Entry, ...]) -> str:
+    """Return the summary that goes with what is pruned; empty where there is none."""
+    dividers = [one.item for one in gone if isinstance(one.item, CompactDivider) and not is_absent(one.item.summary)]
+    return text_of(bytes(dividers[-1].summary)) if dividers else ""
+
+
+def _messages(entries: tuple[Entry, ...]) -> int:
+    return sum(is_message(one.item) for one in entries)

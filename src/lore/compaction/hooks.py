@@ -1,0 +1,217 @@
+"""Continuous compaction for a harness that keeps its session in a store (`lore.store.keeping.Kept`).
+
+    continuous = Continuous(kept, settings, means)
+    continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
+    kept.apply(message); kept.begin_turn(…); kept.save(); …the request, its answer…; kept.save()
+    continuous.after_turn(now)         when the turn has ended, its calls and results applied
+
+`before_turn` compacts after a pause (gap) or where the window is full, at once, so that outside context is there for
+the first answer: it takes as long as the slowest source (30 s at most) and the summary; where nothing is due, O(what is
+new). `after_turn` begins a cadence's (or an overflow's) work in a thread of its own and returns; what comes of it is
+applied by the next call, in the caller's thread: nobody else touches the session. What came meanwhile stays.
+
+Rules: what was compacted is saved before the call returns, under the lock of the agent and its user, and only where the
+store holds what `kept` knows: of two processes on one session one compacts, the other skips. A summary that cannot be
+had is told, and nothing is pruned; the next trigger tries again. Inside a source or a summariser nothing compacts.
+Not safe between threads; for asyncio: `await asyncio.to_thread(continuous.before_turn, now)`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from lore.compaction.base import Firing, SummaryError, Trigger
+from lore.compaction.carrying import Done, Means, Prepared, finish, judged, moment, prepare, waits
+from lore.compaction.costs import Cache, Rhythm
+from lore.compaction.locks import trylock
+from lore.compaction.settings import Compaction
+from lore.compaction.sources import is_nested
+from lore.compaction.tracking import Tracker
+from lore.errors import LoreError
+from lore.model.events import MAIN, Event
+from lore.model.state import Chain, settled
+from lore.session import Session
+from lore.store.address import noted
+from lore.store.applying import lines_of
+from lore.store.keeping import Kept
+
+
+class _Work:
+    """The summary of a compaction while a thread makes it; `held` is let go of when it was applied or given up."""
+
+    def __init__(self, kept: Kept, firing: Firing, settings: Compaction, means: Means, held: ExitStack) -> None:
+        self.held = held
+        self.session = kept.session
+        self.prepared: Prepared | None = None
+        self.error: Exception | None = None
+        self._given = kept.session.state, firing, settings, means
+        self._thread = threading.Thread(target=self._run, name="lore-compaction", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        state, firing, settings, means = self._given
+        try:
+            self.prepared = prepare(state, MAIN, firing, settings, means)
+        except Exception as error:  # noqa: BLE001 - it is raised, or told, where the caller asks for the result
+            self.error = error
+
+    def is_done(self, *, wait: bool) -> bool:
+        """Tell whether it has ended; with `wait`, when it has."""
+        if wait:
+            self._thread.join()
+        return not self._thread.is_alive()
+
+
+class Continuous:
+    """Compacts one kept session as the policy says; without settings nothing is looked at, read or run.
+
+    `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits. `means.tell`
+    hears what was skipped, and why.
+    """
+
+    def __init__(
+        self, kept: Kept, settings: Compaction | None, means: Means, *, agent: str = "", cache: Cache | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:  # fmt: skip
+        fault = "" if settings is None else settings.fault()
+        if fault:
+            raise LoreError(f"compaction: {fault}")
+        if settings is not None and means.ask is not None and not means.key:
+            raise LoreError("outside context needs a key for its boundary lines", hint="Means(key=secret bytes)")
+        self._kept = kept
+        self._settings = settings
+        self._means = means
+        self._agent = agent
+        self._cache = cache
+        self._work: _Work | None = None
+        self._waits = False
+        self._off = settings is None or is_nested(environ)
+        self._forget()
+        if settings is not None and self._off:
+            means.tell("nothing is compacted: this runs inside a source or summariser of a compaction")
+
+    def _forget(self) -> None:
+        self._session: Session = self._kept.session
+        self._tracker, self._rhythm, self._fed = Tracker(), Rhythm(), 0
+
+    def before_turn(self, now: float) -> Done | None:
+        """Compact where a pause has ended or the window is full; returns what was done, None for nothing.
+
+        `now` in seconds since 1970. Raises ConflictError as `kept.save` does, where a writer came between that asks for
+        no lock: then `kept.reload`.
+        """
+        if self._off:
+            return None
+        done = self.settle(now)
+        if self._work is not None:
+            return None
+        self._catch_up()
+        _, firing = self._judged(("overflow", "gap"), now)
+        if firing is None and self._waits and self._is_cold(now):
+            _, firing = self._judged(("manual",), now)
+            firing = None if firing is None else firing._replace(trigger="cadence")
+        if firing is None:
+            return done
+        self._waits = False
+        with ExitStack() as held:
+            if not self._alone(held) or self._settings is None:
+                return done
+            try:
+                prepared = prepare(self._kept.session.state, MAIN, firing, self._settings, self._means)
+            except SummaryError as error:
+                self._failed(error)
+                return done
+            return self._apply(prepared, now)
+
+    def after_turn(self, now: float) -> Done | None:
+        """Begin what is due after a turn, in the background; returns what was done by an earlier call's work."""
+        if self._off:
+            return None
+        done = self.settle(now)
+        if self._work is not None or self._settings is None:
+            return done
+        self._catch_up()
+        chain, firing = self._judged(("overflow", "cadence"), now)
+        if firing is None:
+            return done
+        if waits(firing, chain, self._settings, self._cache, self._rhythm, now):
+            self._waits = True
+            return done
+        held = ExitStack()
+        if self._alone(held):
+            self._work = _Work(self._kept, firing, self._settings, self._means, held)
+        return done
+
+    def settle(self, now: float, *, wait: bool = False) -> Done | None:
+        """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
+        work = self._work
+        if work is None or not work.is_done(wait=wait):
+            return None
+        self._work = None
+        with work.held:
+            if isinstance(work.error, SummaryError):
+                self._failed(work.error)
+            elif work.error is not None:
+                raise work.error
+            elif work.prepared is not None and self._is_current():
+                return self._apply(work.prepared, now)
+        return None
+
+    def _apply(self, prepared: Prepared, now: float) -> Done | None:
+        done = finish(self._kept.session.state, MAIN, prepared, at=now)
+        if done is None:
+            self._means.tell("the session has changed meanwhile: what was to be pruned is not there any more")
+            return None
+        self._kept.apply(*done.events)
+        self._kept.save(at=moment(now))
+        return done
+
+    def _alone(self, held: ExitStack) -> bool:
+        """Take the lock, if nobody compacts for this agent and user, and nobody else has written to the session."""
+        lock = trylock(self._kept.store.url, self._agent, self._tracker.user or "")
+        if not held.enter_context(lock):
+            self._means.tell("another compaction is at work for this agent and user: skipped")
+            return False
+        if not self._is_current():
+            held.close()
+            return False
+        return True
+
+    def _is_current(self) -> bool:
+        stored = noted(self._kept.store, self._kept.session_id)
+        if stored is not None and stored.head.digest == self._kept.head.digest:
+            return True
+        self._means.tell("the store holds more than is known here: skipped until the session is loaded again")
+        return False
+
+    def _failed(self, error: SummaryError) -> None:
+        self._means.tell(f"nothing was compacted, no summary could be had: {error.message}")
+
+    def _judged(self, ask: tuple[Trigger, ...], now: float) -> tuple[Chain, Firing | None]:
+        assert self._settings is not None
+        chain = settled(self._kept.session.state.chain(MAIN))
+        agent = self._agent or None
+        return chain, judged(self._tracker, chain, self._settings, ask, now=now, agent=agent)
+
+    def _is_cold(self, now: float) -> bool:
+        return self._cache is not None and self._cache.is_warm(self._rhythm.pause(now)) is False
+
+    def _catch_up(self) -> None:
+        """Feed what has come since the last call: what was saved, and what waits to be. Costs O(what is new)."""
+        kept = self._kept
+        if kept.session is not self._session:  # it was loaded again
+            self._forget()
+        head = kept.head.number
+        if head > self._fed:
+            self._feed(kept.store.load(kept.session_id, after=self._fed).events[: head - self._fed])
+        self._feed(lines_of(kept.delta())[self._fed - head :])
+
+    def _feed(self, lines: tuple[bytes, ...]) -> None:
+        events: list[Event] = Session.events_of(b"".join(line + b"\n" for line in lines))
+        for event in events:
+            self._tracker.feed(event)
+            self._rhythm.feed(event)
+        self._fed += len(lines)

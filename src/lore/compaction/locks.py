@@ -1,0 +1,122 @@
+"""One compaction at a time for an agent and its user: try, and skip where somebody else is at it.
+
+A lock is an exclusive `flock` on an empty file, so that it ends with its process, however that ends. The file's name is
+a digest of store, agent and user: no name and no password can be read from it. The files lie in a folder of this user
+alone (`locks` in `$LORE_STATE`, else in `$XDG_STATE_HOME/lore`, else in `~/.local/state/lore`), and stay: taking one
+away while another process opens it would give both the lock. Where the system has no `flock` (Windows), threads of one
+process are kept apart by the process itself, and processes by the store, which refuses the second writer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lore.errors import LoreError
+from lore.model.canonical import encode
+from lore.store.registry import scheme_of, shown
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    _exclusive = LOCK_EX | LOCK_NB
+except ImportError:  # a system without advisory locks
+    flock, _exclusive = None, 0
+
+FOLDER = "LORE_STATE"
+_PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
+_held: set[str] = set()  # names that this process holds
+_guard = threading.Lock()
+
+
+@contextmanager
+def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None) -> Generator[bool]:
+    """Try to hold the lock of an agent and its user, without waiting; yields whether it is held.
+
+    From any thread. Raises LoreError where the folder of locks cannot be made, or belongs to somebody else.
+    """
+    path = (folder or state_folder() / "locks") / lock_name(store_url, agent, user)
+    with _guard:
+        free = str(path) not in _held
+        if free:
+            _held.add(str(path))
+    if not free:
+        yield False
+        return
+    try:
+        descriptor = _opened(path)
+        try:
+            yield _locked(descriptor)
+        finally:
+            os.close(descriptor)
+    finally:
+        with _guard:
+            _held.discard(str(path))
+
+
+def lock_name(store_url: str, agent: str, user: str) -> str:
+    """Name a lock's file: the same for every spelling of a store's place, and nothing to be read from."""
+    return hashlib.sha256(encode((_place(store_url), agent, user))).hexdigest() + ".lock"
+
+
+def _place(url: str) -> str:
+    scheme, behind = scheme_of(url), url.partition(":")[2]
+    if scheme in _PLACED and behind:
+        return f"{scheme}:{os.path.realpath(os.path.expanduser(behind))}"
+    return shown(url)
+
+
+def state_folder() -> Path:
+    """Return the folder in which this user's locks and secrets lie; it need not exist yet."""
+    given = os.environ.get(FOLDER)
+    if given:
+        return Path(given)
+    state = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise LoreError("there is no home folder", hint=f"name a folder in ${FOLDER}") from None
+    return base / "lore"
+
+
+def _opened(path: Path) -> int:
+    private(path.parent)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        raise _refused(path.parent, error) from None
+
+
+def private(folder: Path) -> Path:
+    """Make a folder that only this user writes to; raises LoreError where it cannot be, or others may write."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        raise _refused(folder, error) from None
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022):
+        raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${FOLDER}")
+    return folder
+
+
+def _refused(folder: Path, error: OSError) -> LoreError:
+    reason = (error.strerror or str(error)).lower()
+    return LoreError(f"cannot keep locks in {folder}: {reason}", hint=f"name a folder in ${FOLDER}")
+
+
+def _locked(descriptor: int) -> bool:
+    if flock is None:
+        return True
+    try:
+        flock(descriptor, _exclusive)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: the store refuses the second writer
+        return True
+    return True

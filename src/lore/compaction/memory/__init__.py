@@ -1,0 +1,7 @@
+"""What is remembered across sessions: extracted from what was said, dreamt into topics, kept in the session store.
+
+In: entries of a timeline. Out: records in buckets of the store, and `knowledge` events for a session. `identities`
+says whose memory it is, `records` what it consists of, `buckets` how a store keeps it, `audit` who changed it;
+`hearing` reads entries, `heuristics` and `asking` make a structure of them, `dreaming` topics of that, and
+`remembering` puts these together. `telling` makes events of topics.
+"""

@@ -1,0 +1,315 @@
+"""Memory in a store of sessions, of any kind: no tables of its own, only what every store promises.
+
+A user's anchor is a session; each agent's anchor is forked from it, and notes the number of the volume, forked from
+that, which holds the records. So `store.delete` of an anchor takes all below it along, and a user's memory goes in one
+call. Rules:
+- a change is one delta, so one transaction; it builds on what it was made from, and is made again where another writer
+  came between: nothing is silently overwritten;
+- a log is never shortened, and memory has to be: where something is to be gone, or a volume is mostly of the past, it
+  is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
+  old one is deleted. A writer that finds a sealed volume, or an old one, finishes that first; what a process that died
+  in between left behind is never read, and goes with the next move or wipe;
+- a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends.
+
+Costs of reading: three look-ups and a volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from secrets import token_hex
+from typing import NamedTuple
+
+import msgspec
+
+from lore.compaction.memory.identities import PREFIX, Bucket, anchor_of, owner_of
+from lore.compaction.memory.records import Known, Record, Sealed, applied, known_of, lines_of, whole
+from lore.model.canonical import encode
+from lore.model.events import SessionStarted
+from lore.model.events import encode as encode_event
+from lore.store.address import noted
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
+from lore.store.chain import NOTHING
+from lore.store.saving import save_delta
+
+ATTEMPTS = 50
+FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are
+HINT_WIPE = "`lore memory wipe` finishes it"
+
+Change = Callable[[Known], Iterable[Record]]
+
+
+class _Notes(msgspec.Struct):
+    """What an anchor notes: the volume that holds, one that may not be deleted yet, a wipe that has begun."""
+
+    volume: str | None = None
+    old: str | None = None
+    wiped: bool = False
+
+
+class _Place(NamedTuple):
+    """Where a bucket is: its anchor as it was read, what it notes, the volume where there is one."""
+
+    anchor: SessionData
+    notes: _Notes
+    data: SessionData | None
+
+
+def read(store: Store, bucket: Bucket) -> Known:
+    """Return what is remembered; nothing where there is no such bucket. Raises StoreError."""
+    for _ in range(ATTEMPTS):
+        user, place = noted(store, anchor_of(bucket.user)), _place(store, bucket)
+        if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
+            return Known()
+        if place.data is not None:
+            return known_of(place.data.events[1:])
+        if place.notes.volume is None:
+            return Known()  # begun, and nothing written yet
+    raise _gone(bucket)  # not moved on in between: that is seen the next time
+
+
+def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool = False) -> Known:
+    """Change what is remembered in one transaction, and return what it is then; `make` may be asked several times.
+
+    With `purge` what is taken away is not kept in the log either. Raises StoreError; then nothing was changed, unless
+    it says that the change is stored.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            place = _begun(store, bucket, at)
+            if place.data is None:  # moved on since, or gone
+                continue
+            _tidy(store, bucket, place)
+            known = known_of(place.data.events[1:])
+            if known.is_sealed:
+                _move(store, bucket, place, known)
+                continue
+            records = tuple(make(known))
+            if not records:
+                return known
+            after = applied(known, records)
+            lines = lines_of(records)
+            seal = purge or _is_past(len(place.data.events) + len(lines), after)
+            new = (*lines, *lines_of((Sealed(at=at),))) if seal else lines
+            save_delta(store, place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
+        except (ConflictError, UnknownSessionError):
+            continue  # somebody else wrote, moved or wiped it: look again
+        if seal:
+            _finish(store, bucket)
+        return after
+    read(store, bucket)  # says so where it is gone
+    raise _busy()
+
+
+def _busy() -> StoreError:
+    return StoreError("other writers are always faster, or a wipe was interrupted", hint=HINT_WIPE)
+
+
+def _gone(bucket: Bucket) -> StoreError:
+    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
+    return StoreError(message, hint="`lore memory wipe` clears the rest away")
+
+
+def _is_past(lines: int, after: Known) -> bool:
+    return lines > max(FEW, MOSTLY_PAST * (len(after.entries) + len(after.topics) + 2))
+
+
+# places
+
+
+def _place(store: Store, bucket: Bucket) -> _Place | None:
+    anchor = noted(store, bucket.anchor)
+    if anchor is None:
+        return None
+    notes = _notes(anchor)
+    return _Place(anchor, notes, None if notes.volume is None else _loaded(store, bucket.volume(notes.volume)))
+
+
+def _loaded(store: Store, session_id: str) -> SessionData | None:
+    try:
+        return store.load(session_id)
+    except UnknownSessionError:
+        return None
+
+
+def _notes(anchor: SessionData) -> _Notes:
+    """Read what an anchor notes; raises StoreError where somebody else wrote something else there."""
+    try:
+        return msgspec.json.decode(anchor.metadata, type=_Notes)
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"{anchor.session_id} notes no memory: {error}", hint="`lore memory wipe` removes it"
+        ) from None
+
+
+def _begun(store: Store, bucket: Bucket, at: str) -> _Place:
+    """Return where a bucket is, made where it was not; ConflictError where a wipe has begun."""
+    user = noted(store, anchor_of(bucket.user))
+    if user is None:
+        store.create(_header(anchor_of(bucket.user), bucket.user, at=at))
+    elif _notes(user).wiped:
+        raise ConflictError("a wipe is under way", hint=HINT_WIPE)
+    if noted(store, bucket.anchor) is None:
+        store.create(_header(bucket.anchor, bucket.user, bucket.agent, anchor_of(bucket.user), at=at))
+    place = _place(store, bucket)
+    if place is None or place.notes.wiped:
+        raise ConflictError("a wipe is under way", hint=HINT_WIPE)
+    if place.notes.volume is None:
+        _point(store, bucket, place, ())
+        raise ConflictError("begun", hint="look again")
+    return place
+
+
+def _header(
+    session_id: str, user: str, agent: str | None = None, parent: str | None = None, *, at: str | None = None
+) -> bytes:
+    """Return the header of a session of memory. With a time, an anchor that was wiped and begun anew is another one:
+    who still has the old one in hand notes nothing there.
+    """
+    return encode_event(
+        SessionStarted(session_id=session_id, at=at, user_id=user, agent_id=agent, parent_session_id=parent)
+    )
+
+
+# moving on to the next volume
+
+
+def _finish(store: Store, bucket: Bucket) -> None:
+    """Move on from a volume that this change sealed; who comes next does it, where another writer is at it."""
+    place = _place(store, bucket)
+    if place is None or place.data is None:
+        return
+    known = known_of(place.data.events[1:])
+    if not known.is_sealed:
+        return
+    try:
+        _move(store, bucket, place, known)
+    except (ConflictError, UnknownSessionError):
+        return
+    except StoreError as error:
+        error.message += "; the change is stored, what it took away is still in the store's log"
+        raise
+
+
+def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
+    """Write a sealed volume's image as the next one, point there, and delete the sealed one.
+
+    Raises ConflictError, UnknownSessionError where others went on, or wiped it.
+    """
+    assert place.notes.volume is not None
+    left = [one for one in _left_behind(store, bucket.anchor) if one != bucket.volume(place.notes.volume)]
+    head = _point(store, bucket, place, lines_of(whole(known)))
+    for one in (
+        *left,
+        bucket.volume(place.notes.volume),
+    ):  # made before the anchor was noted, so nobody can point there
+        _delete(store, one)
+    save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
+
+
+def _point(store: Store, bucket: Bucket, place: _Place, lines: tuple[bytes, ...]) -> Head:
+    """Write a volume, and note it on the anchor as it was read: that is what decides.
+
+    Its name is by chance: no volume is ever made twice, or who is late with a change to the first would make it there.
+    """
+    volume = token_hex(8)
+    name = bucket.volume(volume)
+    events = (_header(name, bucket.user, bucket.agent, bucket.anchor), *lines)
+    store.save(SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=bucket.anchor))
+    try:
+        return _note(store, place.anchor, {"volume": volume, "old": place.notes.volume})
+    except (ConflictError, UnknownSessionError):
+        _delete(store, name)
+        raise
+
+
+def _tidy(store: Store, bucket: Bucket, place: _Place) -> None:
+    """Delete the volume that a process did not come to, after it had moved on from it."""
+    if place.notes.old is not None:
+        _delete(store, bucket.volume(place.notes.old))
+        _note(store, place.anchor, {"old": None})
+
+
+def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
+    return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
+
+
+def _delete(store: Store, session_id: str) -> tuple[str, ...]:
+    try:
+        return store.delete(session_id)
+    except UnknownSessionError:
+        return ()
+
+
+# wiping
+
+
+class Wiped(NamedTuple):
+    """What a wipe took away, by agent and kind."""
+
+    agents: dict[str, dict[str, int]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The sums by kind."""
+        sums = Known().counts()
+        for counts in self.agents.values():
+            for kind, number in counts.items():
+                sums[kind] += number
+        return sums
+
+
+def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
+    """Take away all that is remembered of a user, or by one agent of the user's; a second time it takes nothing.
+
+    The audit log stays. Raises StoreError; where a wipe was interrupted, nothing of it is read any more, and the next
+    one finishes it.
+    """
+    anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
+    _mark(store, anchor)
+    found = [one for one in _agents(store, user) if agent in (None, one)]
+    counts = {one: _counted(store, Bucket(user, one)) for one in found}
+    _delete(store, anchor)
+    for one in _left_behind(store, anchor):
+        _delete(store, one)
+    return Wiped(counts)
+
+
+def _mark(store: Store, anchor: str) -> None:
+    for _ in range(ATTEMPTS):
+        data = noted(store, anchor)
+        if data is None or b'"wiped":true' in data.metadata:
+            return
+        try:
+            _note(store, data, {"wiped": True})
+        except (ConflictError, UnknownSessionError):
+            continue
+        return
+    raise _busy()
+
+
+def _counted(store: Store, bucket: Bucket) -> dict[str, int]:
+    """Count what a bucket holds, whatever its anchor notes of a wipe; what cannot be read counts nothing."""
+    try:
+        place = _place(store, bucket)
+    except StoreError:
+        return Known().counts()
+    return (Known() if place is None or place.data is None else known_of(place.data.events[1:])).counts()
+
+
+def _left_behind(store: Store, anchor: str) -> Iterator[str]:
+    yield from [one.session_id for one in store.list() if one.session_id.startswith(f"{anchor}/")]
+
+
+def owners(store: Store) -> dict[str, tuple[str, ...]]:
+    """Return the agents that remember something of each user, both in order. Costs a list of the store's sessions."""
+    found: dict[str, set[str]] = {}
+    for one in store.list():
+        owner = owner_of(one.session_id) if one.session_id.startswith(PREFIX) else None
+        if owner is not None:
+            found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
+    return {user: tuple(sorted(found[user])) for user in sorted(found)}
+
+
+def _agents(store: Store, user: str) -> tuple[str, ...]:
+    return owners(store).get(user, ())

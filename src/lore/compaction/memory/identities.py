@@ -1,0 +1,122 @@
+"""Whose memory it is: users, agents, and the sessions of the store that keep it.
+
+Rules: a user's memory is kept in sessions whose ids begin with `lore.memory/`, the audit log in one that begins with
+`lore.memory.audit/`; both parts are percent-encoded byte for byte, so that no id names a place in another's bucket:
+ids that differ by case or by Unicode form are different users. Such sessions are made here alone. What is no name is
+refused: an empty one, the nil UUID in any spelling, and the words that programs put where they have no user.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from unicodedata import normalize
+from urllib.parse import quote, unquote
+
+from lore.compaction.settings import Memory
+from lore.errors import LoreError
+from lore.model.canonical import printable
+from lore.model.events import MAIN
+
+DEFAULT_USER = "default"
+"""Who is meant where a session names no user: the same one, always."""
+
+PREFIX, AUDIT = "lore.memory/", "lore.memory.audit/"
+RESERVED = frozenset(
+    ("", ".", "..", "*", "all", "any", "anonymous", "lore", "nil", "nobody", "none", "null", "system", "undefined")
+)
+LONGEST = 220  # characters of an encoded part: stores take ids of 512
+_NIL = "0" * 32
+
+
+class Bucket(NamedTuple):
+    """The memory that one agent has of one user."""
+
+    user: str
+    agent: str
+
+    @property
+    def anchor(self) -> str:
+        """The session that says where it is kept."""
+        return f"{anchor_of(self.user)}/{_encoded(self.agent)}"
+
+    def volume(self, name: str) -> str:
+        """The session that keeps it; `name` is hexadecimal."""
+        return f"{self.anchor}/{name}"
+
+
+def bucket(user: str | None, agent: str | None = None) -> Bucket:
+    """Return a bucket by the names that were given; the default user, and the main agent, where none is.
+
+    Raises LoreError for a name that is none.
+    """
+    return Bucket(good_user(user), good_agent(agent))
+
+
+def good_user(name: str | None) -> str:
+    """Return who is meant; raises LoreError for a name that is none."""
+    return DEFAULT_USER if name is None else _good(name, "user")
+
+
+def good_agent(name: str | None) -> str:
+    """Return which agent is meant; raises LoreError for a name that is none."""
+    return MAIN if name is None else _good(name, "agent")
+
+
+def _good(name: str, what: str) -> str:
+    shown = printable(name[:60])
+    plain = normalize("NFKC", printable(name)).strip().casefold()
+    digits = plain.removeprefix("urn:uuid:").strip("{}").replace("-", "")
+    if plain in RESERVED or digits == _NIL:
+        hint = f"leave it out for the default {what}" if plain else f"give the {what} a name, or leave it out"
+        raise LoreError(f"{shown!r} is reserved, and names no {what}", hint=hint)
+    if not name.isprintable() or len(_encoded(name)) > LONGEST:
+        raise LoreError(
+            f"{shown!r} is no id of a memory's {what}",
+            hint=f"no control characters, and at most {LONGEST} characters when percent-encoded",
+        )
+    return name
+
+
+def _encoded(name: str) -> str:
+    return quote(name, safe="")
+
+
+def anchor_of(user: str) -> str:
+    """Return the session that all of a user's memory is forked from: it goes with it."""
+    return PREFIX + _encoded(user)
+
+
+def audit_of(user: str) -> str:
+    """Return the session that keeps a user's audit log."""
+    return AUDIT + _encoded(user)
+
+
+def is_reserved(session_id: str) -> bool:
+    """Tell whether memory, or its audit log, is kept under this id."""
+    return session_id.startswith((PREFIX, AUDIT))
+
+
+def owner_of(session_id: str) -> tuple[str, str | None] | None:
+    """Return the user that a session of the store keeps memory of, and the agent where it is one's.
+
+    None for a session that keeps none.
+    """
+    if not session_id.startswith(PREFIX):
+        return None
+    user, _, rest = session_id.removeprefix(PREFIX).partition("/")
+    agent = rest.partition("/")[0]
+    return unquote(user), unquote(agent) or None
+
+
+def refusal(memory: Memory, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
+    """Say why nothing is remembered for an agent; empty where it is opted in, and at its own conversation.
+
+    A subagent's chain, and a session with a parent, are never remembered.
+    """
+    if memory.system != "structured":
+        return "memory is off"
+    if agent not in (memory.agents or (MAIN,)):
+        return f"agent {printable(agent)!r} is not opted in"
+    if chain != MAIN or is_forked:
+        return "what subagents say is not remembered"
+    return ""

@@ -1,0 +1,230 @@
+"""What is remembered, and the records that a bucket keeps of it.
+
+In: lines of a session of the store. Out: what they make together, and the lines of a change. Rules: total: a line
+that is none of these records is counted, and changes nothing; the latest record of a name holds; a change takes away
+before it adds. What a bucket holds is a delta to what it held: nothing is written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from lore.formats.times import seconds
+from lore.model.canonical import encode
+
+SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
+KINDS: tuple[str, ...] = (*SECTIONS, "topics")
+GENERAL = "general"
+
+
+class Structure(Struct, frozen=True):
+    """What was extracted, by kind: texts in the order in which they were learnt."""
+
+    facts: tuple[str, ...] = ()
+    preferences: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    open_items: tuple[str, ...] = ()
+
+    def of(self, section: str) -> tuple[str, ...]:
+        """The texts of one section."""
+        found: tuple[str, ...] = getattr(self, section)
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return not any(map(self.of, SECTIONS))
+
+
+class _Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=False):
+    at: str | None = None
+
+
+class Remembered(_Record, frozen=True, kw_only=True, tag="remembered"):
+    """A text that is known from now on; `session_id` says where it was said."""
+
+    section: str
+    text: str
+    session_id: str | None = None
+
+
+class Forgotten(_Record, frozen=True, kw_only=True, tag="forgotten"):
+    """A text that is not known any more."""
+
+    section: str
+    text: str
+
+
+class Topic(_Record, frozen=True, kw_only=True, tag="topic"):
+    """What a dream made of what is known; from `expires_at` on it is hidden."""
+
+    topic: str
+    summary: str
+    content: str
+    expires_at: str | None = None
+
+
+class Superseded(_Record, frozen=True, kw_only=True, tag="superseded"):
+    """A topic that another one took the place of."""
+
+    topic: str
+
+
+class Extracted(_Record, frozen=True, kw_only=True, tag="extracted"):
+    """What was extracted changed: there is something to dream over."""
+
+    session_id: str | None = None
+
+
+class Dreamt(_Record, frozen=True, kw_only=True, tag="dreamt"):
+    """All that was extracted so far has been dreamt over."""
+
+
+class Sealed(_Record, frozen=True, kw_only=True, tag="sealed"):
+    """Nothing more is written here: what is known moves to the next volume."""
+
+
+Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Dreamt | Sealed
+_DECODER = msgspec.json.Decoder(Record)
+
+
+class Known(Struct, frozen=True):
+    """What a bucket holds. `is_fresh`: something was extracted since the last dream; `odd` lines are no records."""
+
+    entries: dict[tuple[str, str], Remembered] = {}
+    topics: dict[str, Topic] = {}
+    is_fresh: bool = False
+    is_sealed: bool = False
+    odd: int = 0
+
+    @property
+    def structure(self) -> Structure:
+        """What was extracted."""
+        found: dict[str, list[str]] = {section: [] for section in SECTIONS}
+        for section, text in self.entries:
+            found[section].append(text)
+        return Structure(**{section: tuple(texts) for section, texts in found.items()})
+
+    def visible(self, now: str) -> tuple[Topic, ...]:
+        """The topics that have not expired at a time (RFC 3339), by name."""
+        return tuple(one for _, one in sorted(self.topics.items()) if not has_expired(one, now))
+
+    def counts(self) -> dict[str, int]:
+        """How many of each kind there are."""
+        return {**{section: len(self.structure.of(section)) for section in SECTIONS}, "topics": len(self.topics)}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered."""
+        return not self.entries and not self.topics
+
+
+def has_expired(topic: Topic, now: str) -> bool:
+    """Tell whether a topic is not to be shown any more; a time that cannot be read is none."""
+    ends = None if topic.expires_at is None else seconds(encode(topic.expires_at))
+    today = seconds(encode(now))
+    return ends is not None and today is not None and ends <= today
+
+
+def known_of(lines: Iterable[bytes]) -> Known:
+    """Fold the lines behind a header. Costs O(their bytes)."""
+    folding = _Folding()
+    for line in lines:
+        try:
+            record = _DECODER.decode(line)
+        except (ValueError, RecursionError):
+            folding.odd += 1
+            continue
+        folding.take(record)
+    return Known(folding.entries, folding.topics, folding.is_fresh, folding.is_sealed, folding.odd)
+
+
+class _Folding:
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, str], Remembered] = {}
+        self.topics: dict[str, Topic] = {}
+        self.is_fresh = self.is_sealed = False
+        self.odd = 0
+
+    def take(self, record: Record) -> None:
+        match record:
+            case Remembered() | Forgotten() if record.section not in SECTIONS:
+                self.odd += 1
+            case Remembered():
+                self.entries[(record.section, record.text)] = record
+            case Forgotten():
+                self.entries.pop((record.section, record.text), None)
+            case Topic():
+                self.topics[record.topic] = record
+            case Superseded():
+                self.topics.pop(record.topic, None)
+            case Extracted():
+                self.is_fresh = True
+            case Dreamt():
+                self.is_fresh = False
+            case Sealed():
+                self.is_sealed = True
+
+
+def applied(known: Known, records: Iterable[Record]) -> Known:
+    """Return what is known after a change."""
+    lines = [*lines_of(whole(known)), *lines_of(records)]
+    return msgspec.structs.replace(known_of(lines), odd=known.odd)
+
+
+def whole(known: Known) -> Iterator[Record]:
+    """Yield the records that make what is known, and no others."""
+    yield from known.entries.values()
+    yield from known.topics.values()
+    if known.is_fresh:
+        yield Extracted()
+
+
+def lines_of(records: Iterable[Record]) -> tuple[bytes, ...]:
+    """Write records as lines of a session."""
+    return tuple(map(msgspec.json.encode, records))
+
+
+def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
+    """Return the change that makes a structure what is known: what goes first, then what is new."""
+    wanted = {(section, text): None for section in SECTIONS for text in new.of(section)}
+    gone = [
+        Forgotten(section=section, text=text, at=at) for section, text in known.entries if (section, text) not in wanted
+    ]
+    came = [
+        Remembered(section=section, text=text, at=at, session_id=session_id)
+        for section, text in wanted
+        if (section, text) not in known.entries
+    ]
+    return (*gone, *came, Extracted(at=at, session_id=session_id)) if gone or came else ()
+
+
+def dreamt(
+    known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
+) -> tuple[Record, ...]:
+    """Return the change of a dream: superseded topics go first, then the new ones are written; a new one wins.
+
+    One that is not whole fell back: what was extracted waits for the next dream.
+    """
+    gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
+    return (
+        *(Superseded(topic=name, at=at) for name in gone),
+        *(one for name, one in topics.items() if not _is_same(known.topics.get(name), one)),
+        *((Dreamt(at=at),) if known.is_fresh and is_whole else ()),
+    )
+
+
+def _is_same(before: Topic | None, after: Topic) -> bool:
+    """Tell whether a topic says what it said, whenever that was."""
+    return before is not None and msgspec.structs.replace(before, at=after.at) == after
+
+
+def id_of(section: str, text: str) -> str:
+    """Return the name by which an entry can be taken away: its section, and 8 digits of its text's SHA-256."""
+    return f"{section}.{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -1,0 +1,247 @@
+"""Remember for one agent of one user: extract, dream, and tell a session.
+
+    memory = Remembering(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
+    memory.before_drop(entries)            what a compaction is about to drop; it fails no turn
+    memory.dream()                         topics of what is known; skipped where another pass is under way
+    kept.apply(*memory.events(session.state))                              before the turn begins
+
+Rules: what is extracted replaces what was known, in one transaction; a failure changes nothing, is told and audited;
+what is stored is stored whatever becomes of its audit entry, and that is told. Without a model (`ask`) all of it is
+deterministic. One dream at a time for an agent and its user, over all processes: who comes second goes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from lore.compaction.locks import trylock
+from lore.compaction.memory import audit
+from lore.compaction.memory.asking import Ask, Extraction, asked
+from lore.compaction.memory.buckets import change, read
+from lore.compaction.memory.dreaming import Dream, dream
+from lore.compaction.memory.hearing import heard
+from lore.compaction.memory.heuristics import noticed
+from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
+from lore.compaction.memory.records import SECTIONS, Known, Record, Structure, dreamt, replaced
+from lore.compaction.memory.telling import topics_events
+from lore.compaction.settings import Memory
+from lore.errors import LoreError
+from lore.model.events import Event, SessionStarted
+from lore.model.state import Entry, Session
+from lore.store.base import Store, StoreError, Tell
+from lore.store.registry import silent
+
+WINDOW = 60_000  # tokens that a model reads at once
+ASKED = 3  # times that the same words are asked about because another writer came between
+QUIET = "nothing was extracted since the last dream"
+BUSY = "another pass is under way"
+
+
+class Extracted(NamedTuple):
+    """What an extraction changed, by kind; `failure` says why what was known stays as it was."""
+
+    removed: Mapping[str, int]
+    added: Mapping[str, int]
+    failure: str = ""
+
+
+class Dreamt(NamedTuple):
+    """What a dream wrote and superseded, by name; `skipped` says why there was none, `failure` why it fell back."""
+
+    topics: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
+    skipped: str = ""
+    failure: str = ""
+
+
+class Remembering:
+    """The memory that one agent has of one user, in a store. Safe between threads where the store is.
+
+    `ask` is a model (`asking.asking` makes one of a summariser), `window` what it reads at once, in tokens; `locks` is
+    the folder of locks, None for that of this user.
+    """
+
+    def __init__(
+        self, store: Store, bucket: Bucket, *, clock: Callable[[], str], session_id: str | None = None,
+        ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
+    ) -> None:  # fmt: skip
+        self.store = store
+        self.bucket = bucket
+        self._clock = clock
+        self._session_id = session_id
+        self._ask = ask
+        self._window = window
+        self._tell = tell
+        self._locks = locks
+
+    def extract(self, entries: Iterable[Entry]) -> Extracted:
+        """Learn from what was said in these entries, which may be iterated more than once; raises StoreError.
+
+        Costs O(their text), and with a model a question for each window of it.
+        """
+        at = self._clock()
+        learning = _Learning(self._learnt, entries, read(self.store, self.bucket).structure)
+        if learning.is_news:
+            change(self.store, self.bucket, lambda known: learning.records(known, at, self._session_id), at=at)
+        done = learning.done
+        if done.failure:
+            self._tell(f"nothing was remembered by {self._who}: {done.failure}; what was known stays")
+        if done.failure or done.removed or done.added:
+            self._note("extract", at, done.removed, done.added, done.failure)
+        return done
+
+    def before_drop(self, entries: Iterable[Entry]) -> Extracted:
+        """Learn from what a compaction is about to drop, all of its stages' entries; never raises.
+
+        It goes on where memory fails: that is told, and audited where the store can.
+        """
+        try:
+            return self.extract(entries)
+        except LoreError as error:
+            self._tell(f"nothing was remembered by {self._who}: {error.message}")
+            self._note("extract", self._clock(), {}, {}, error.message)
+            return Extracted({}, {}, error.message)
+
+    def dream(self) -> Dreamt:
+        """Make topics of what is known, unless nothing is new or another pass is under way; raises StoreError."""
+        url = self.store.url
+        place = f"memory:{id(self.store)}" if url == "memory:" else url  # a store in memory is not the next one's
+        with trylock(place, f"dream/{self.bucket.agent}", self.bucket.user, folder=self._locks) as is_held:
+            return self._dreamt() if is_held else Dreamt(skipped=BUSY)
+
+    def while_idle(self) -> Dreamt:
+        """Dream as a trigger does, without anybody who waits for it: never raises."""
+        try:
+            return self.dream()
+        except LoreError as error:
+            self._tell(f"{self._who} did not dream: {error.message}")
+            self._note("dream", self._clock(), {}, {}, error.message)
+            return Dreamt(failure=error.message)
+
+    def events(self, state: Session) -> tuple[Event, ...]:
+        """Return what the session is to be told before its next turn begins; nothing, and told, where memory fails."""
+        at = self._clock()
+        try:
+            topics = read(self.store, self.bucket).visible(at)
+        except LoreError as error:
+            self._tell(f"what {self._who} remembers cannot be read: {error.message}")
+            return ()
+        return topics_events(topics, state, at=at)
+
+    @property
+    def _who(self) -> str:
+        return f"agent {self.bucket.agent} of user {self.bucket.user}"
+
+    def _learnt(self, entries: Iterable[Entry], known: Structure) -> Extraction:
+        said = heard(entries)
+        if self._ask is None:
+            return Extraction(noticed(said, known))
+        return asked(self._ask, said, known, window=self._window)
+
+    def _dreamt(self) -> Dreamt:
+        at = self._clock()
+        before = read(self.store, self.bucket)
+        if not before.is_fresh:
+            return Dreamt(skipped=QUIET)
+        made = dream(before, self._ask, at=at)
+        written = dict[str, Known]()
+
+        def make(known: Known) -> tuple[Record, ...]:
+            if known.structure != before.structure:
+                raise StoreError("something else was extracted meanwhile", hint="dream again")
+            written["before"] = known
+            return dreamt(known, made.topics, made.supersedes, at=at, is_whole=not made.failure)
+
+        change(self.store, self.bucket, make, at=at)
+        return self._said(made, written["before"], at)
+
+    def _said(self, made: Dream, before: Known, at: str) -> Dreamt:
+        gone = tuple(name for name in before.topics if name in made.supersedes)
+        if made.failure:
+            self._tell(f"{self._who} dreamt without a model: {made.failure}")
+        self._note("dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure)
+        return Dreamt(tuple(sorted(made.topics)), gone, failure=made.failure)
+
+    def _note(
+        self, op: str, at: str, removed: Mapping[str, int], added: Mapping[str, int], failure: str = ""
+    ) -> None:  # fmt: skip
+        entry = audit.Entry(
+            at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=audit.some(removed),
+            added=audit.some(added), failure=failure or None,
+        )  # fmt: skip
+        try:
+            audit.note(self.store, self.bucket.user, entry)
+        except LoreError as error:
+            self._tell(f"the audit log of user {self.bucket.user} has no entry of this {op}: {error.message}")
+
+
+def remembering_of(
+    store: Store, header: SessionStarted, memory: Memory, *, clock: Callable[[], str], agent: str | None = None,
+    ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
+) -> Remembering | None:  # fmt: skip
+    """Return the memory that a session belongs to, for hooks; None where its agent is not opted in.
+
+    None too for a subagent's session, one in which memory is kept, and one whose user or agent is no name, which is
+    told. `agent` is who it is where the header does not say.
+    """
+    if memory.system != "structured" or is_reserved(header.session_id):
+        return None
+    try:
+        mine = bucket(header.user_id, agent or header.agent_id)
+    except LoreError as error:
+        tell(f"session {header.session_id} is not remembered: {error.message}")
+        return None
+    if refusal(memory, mine.agent, is_forked=header.parent_session_id is not None):
+        return None
+    return Remembering(
+        store, mine, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
+    )
+
+
+class _Learning:
+    """What is learnt from entries, on top of what is known: again where another writer changed that."""
+
+    def __init__(
+        self, learn: Callable[[Iterable[Entry], Structure], Extraction], entries: Iterable[Entry], known: Structure
+    ) -> None:
+        self._learn = learn
+        self._entries = entries
+        self._tries = 0
+        self._ask(known)
+
+    def _ask(self, known: Structure) -> None:
+        self._known = known
+        self._found = self._learn(self._entries, known)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether something is to be written."""
+        return not self._found.failure and self._found.structure != self._known
+
+    @property
+    def done(self) -> Extracted:
+        """What it comes to."""
+        if self._found.failure:
+            return Extracted({}, {}, self._found.failure)
+        return Extracted(_more(self._known, self._found.structure), _more(self._found.structure, self._known))
+
+    def records(self, known: Known, at: str, session_id: str | None) -> tuple[Record, ...]:
+        """Return the change for what is known now."""
+        if known.structure != self._known:
+            self._tries += 1
+            if self._tries > ASKED:
+                raise StoreError("other writers are always faster", hint="extract again")
+            self._ask(known.structure)
+        return replaced(known, self._found.structure, at=at, session_id=session_id) if self.is_news else ()
+
+
+def _more(one: Structure, other: Structure) -> dict[str, int]:
+    """Count by section what one knows and the other does not."""
+    return audit.some({section: len(set(one.of(section)) - set(other.of(section))) for section in SECTIONS})
+
+
+def is_idle(gap_secs: int, last: float | None, now: float) -> bool:
+    """Tell whether a session has been silent for as long as `[sessions] gap_secs`; 0 is off, no time never idle."""
+    return gap_secs > 0 and last is not None and now - last >= gap_secs

@@ -1,0 +1,99 @@
+"""The sentence that a person asked for: would continuous compaction have helped here, and what would it have cost?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lore.compaction.settings import Compaction
+from lore.model.compacted import CompactedTotals
+
+UNCONFIGURED = (
+    "Nothing is configured: without a [compaction] table in lore.toml, or --policy FILE, no session is ever compacted."
+)
+NO_TRIGGER = "The policy switches no trigger on: set continuous_interval, gap_secs or window."
+
+
+def answer(totals: CompactedTotals, settings: Compaction, moment: str) -> str:
+    """Answer in one or two sentences; what is estimated says so."""
+    if not (settings.continuous_interval or settings.gap_secs or settings.window):
+        return NO_TRIGGER
+    if not totals.turns:
+        return "The recording holds no turn: there is nothing to compact."
+    if not totals.fired:
+        return f"No: no trigger would have fired in {_turns(totals.turns)}, so it would have changed nothing."
+    return f"{_verdict(totals)} {_size(totals)}{_room(totals)}{' ' + _WAITED if moment == 'later' else ''}"
+
+
+_WAITED = "Here it is cheapest to wait with cadences until the cache has gone cold anyway."
+
+
+def _verdict(totals: CompactedTotals) -> str:
+    saved, known, cost = totals.saved, totals.saved_without_summaries, totals.without.cost
+    times = f"{totals.fired:,} compaction{'s' if totals.fired > 1 else ''}"
+    if known is None or cost is None:
+        return f"Unknown in money: no price or no bill is known for these turns; {times} would have been made."
+    share = f" ({abs(known) / cost:.0%} of the {money(cost)} that {_was(totals)})" if cost else ""
+    besides = "" if saved is not None else f", before what {times} would have cost for the summaries (not known)"
+    if known > 0:
+        return f"Yes: {times} would have saved about {money(known)}{share}, estimated{besides}."
+    if known < 0:
+        return (
+            f"Not in money: {times} would have cost about {money(-known)} more{share}, estimated{besides}: each "
+            "rewrites the cache, and what follows does not pay for that."
+        )
+    return f"No: {times} would have come too late to save anything{besides}."
+
+
+def _was(totals: CompactedTotals) -> str:
+    return "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost, estimated"
+
+
+def _size(totals: CompactedTotals) -> str:
+    before, after = totals.without, totals.compacted
+    share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
+    how = f"{share:.0%} shorter" if share >= 0 else f"{-share:.0%} longer"
+    return (
+        f"Prompts would have been {how} in all, the longest {after.largest_tokens:,} tokens instead of "
+        f"{before.largest_tokens:,}."
+    )
+
+
+def _room(totals: CompactedTotals) -> str:
+    if totals.overfull is None or not totals.overfull[0]:
+        return ""
+    before, after = totals.overfull
+    return f" {_turns(before)} filled over 90 % of the window; with it {after:,} would."
+
+
+def notes(totals: CompactedTotals, settings: Compaction, *, timed: bool, plans: int) -> Iterator[str]:
+    """Yield what has to be known to read the figures."""
+    if settings.gap_secs and not timed:
+        yield "gap triggers cannot be judged: the session holds no times"
+    if totals.fired:
+        yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
+    if totals.fired and settings.summarizer != "extractive":
+        yield f"summaries are estimated as the extractive ones; {settings.summarizer} was not asked"
+    if totals.fired and settings.context_sources:
+        most = settings.context_token_cap
+        yield f"context sources are not asked in a dry run: each is counted with the {most:,} tokens that it may add"
+    if totals.unbilled:
+        yield f"{_turns(totals.unbilled)} without a bill: prompts and costs are estimated, without what was answered"
+    if totals.unpriced:
+        yield f"{_turns(totals.unpriced)} without a price, or whose cache nobody knows, are left out of the costs"
+    if plans > 1 and totals.fired:
+        yield "the cheapest moment is chosen in hindsight, the same for all cadences of the session"
+    if totals.recorded:
+        many = totals.recorded > 1
+        yield f"{totals.recorded:,} compaction{'s' * many} of the recording stay{'s' * (not many)} on both sides"
+
+
+def _turns(count: int) -> str:
+    return f"{count:,} turn{'' if count == 1 else 's'}"
+
+
+def money(value: float | None) -> str:
+    """Return an amount in US dollars as a person reads it."""
+    if value is None:
+        return "unknown"
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.2f}" if abs(value) >= 0.1 or not value else f"{sign}${abs(value):,.4f}"

@@ -1,0 +1,215 @@
+"""Compact a session: append the events of one compaction to a lore log or a stored session, or write another log.
+
+In: a name, a policy, a trigger. Out: a `Compacted`. Rules: only lore's own logs and stores are written to; the log is
+locked, or the stored head noted, before it is read; everything is decided and made before the first byte is written, so
+that a summary which cannot be had, or an error anywhere, leaves all as it was; one compaction at a time by agent and
+user, and whoever finds another at it is told and does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from lore import corpus
+from lore.cache.rules import Rules
+from lore.compaction.activity import tokens_of
+from lore.compaction.base import Trigger
+from lore.compaction.carrying import Done, Means, Tell, carry_out, judged, scale_of, waits
+from lore.compaction.costs import Cache, Rhythm, Sizes
+from lore.compaction.locks import trylock
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracker
+from lore.errors import LoreError
+from lore.fold.step import Folding
+from lore.formats.lore_log import LoreLog
+from lore.model.compacted import Compacted, Fired
+from lore.model.events import CompactApplied, Event, encode
+from lore.model.state import Chain, Session
+from lore.model.turn import seconds
+from lore.run.appending import HINT_CONVERT, appending
+from lore.run.compacting.answers import UNCONFIGURED
+from lore.run.compacting.ledger import Asked, Prices, cost_of, summary_price
+from lore.run.compacting.means import means_of
+from lore.run.options import Options
+from lore.run.problems import Problems
+from lore.run.recording import Recording
+from lore.run.writing import written
+from lore.store.address import address_of
+from lore.store.registry import shown as shown_url
+
+Clock = Callable[[], float]
+AGENT = ""  # of a session whose chain names none
+
+
+class Output(NamedTuple):
+    """A file to write the log to, instead of appending to it."""
+
+    path: str
+    force: bool = False
+
+
+class Asking(NamedTuple):
+    """What is asked for: which trigger, where to write, by which clock, who is told."""
+
+    trigger: Trigger
+    output: Output | None
+    clock: Clock
+    tell: Tell
+
+
+class Held(NamedTuple):
+    """A session that was read: its state, what was tracked of it."""
+
+    session: Session
+    chain: Chain
+    tracker: Tracker
+    rhythm: Rhythm
+    problems: Problems
+
+
+def compact(path: str, options: Options, settings: Compaction | None, rules: Rules, asking: Asking) -> Compacted:
+    """Compact a session where the trigger is due.
+
+    Raises SummaryError where no summary can be had, LoreError for anything else; nothing was written then.
+    """
+    if corpus.parse_name(path).turn is not None and address_of(path) is None:
+        raise LoreError(f"{path} is one turn: a session is compacted as a whole", hint="leave #TURN out")
+    if options.format not in (None, "lore"):
+        raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
+    if settings is None:
+        return _nothing(path, UNCONFIGURED, configured=False)
+    if asking.output is not None:
+        return _to_file(path, options, settings, rules, asking, asking.output)
+    with appending(path) as appender:
+        held = _read(path, options)
+        with _alone(path, held):
+            made = _made(held, settings, rules, asking)
+            if not isinstance(made, Done):
+                return _nothing(path, made, problems=held.problems)
+            if appender.append(made.events):
+                asking.tell("note: the last line of the log was torn; it stays as it is, with a line end")
+    return _result(path, path, held, made, settings, rules, asking.clock())
+
+
+def _to_file(
+    path: str, options: Options, settings: Compaction, rules: Rules, asking: Asking, output: Output
+) -> Compacted:  # fmt: skip
+    """Write the log with the events behind its own; what was read stays as it is."""
+    data = b"".join(corpus.pieces(path))
+    if not LoreLog.recognises(data[: corpus.HEAD]):
+        raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
+    held = _read(path, options)
+    with _alone(path, held):
+        made = _made(held, settings, rules, asking)
+        if not isinstance(made, Done):
+            return _nothing(path, made, problems=held.problems)
+        inputs = () if address_of(path) is not None else (path,)
+        with written(output.path, force=output.force, inputs=inputs) as file:
+            file.write(data if data.endswith(b"\n") or not data else data + b"\n")
+            file.writelines(encode(one) + b"\n" for one in made.events)
+    return _result(path, output.path, held, made, settings, rules, asking.clock())
+
+
+def _read(path: str, options: Options) -> Held:
+    problems = Problems()
+    recording: Recording = options.open(path, problems)
+    tracker, rhythm = Tracker(), Rhythm()
+    for read in recording.reads():
+        event: Event = read.value  # pyright: ignore[reportAssignmentType]
+        recording.apply(read, event)
+        tracker.feed(event)
+        rhythm.feed(event)
+    session = recording.state
+    return Held(session, session.main(), tracker, rhythm, problems)
+
+
+@contextmanager
+def _alone(path: str, held: Held) -> Generator[None]:
+    """Hold the lock of the session's agent and user; raises LoreError where another compaction does."""
+    address = address_of(path)
+    place = f"jsonl:{path}" if address is None else address.url
+    with trylock(place, AGENT, held.tracker.user or "") as free:
+        if not free:
+            said = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
+            raise LoreError(said, hint="nothing was done: run the command again later")
+        yield
+
+
+def _made(held: Held, settings: Compaction, rules: Rules, asking: Asking) -> Done | str:
+    """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
+    session, chain, tracker = held.session, held.chain, held.tracker
+    means: Means = means_of(settings, asking.tell, session.id, user=tracker.user or "")
+    now = asking.clock()
+    firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
+    if firing is None:
+        return _not_due(asking.trigger, held, settings)
+    cache = cache_of(session, chain, rules, now)
+    if waits(firing, chain, settings, cache, held.rhythm, now):
+        return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
+    return carry_out(session, chain.id, firing, settings, means, at=now)
+
+
+def _not_due(trigger: Trigger, held: Held, settings: Compaction) -> str:
+    if trigger == "gap" and settings.gap_secs and not held.tracker.chain(held.chain.id).is_timed:
+        return "Nothing was compacted: gap triggers cannot be judged, the session holds no times."
+    if trigger == "manual":
+        return f"Nothing was compacted: there are no messages besides the last {settings.keep_recent} that stay."
+    return f"Nothing was compacted: no {trigger} is due."
+
+
+# answers
+
+
+def _result(
+    path: str, place: str, held: Held, made: Done, settings: Compaction, rules: Rules, now: float
+) -> Compacted:  # fmt: skip
+    fired = fired_of(held.session, held.chain, made, settings, rules, now)
+    shown = _shown(place)
+    how = "appended to" if place == path else "written behind the log, in"
+    said = f"{len(made.events):,} events were {how} {shown}."
+    return Compacted(
+        session=_shown(path), configured=True, triggers=[fired], events=len(made.events), written=shown, answer=said,
+        notes=[], problems=list(held.problems.kept),
+    )  # fmt: skip
+
+
+def fired_of(
+    session: Session, chain: Chain, made: Done, settings: Compaction, rules: Rules, now: float
+) -> Fired:  # fmt: skip
+    """Describe what was made, with its cost as far as the prices of the chain's model are known."""
+    folding = Folding(session)
+    for one in made.events:
+        folding.apply(one)
+    after, scale = folding.chain(chain.id), scale_of(chain)
+    sizes = Sizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
+    sizes = sizes._replace(after=sizes.after + made.context_tokens)
+    cache = cache_of(session, chain, rules, now, sizes.before)
+    end = None if chain.last is None else seconds(chain.last.at)
+    summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
+    trigger = next((one.trigger for one in made.events if isinstance(one, CompactApplied)), "overflow")
+    return Fired(
+        trigger=trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
+        pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
+        cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
+    )  # fmt: skip
+
+
+def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int = 0) -> Cache:
+    """Return the prices and the lifetime of a chain's cache, as billed last, else as the rules say."""
+    prices = Prices(rules)
+    if chain.last is not None and chain.last.usage is not None:
+        prices.learn(chain.last.usage)
+    return prices.cache(Asked(chain.model or session.model, session.dialect or "", now), size)
+
+
+def _nothing(path: str, why: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:
+    return Compacted(
+        session=_shown(path), configured=configured, triggers=[], events=0, written=None, answer=why, notes=[],
+        problems=[] if problems is None else list(problems.kept),
+    )  # fmt: skip
+
+
+def _shown(path: str) -> str:
+    return corpus.show(shown_url(path))

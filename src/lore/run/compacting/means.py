@@ -1,0 +1,72 @@
+"""What a compaction works with, from this process' environment: summariser, sources, the key of boundary lines."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from lore.compaction.base import Window
+from lore.compaction.carrying import Means, Tell
+from lore.compaction.locks import private, state_folder
+from lore.compaction.settings import Compaction
+from lore.compaction.sources import NESTED, Asking, check_sources, is_nested, outside_context
+from lore.compaction.summarizers import summarizer_of
+from lore.errors import LoreError
+
+KEY_BYTES = 32
+_KEY = "boundary.key"
+
+
+def means_of(settings: Compaction, tell: Tell, session_id: str, *, agent: str = "", user: str = "") -> Means:
+    """Return the means; raises LoreError where one cannot be had, before anything is run or read."""
+    refuse_nested()
+    check_sources(settings, os.environ)
+    summarizer = summarizer_of(settings, os.environ, tell=tell)
+    if not settings.context_sources:
+        return Means(summarizer, None, b"", tell)
+    return Means(summarizer, _asking(settings, tell, session_id, agent, user), boundary_key(state_folder()), tell)
+
+
+def _asking(settings: Compaction, tell: Tell, session_id: str, agent: str, user: str) -> Callable[[Window], str]:
+    def ask(window: Window) -> str:
+        asking = Asking(session_id, window, agent, user)
+        return outside_context(settings, asking, environ=os.environ, tell=tell)
+
+    return ask
+
+
+def refuse_nested() -> None:
+    """Raise LoreError inside a source or a summariser: what a compaction runs compacts nothing itself."""
+    if is_nested(os.environ):
+        raise LoreError(f"a source or summariser of a compaction compacts nothing itself ({NESTED} is set)")
+
+
+def boundary_key(folder: Path) -> bytes:
+    """Return this user's secret for boundary lines; made by chance when it is first asked for, and never shown."""
+    path = private(folder) / _KEY
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _read(path)
+    except OSError as error:
+        raise _refused(path, error) from None
+    with open(descriptor, "wb") as file:
+        key = secrets.token_bytes(KEY_BYTES)
+        file.write(key)
+    return key
+
+
+def _read(path: Path) -> bytes:
+    try:
+        key = path.read_bytes()
+    except OSError as error:
+        raise _refused(path, error) from None
+    if len(key) != KEY_BYTES:
+        raise LoreError(f"{path} holds no key of {KEY_BYTES} bytes", hint="delete it: another one is made")
+    return key
+
+
+def _refused(path: Path, error: OSError) -> LoreError:
+    return LoreError(f"cannot keep a key in {path}: {(error.strerror or str(error)).lower()}", hint="set $LORE_STATE")

@@ -1,0 +1,202 @@
+"""`lore compact --watch`: compact the sessions of a store when it is due, until stopped.
+
+In: a store, a policy, a clock, a wait. Out: a line a firing. Rules: heads are looked at, and only what is new of a
+session is read; a session is compacted between turns, never while a request is out; what is made is saved by delta, and
+a session that somebody else has written to meanwhile, or compacts, is left for the next look; no summary, nothing
+pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way.
+
+Memory: the folded states of the sessions seen last (`MOST`); others are read anew when they change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from lore.cache.rules import Rules
+from lore.compaction.activity import is_real
+from lore.compaction.base import Firing, SummaryError, Trigger
+from lore.compaction.carrying import carry_out, judged, moment, waits
+from lore.compaction.costs import Rhythm
+from lore.compaction.locks import trylock
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracker
+from lore.errors import LoreError
+from lore.model.events import MAIN, Event, encode
+from lore.model.state import Chain
+from lore.run.compacting.applying import AGENT, cache_of
+from lore.run.compacting.means import means_of, refuse_nested
+from lore.session import Session
+from lore.store.address import open_there
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
+from lore.store.registry import shown
+from lore.store.saving import save_delta
+
+MOST = 64  # sessions whose state is held
+LATEST = 1_000  # entries that no request has sent yet, looked at
+TRIGGERS: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
+
+Wait = Callable[[], bool]  # waits until the next look; False ends it
+Say = Callable[[str], None]
+
+
+class Hands(NamedTuple):
+    """What a watch works with: `say` is told of firings, `tell` of what a person should know besides."""
+
+    wait: Wait
+    say: Say
+    tell: Say
+    clock: Callable[[], float] = time.time
+
+
+class _Watched:
+    """A session as far as it was read."""
+
+    def __init__(self, data: SessionData) -> None:
+        self.session = Session.read(data.log)
+        self.tracker, self.rhythm = Tracker(), Rhythm()
+        self._feed(Session.events_of(data.log))
+        self.head = data.head
+
+    def take(self, data: SessionData) -> None:
+        """Take what was added."""
+        events = Session.events_of(data.log)
+        for event in events:
+            self.session.apply(event)
+        self._feed(events)
+        self.head = data.head
+
+    def took(self, events: tuple[Event, ...], head: Head) -> None:
+        """Take what was saved."""
+        for event in events:
+            self.session.apply(event)
+        self._feed(events)
+        self.head = head
+
+    def _feed(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.tracker.feed(event)
+            self.rhythm.feed(event)
+
+
+class Watch:
+    """Looks at one store again and again; not safe between threads."""
+
+    def __init__(self, store: Store, settings: Compaction, rules: Rules, hands: Hands) -> None:
+        self._store = store
+        self._settings = settings
+        self._rules = rules
+        self._hands = hands
+        self._waiting: set[str] = set()
+        self._heads: dict[str, Head] = {}
+        self._held: OrderedDict[str, _Watched] = OrderedDict()
+
+    def run(self) -> int:
+        """Look until the wait says that it is enough; returns how many compactions were made."""
+        made = self.look()
+        while self._hands.wait():
+            made += self.look()
+        return made
+
+    def look(self) -> int:
+        """Look once: compact what has changed and is due."""
+        made, listed = 0, self._store.list()
+        for gone in self._heads.keys() - {one.session_id for one in listed}:
+            del self._heads[gone]
+            self._held.pop(gone, None)
+        for one in listed:
+            if self._heads.get(one.session_id) == one.head and one.session_id not in self._waiting:
+                continue
+            try:
+                made += self._changed(one.session_id)
+            except (StoreError, SummaryError) as error:
+                self._hands.tell(f"{one.session_id}: {error.message}")
+            self._heads[one.session_id] = one.head
+        return made
+
+    def _changed(self, session_id: str) -> bool:
+        """Compact a session that has changed, if that is due."""
+        try:
+            watched = self._read(session_id)
+        except UnknownSessionError:  # deleted since it was listed
+            return False
+        chain = watched.session.state.main()
+        if chain.id != MAIN or _is_out(chain):
+            return False
+        now = self._hands.clock()
+        firing = self._due(session_id, watched, chain, now)
+        return firing is not None and self._compact(session_id, watched, chain, firing, now)
+
+    def _read(self, session_id: str) -> _Watched:
+        watched = self._held.pop(session_id, None)
+        if watched is None:
+            watched = _Watched(self._store.load(session_id))
+        else:
+            watched.take(self._store.load(session_id, after=watched.head.number))
+        self._held[session_id] = watched
+        while len(self._held) > MOST:
+            self._held.popitem(last=False)
+        return watched
+
+    def _due(self, session_id: str, watched: _Watched, chain: Chain, now: float) -> Firing | None:
+        """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
+        ask = TRIGGERS if _is_asked(chain) else ("overflow", "cadence")
+        firing = judged(watched.tracker, chain, self._settings, ask, now=now)
+        cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
+        if firing is not None and waits(firing, chain, self._settings, cache, watched.rhythm, now):
+            self._waiting.add(session_id)
+            return None
+        self._waiting.discard(session_id)
+        return firing
+
+    def _compact(self, session_id: str, watched: _Watched, chain: Chain, firing: Firing, now: float) -> bool:
+        user, state = watched.tracker.user or "", watched.session.state
+        with trylock(self._store.url, AGENT, user) as free:
+            if not free:
+                self._hands.tell(f"{session_id}: another compaction is at work, skipped")
+                return False
+            means = means_of(self._settings, self._hands.tell, session_id, user=user)
+            done = carry_out(state, chain.id, firing, self._settings, means, at=now)
+            delta = SessionDelta(
+                base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=moment(now)
+            )  # fmt: skip
+            try:
+                head = save_delta(self._store, session_id, delta)
+            except ConflictError:
+                self._hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
+                return False
+        watched.took(done.events, head)
+        self._hands.say(f"{session_id}: {firing.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept")
+        return True
+
+
+def _is_out(chain: Chain) -> bool:
+    """Tell whether a request is out that has not been answered."""
+    return chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
+
+
+def _is_asked(chain: Chain) -> bool:
+    """Tell whether a person has spoken and was not answered yet: only then a pause has ended."""
+    return any(
+        is_real(entry.item) for entry in islice(chain.entries.since(min(chain.sent, len(chain.entries))), LATEST)
+    )
+
+
+def watch(url: str, settings: Compaction | None, rules: Rules, hands: Hands) -> int:
+    """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
+    refuse_nested()
+    if settings is None:
+        raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
+    if not (settings.continuous_interval or settings.gap_secs or settings.window):
+        hint = "set continuous_interval, gap_secs or window"
+        raise LoreError("the policy switches no trigger on", hint=hint)
+    means_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
+    store = open_there(url, hands.tell)
+    try:
+        hands.tell(f"watching {shown(url)}")
+        return Watch(store, settings, rules, hands).run()
+    finally:
+        store.close()

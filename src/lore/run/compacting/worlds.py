@@ -1,0 +1,101 @@
+"""One session as it would be with a policy: folded beside the recorded one, with compactions of its own.
+
+In: the recorded events. Out: the timeline with the policy's compactions applied, and its size in tokens. Rules: what a
+recorded event says of items that the policy has pruned already is left out, and is no problem of the recording; a
+recorded compaction stays, and keeps what of its items is still there. Costs O(1) an event, O(items) a compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from lore.compaction.activity import Sizes
+from lore.compaction.tracking import Tracker
+from lore.fold.step import Folding
+from lore.model.events import (
+    Append,
+    CompactApplied,
+    Event,
+    PatchText,
+    PatchToolCall,
+    Remove,
+    ToolResultCleared,
+)
+from lore.model.items import ToolCall
+from lore.model.state import Chain, Session
+
+
+class World:
+    """A session with the compactions of a policy. `added` are the tokens that these put in and that stand there now.
+
+    `fresh` says that no request has gone out since the last of them; who sends one takes it back.
+    """
+
+    def __init__(self, format: str) -> None:
+        self._folding = Folding(Session(format=format))
+        self._sizes = Sizes()
+        self._gone: set[str] = set()
+        self._calls: set[str] = set()
+        self.tracker = Tracker()
+        self.added = 0
+        self.fresh = False
+
+    def take(self, event: Event) -> None:
+        """Apply an event of the recording, as far as it speaks of what is still there."""
+        self.tracker.feed(event)
+        if self._gone:
+            left = self._left(event)
+            if left is None:
+                return
+            event = left
+        if isinstance(event, CompactApplied):
+            self.added = 0
+        self._folding.apply(event)
+
+    def chain(self, name: str) -> Chain:
+        """Return a chain as it is here."""
+        return self._folding.chain(name)
+
+    @property
+    def session(self) -> Session:
+        """The session as it is here. Costs O(chains)."""
+        return self._folding.state()
+
+    def tokens(self, name: str) -> int:
+        """Estimate a chain's timeline in tokens. Costs O(what changed since it was last asked)."""
+        return self._sizes.tokens_of(self.chain(name).entries)
+
+    def compact(self, events: Iterable[Event], gone: Iterable[str], calls: Iterable[str], added: int) -> None:
+        """Apply a compaction of the policy, which takes these uuids and calls away and puts `added` tokens in."""
+        self._gone.update(gone)
+        self._calls.update(calls)
+        for event in events:
+            self.tracker.feed(event)
+            self._folding.apply(event)
+        self.added, self.fresh = added, True
+
+    def _left(self, event: Event) -> Event | None:
+        """Return what an event says of items that are still there; None where that is nothing."""
+        match event:
+            case PatchText():
+                return None if event.uuid in self._gone else event
+            case PatchToolCall():
+                return None if event.call_id in self._calls else event
+            case ToolResultCleared():
+                ids = tuple([one for one in event.call_ids if one not in self._calls])
+                return replace(event, call_ids=ids) if ids else None
+            case Remove():
+                uuids = tuple([one for one in event.uuids if one not in self._gone])
+                return replace(event, uuids=uuids) if uuids else None
+            case CompactApplied():
+                kept = tuple([one for one in event.preserved_uuids or () if one not in self._gone])
+                return replace(event, preserved_uuids=kept)
+            case Append():
+                self._gone.discard(event.item.uuid)
+                if isinstance(event.item, ToolCall):
+                    self._calls.discard(event.item.call_id)
+                return event
+            case _:
+                return event

@@ -1,0 +1,1 @@
+"""What `lore memory` does: look at what is remembered, take it away, extract and dream by hand."""

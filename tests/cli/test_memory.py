@@ -1,0 +1,292 @@
+"""`lore memory users, list, show, delete, wipe, export, audit, extract, dream`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.running import Ran, lore, put
+from cli.storing import appended, each_store, store, valid
+from lore.store.registry import open_store
+from model.making import dumps, header, log, record, said, user
+
+COMMANDS = ("users", "list", "show", "delete", "wipe", "export", "audit", "extract", "dream")
+WORDS = "I prefer tabs over spaces. My name is Ann. We need to fix the login test."
+ONE = {"facts": 1, "preferences": 1, "decisions": 1, "tasks": 1, "open_items": 0, "topics": 0}
+
+
+def memory(command: str, *args: str, url: str) -> Ran:
+    return lore("memory", command, *args, "--store", url)
+
+
+def answered(command: str, *args: str, url: str, schema: str = "memory", code: int = 0):
+    ran = memory(command, *args, "--json", url=url)
+    assert ran.code == code, ran.err
+    valid(ran.json, schema)
+    return ran.json
+
+
+def begun(url: str, *, settings: bytes = b'[memory]\nsystem = "structured"\n', **fields):
+    """A store with a session of Ann's, and settings that remember."""
+    put("lore.toml", settings)
+    items = [user("u1", WORDS), said("a1", "Let's go with pytest."), user("u2", "ok")]
+    put("s.jsonl", log(header(**{"session_id": "s1", "user_id": "ann", **fields}),
+                       *(record("append", item=one) for one in items)))  # fmt: skip
+    assert store("import", "s.jsonl", url=url).code == 0
+
+
+def filled(url: str):
+    begun(url)
+    assert memory("extract", "s1", url=url).code == 0
+    assert memory("dream", "--user", "ann", url=url).code == 0
+
+
+@each_store
+def test_a_session_is_extracted_and_dreamt_over(url):
+    begun(url)
+    found = answered("extract", "s1", url=url, schema="memory-extracted")
+    assert (found["user"], found["agent"], found["failure"]) == ("ann", "main", None)
+    assert found["added"] == {"facts": 1, "preferences": 1, "decisions": 1, "tasks": 1}
+    assert memory("extract", "s1", url=url).out.startswith("remembered nothing from session s1")
+    dreamt = answered("dream", "--user", "ann", url=url, schema="memory-dreamt")
+    assert dreamt["topics"] == ["decisions_made", "known_facts", "open_tasks", "user_preferences"]
+    assert memory("dream", "--user", "ann", url=url).out == "no dream: nothing was extracted since the last dream\n"
+
+
+@each_store
+def test_what_is_remembered_is_listed_and_shown(url):
+    filled(url)
+    assert answered("users", url=url, schema="memory-users")["users"] == [
+        {"user": "ann", "agents": ["main"], "counts": {**ONE, "topics": 4}}
+    ]
+    listed = answered("list", "--user", "ann", url=url)["agents"][0]
+    assert (listed["counts"], listed["texts"], listed["last_failure"]) == ({**ONE, "topics": 4}, [], None)
+    text = memory("list", "--user", "ann", url=url).out
+    assert text.startswith("agent main  1 fact, 1 preference, 1 decision, 1 task, 4 topics\n")
+    shown = answered("show", "--user", "ann", url=url)["agents"][0]
+    assert [one["text"] for one in shown["texts"] if one["kind"] == "facts"] == ["My name is Ann."]
+    assert "    - I prefer tabs over spaces.\n" in memory("show", "user_preferences", "--user", "ann", url=url).out
+    assert memory("users", url=url).out.splitlines()[-1] == f"1 user remembered in {url}"
+
+
+def test_users_and_agents_do_not_see_each_other():
+    url = "sqlite:s.db"
+    filled(url)
+    assert answered("list", url=url)["agents"] == []
+    assert answered("list", "--user", "Ann", url=url)["agents"] == []
+    assert memory("list", "--user", "ann", "--agent", "other", url=url).out.endswith(
+        f"nothing is remembered of user ann in {url}\n"
+    )
+
+
+@each_store
+def test_a_text_is_deleted_and_stays_nowhere_but_in_topics_that_are_named(url):
+    filled(url)
+    (name,) = [one["id"] for one in answered("show", "--user", "ann", url=url)["agents"][0]["texts"]
+               if one["kind"] == "facts"]  # fmt: skip
+    gone = answered("delete", name, "--user", "ann", url=url, schema="memory-deleted")
+    assert (gone["deleted"], gone["counts"]["facts"], gone["still_in"]) == ([name], 1, ["known_facts"])
+    assert memory("dream", "--user", "ann", url=url).out.startswith("superseded known_facts\n")
+    assert "Ann" not in json.dumps(answered("export", "--user", "ann", url=url)["agents"])
+    ran = memory("delete", "user_preferences", name, "--user", "ann", url=url)
+    assert (ran.code, ran.err.splitlines()[0]) == (2, f"error: nothing is remembered as '{name}'")
+    assert memory("delete", "user_preferences", "--user", "ann", url=url).out == "deleted user_preferences\n"
+
+
+@each_store
+def test_a_wipe_prints_counts_by_kind_and_a_second_one_zeros(url):
+    filled(url)
+    assert answered("wipe", "--user", "ann", "--agent", "x", url=url, schema="memory-wiped")["agents"] == {}
+    found = answered("wipe", "--user", "ann", url=url, schema="memory-wiped")
+    assert found["counts"] == {**ONE, "topics": 4}
+    assert memory("wipe", "--user", "ann", url=url).out == (
+        "wiped user ann: 0 facts, 0 preferences, 0 decisions, 0 tasks, 0 open items, 0 topics\n"
+    )
+    assert answered("users", url=url, schema="memory-users")["users"] == []
+    assert [one["op"] for one in answered("audit", "--user", "ann", url=url, schema="memory-audit")["entries"]] == [
+        "extract", "dream", "wipe",
+    ]  # fmt: skip
+
+
+def test_the_audit_log_says_which_sessions_were_deleted_since():
+    url = "sqlite:s.db"
+    filled(url)
+    store("delete", "s1", url=url)
+    entry = answered("audit", "--user", "ann", url=url, schema="memory-audit")["entries"][0]
+    assert (entry["session_id"], entry["session_deleted"]) == ("s1", True)
+    assert "extract agent main, session s1 (deleted since): +1 fact," in memory("audit", "--user", "ann", url=url).out
+
+
+def test_an_export_has_all_of_it_to_the_letter():
+    url = "sqlite:s.db"
+    filled(url)
+    assert memory("export", "--user", "ann", "-o", "out.json", url=url).out == ""
+    found = json.loads(Path("out.json").read_bytes())
+    valid(found, "memory")
+    assert found == memory("export", "--user", "ann", url=url).json == answered("show", "--user", "ann", url=url)
+    assert memory("export", "--user", "ann", "-o", "out.json", url=url).code == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "args", "error"),
+    [
+        (b"", ("s1",), "nothing is remembered: memory is off"),
+        (b'[memory]\nsystem = "structured"\nagents = ["x"]\n', ("s1",), "agent 'main' is not opted in"),
+        (b'[memory]\nsystem = "structured"\n', ("s1", "--agent", "x"), "agent 'x' is not opted in"),
+        (b'[memory]\nsystem = "structured"\n', ("s1", "--user", "bob"), "session 's1' is of user 'ann'"),
+        (b'[memory]\nsystem = "structured"\n', ("s1", "--agent", "null"), "'null' is reserved, and names no agent"),
+        (b'[memory]\nsystem = "structured"\n', ("none",), "the store has no session 'none'"),
+        (b'[memory]\nsystem = "structured"\n', ("lore.memory/ann",), "'lore.memory/ann' keeps memory itself"),
+        (b'[memory]\nsystem = "other"\n', ("s1",), "memory.system"),
+    ],
+)
+def test_what_is_not_opted_in_or_of_others_is_refused_in_one_line(settings, args, error):
+    begun("sqlite:s.db", settings=settings)
+    before = Path("s.db").read_bytes()
+    ran = memory("extract", *args, url="sqlite:s.db")
+    assert (ran.code, ran.out) == (2, "")
+    assert error in ran.err.splitlines()[0]
+    assert Path("s.db").read_bytes() == before
+
+
+@pytest.mark.parametrize(("field", "value"), [("parent_session_id", "s0"), ("user_id", "nil")])
+def test_a_subagents_session_and_one_of_nobody_are_not_remembered(field, value):
+    begun("sqlite:s.db", **{field: value})
+    assert memory("extract", "s1", url="sqlite:s.db").code == 2
+    assert memory("users", url="sqlite:s.db").out == "0 users remembered in sqlite:s.db\n"
+
+
+def test_a_session_without_a_user_is_the_default_users():
+    begun("sqlite:s.db", user_id=None, agent_id="main")
+    memory("extract", "s1", url="sqlite:s.db")
+    assert memory("list", url="sqlite:s.db").out.splitlines()[-1] == "user default: 1 agent in sqlite:s.db"
+
+
+def summariser(*lines: str) -> str:
+    """Settings with a command that answers a question about memory."""
+    put("answer.py", "\n".join(("import json, sys", "asked = json.load(sys.stdin)", *lines)).encode())
+    command = json.dumps([sys.executable, str(Path("answer.py").resolve())])
+    return f'[memory]\nsystem = "structured"\n[compaction]\nsummarizer = "command"\ncommand = {command}\n'
+
+
+def test_a_configured_summariser_is_asked_for_json():
+    answer = (
+        "print('```json', json.dumps({'facts': [str(asked['tokens']), str('My name is Ann' in asked['transcript'])]}))"
+    )
+    begun("sqlite:s.db", settings=summariser(answer).encode())
+    assert answered("extract", "s1", url="sqlite:s.db", schema="memory-extracted")["added"] == {"facts": 2}
+    shown = answered("show", "--user", "ann", url="sqlite:s.db")["agents"][0]
+    assert [one["text"] for one in shown["texts"]] == ["4096", "True"]
+
+
+def test_a_summariser_that_extracts_itself_is_refused(monkeypatch):
+    filled("sqlite:s.db")
+    monkeypatch.setenv("LORE_NESTED", "summarizer")
+    for args in (("extract", "s1"), ("dream", "--user", "ann")):
+        ran = memory(*args, url="sqlite:s.db")
+        assert (ran.code, "remembers nothing itself" in ran.err) == (2, True)
+
+
+def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
+    filled("sqlite:s.db")
+    put("lore.toml", summariser("print('I summed it up.')").encode())
+    found = answered("extract", "s1", url="sqlite:s.db", schema="memory-extracted", code=3)
+    assert found["failure"] == "the answer is no JSON object"
+    listed = answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
+    assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, found["failure"])
+    assert ": the answer is no JSON object\n" in memory("list", "--user", "ann", url="sqlite:s.db").out
+    ran = memory("extract", "s1", url="sqlite:s.db")
+    assert (ran.code, ran.out.startswith("nothing was remembered ")) == (3, True)
+    assert "note: nothing was remembered by agent main of user ann" in ran.err
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="this user may write anything")
+def test_a_read_only_store_is_one_line_and_nothing_is_changed():
+    filled("jsonl:s")
+    for one in (*Path("s").iterdir(), Path("s")):
+        one.chmod(0o555 if one.is_dir() else 0o444)
+    for args in (("wipe", "--user", "ann"), ("delete", "known_facts", "--user", "ann")):
+        ran = memory(*args, url="jsonl:s")
+        assert (ran.code, ran.out, ran.err.count("error: ")) == (2, "", 1)
+    Path("s").chmod(0o755)
+    assert answered("list", "--user", "ann", url="jsonl:s")["agents"][0]["counts"]["facts"] == 1
+
+
+def test_a_store_that_takes_no_writes_is_one_line_and_nothing_is_changed(monkeypatch):
+    from lore.store.base import StoreError
+    from lore.store.sqlite import Sqlite
+
+    filled("sqlite:s.db")
+
+    def refused(*_, **__):
+        raise StoreError("sqlite:s.db cannot be written: attempt to write a readonly database")
+
+    with monkeypatch.context() as patch:
+        for name in ("create", "save", "save_delta", "delete"):
+            patch.setattr(Sqlite, name, refused)
+        for args in (("wipe", "--user", "ann"), ("delete", "known_facts", "--user", "ann")):
+            ran = memory(*args, url="sqlite:s.db")
+            assert (ran.code, ran.out) == (2, "")
+            assert ran.err == "error: sqlite:s.db cannot be written: attempt to write a readonly database\n"
+    assert answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]["counts"] == {**ONE, "topics": 4}
+
+
+# sessions of lore's own
+
+
+@each_store
+def test_the_sessions_that_keep_memory_are_listed_and_judged_only_when_they_are_asked_for(url):
+    filled(url)
+    assert [one["session_id"] for one in store("list", "--json", url=url).json["sessions"]] == ["s1"]
+    assert len(store("list", "--memory", "--json", url=url).json["sessions"]) == 5
+    assert lore("check", url, "--json").json["summary"]["files"] == 1
+    assert store("import", url, url="sqlite:other.db").out.splitlines()[-1].startswith("1 session, ")
+    assert store("show", "lore.memory/ann", url=url).code == 0
+    assert store("verify", url=url).out.startswith("5 sessions, ")
+
+
+@pytest.mark.parametrize("name", ["lore.memory/ann", "lore.memory.audit/ann"])
+def test_nobody_makes_or_writes_a_session_under_such_an_id(name):
+    url = "sqlite:s.db"
+    begun(url)
+    memory("extract", "s1", url=url)
+    line = dumps(header(session_id=name))
+    child = dumps(header(session_id="x", parent_session_id=name))
+    put("child.jsonl", child + b"\n")
+    put("own.jsonl", line + b"\n")
+    before = store("list", "--memory", "--json", url=url).out
+    tries = (
+        appended(name, line, url=url),
+        appended("x", child, url=url),
+        store("import", "own.jsonl", url=url),
+        store("import", "s.jsonl", "--id", name, url=url),
+        store("import", "child.jsonl", url=url),
+        lore("knowledge", "add", f"{url}#{name}", "--content", "x"),
+        lore("assemble", f"{url}#{name}", "--persist"),
+    )
+    for ran in tries:
+        assert ran.code == 2, ran
+        assert "keeps memory" in ran.err
+    assert store("list", "--memory", "--json", url=url).out == before
+
+
+def test_a_wipe_takes_no_session_of_a_user_along():
+    filled("sqlite:s.db")
+    memory("wipe", "--user", "ann", url="sqlite:s.db")
+    with closing(open_store("sqlite:s.db")) as kept:
+        assert [one.session_id for one in kept.list()] == ["lore.memory.audit/ann", "s1"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_it_does_and_answers_in_json(command):
+    assert "--json" in lore("memory", command, "--help").out
+
+
+def test_a_store_that_is_not_there_is_not_made():
+    assert memory("wipe", url="sqlite:none.db").code == 2
+    assert not Path("none.db").exists()

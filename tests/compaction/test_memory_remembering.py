@@ -1,0 +1,172 @@
+"""Extracting and dreaming: what is stored, what is told, what fails no turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
+from lore.compaction.base import SummaryError
+from lore.compaction.locks import trylock
+from lore.compaction.memory import audit
+from lore.compaction.memory.buckets import change, read
+from lore.compaction.memory.identities import bucket
+from lore.compaction.memory.records import GENERAL, Remembered
+from lore.compaction.memory.remembering import BUSY, QUIET, is_idle, remembering_of
+from lore.compaction.settings import Memory
+from lore.store.base import StoreError
+from model.making import started
+from storing import opened
+
+
+@pytest.fixture
+def store(tmp_path):
+    with_memory = opened("memory", tmp_path)
+    yield with_memory
+    with_memory.close()
+
+
+def ops(store):
+    return [(one.op, bool(one.failure)) for one in audit.log_of(store, "ann").entries]
+
+
+def test_what_was_said_is_remembered_once_with_its_source(store, tmp_path):
+    mine = memory(store, tmp_path)
+    assert mine.extract(entries(SAID)).added == {"facts": 1, "preferences": 1, "tasks": 1}
+    assert mine.extract(entries(SAID)).added == {}
+    one = read(store, ANN).entries["facts", "My name is Ann."]
+    assert (one.at, one.session_id) == (AT, "s1")
+    assert ops(store) == [("extract", False)]
+
+
+def test_the_audit_log_has_counts_and_never_words(store, tmp_path):
+    mine = memory(store, tmp_path)
+    mine.extract(entries(SAID))
+    mine.extract(entries("My name is Bob."))
+    first, second = audit.log_of(store, "ann").entries
+    assert (first.added, first.removed, first.session_id) == ({"facts": 1, "preferences": 1, "tasks": 1}, {}, "s1")
+    assert (second.added, second.removed) == ({"facts": 1}, {"facts": 1})
+    assert b"Ann" not in store.load("lore.memory.audit/ann").log
+
+
+def test_where_nobody_said_anything_nothing_is_stored_and_nobody_asked(store, tmp_path):
+    model = Model(SummaryError("asked"))
+    assert memory(store, tmp_path, ask=model).extract(entries("[SCHEDULED TICK] x", ["Let's do it."])).added == {}
+    assert (store.list(), model.asked) == ([], [])
+
+
+def test_a_failure_leaves_what_is_known_and_is_told_and_audited(store, tmp_path):
+    memory(store, tmp_path).extract(entries(SAID))
+    before, heard = read(store, ANN), []
+    failed = memory(store, tmp_path, ask=Model("no JSON"), tell=heard.append).extract(entries("My name is Bob."))
+    assert failed.failure == "the answer is no JSON object"
+    assert read(store, ANN) == before
+    assert heard == [
+        "nothing was remembered by agent main of user ann: the answer is no JSON object; what was known stays"
+    ]
+    assert ops(store) == [("extract", False), ("extract", True)]
+
+
+class Broken:
+    """A store of which only the addresses work."""
+
+    url = "memory:"
+
+    def __getattr__(self, name):
+        def call(*args, **fields):
+            raise StoreError("the disk is full")
+
+        return call
+
+
+def test_a_broken_store_fails_no_turn_and_is_told(tmp_path):
+    heard = []
+    mine = memory(Broken(), tmp_path, tell=heard.append)
+    assert mine.before_drop(entries(SAID)).failure == "the disk is full"
+    assert mine.while_idle().failure == "the disk is full"
+    assert mine.events(None) == ()
+    assert [one.rpartition(": ")[2] for one in heard] == ["the disk is full"] * 5
+    with pytest.raises(StoreError):
+        mine.extract(entries(SAID))
+
+
+def test_what_is_about_to_be_dropped_is_remembered_first(store, tmp_path):
+    mine = memory(store, tmp_path)
+    mine.before_drop(entries(SAID)[:1])
+    assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
+
+
+def test_an_extraction_that_another_writer_overtakes_is_made_again_on_top_of_theirs(store, tmp_path):
+    class Overtaken(Model):
+        def __call__(self, prompt, data, tokens):
+            if not self.asked:
+                change(store, ANN, lambda known: [Remembered(section="tasks", text="theirs")], at=AT)
+            return super().__call__(prompt, data, tokens)
+
+    model = Overtaken({"facts": ["lost"]}, {"facts": ["mine"], "tasks": ["theirs"]})
+    assert memory(store, tmp_path, ask=model).extract(entries("hi")).added == {"facts": 1}
+    assert '"tasks":["theirs"]' in model.asked[1][1]
+    assert read(store, ANN).structure.facts == ("mine",)
+
+
+def test_a_dream_is_skipped_without_news_and_while_another_is_under_way(store, tmp_path):
+    mine = memory(store, tmp_path)
+    assert mine.dream().skipped == QUIET
+    mine.extract(entries(SAID))
+    with trylock(f"memory:{id(store)}", "dream/main", "ann", folder=tmp_path / "locks"):
+        assert mine.dream().skipped == BUSY
+    assert mine.dream().topics == ("known_facts", "open_tasks", "user_preferences")
+    assert mine.dream().skipped == QUIET
+    assert ops(store) == [("extract", False), ("dream", False)]
+
+
+def test_a_dream_that_fell_back_is_visible_and_dreamt_again(store, tmp_path):
+    heard = []
+    memory(store, tmp_path).extract(entries(SAID))
+    fell = memory(store, tmp_path, ask=Model(""), tell=heard.append).dream()
+    assert (fell.topics, fell.failure) == ((GENERAL,), "the answer is empty")
+    assert heard == ["agent main of user ann dreamt without a model: the answer is empty"]
+    again = memory(store, tmp_path, ask=Model(topics("one", "two", "three"))).dream()
+    assert (again.topics, again.superseded) == (("one", "three", "two"), (GENERAL,))
+    assert ops(store)[1:] == [("dream", True), ("dream", False)]
+
+
+def test_a_new_topic_takes_the_place_of_what_it_supersedes(store, tmp_path):
+    mine = memory(store, tmp_path, ask=Model({"facts": ["x"]}, topics("one", "two"), {"facts": ["y"]},
+                                             topics("two", "three", supersedes=["one", "three"])))  # fmt: skip
+    for words in ("hi", "ho"):
+        mine.extract(entries(words))
+        last = mine.dream()
+    assert (last.topics, last.superseded) == (("three", "two"), ("one",))
+    assert [one.topic for one in read(store, ANN).visible(AT)] == ["three", "two"]
+
+
+def of(store, **fields):
+    settings = fields.pop("settings", Memory(system="structured"))
+    header = started(**{"session_id": "s1", "user_id": "ann", **fields})
+    return remembering_of(store, header, settings, clock=lambda: AT)
+
+
+def test_a_session_belongs_to_the_memory_of_its_user_and_its_agent(store):
+    assert of(store).bucket == ANN
+    assert of(store, user_id=None).bucket == bucket(None)
+    both = Memory(system="structured", agents=("coder",))
+    assert of(store, agent_id="coder", settings=both).bucket == bucket("ann", "coder")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"settings": Memory()}, {"agent_id": "other"}, {"parent_session_id": "s0"}, {"session_id": "lore.memory/ann"},
+        {"user_id": "00000000-0000-0000-0000-000000000000"},
+    ],
+)  # fmt: skip
+def test_what_is_not_opted_in_or_nobodys_belongs_to_none(store, fields):
+    assert of(store, **fields) is None
+
+
+@pytest.mark.parametrize(
+    ("gap", "last", "now", "idle"),
+    [(300, 0.0, 300.0, True), (300, 0.0, 299.0, False), (0, 0.0, 1e9, False), (300, None, 1e9, False)],
+)
+def test_a_session_is_idle_after_the_gap_and_0_is_off(gap, last, now, idle):
+    assert is_idle(gap, last, now) is idle

@@ -1,0 +1,38 @@
+"""Memory in PostgreSQL: what other stores are held to in `tests/compaction`, once through a server."""
+
+from __future__ import annotations
+
+import threading
+
+from compaction.remembering import ANN, AT, SAID, contents, entries, memory
+from lore.compaction.memory.buckets import change, read, wipe
+from lore.compaction.memory.records import Forgotten, Remembered
+from lore.store.registry import open_store
+
+
+def test_memory_is_kept_changed_by_several_and_wiped(database, tmp_path):
+    stores = [open_store(database) for _ in range(2)]
+
+    stores[0].create(b'{"kind":"session_started","session_id":"s1"}')
+
+    def write(number):
+        for turn in range(3):
+            one = Remembered(section="facts", text=f"{number}.{turn}")
+            change(stores[number], ANN, lambda _, one=one: [one], at=AT, purge=turn == 1)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert set(read(stores[0], ANN).structure.facts) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
+    mine = memory(stores[1], tmp_path)
+    mine.extract(entries(SAID))
+    assert mine.dream().topics == ("known_facts", "open_tasks", "user_preferences")
+    change(stores[0], ANN, lambda _: [Forgotten(section="facts", text="My name is Ann.")], at=AT, purge=True)
+    assert not any(b'"text":"My name is Ann."' in one for one in contents(stores[1]))
+    assert wipe(stores[1], "ann").counts["facts"] == 6
+    assert not any(wipe(stores[0], "ann").counts.values())
+    assert stores[0].verify().damage == ()
+    for one in stores:
+        one.close()
