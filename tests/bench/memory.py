@@ -17,7 +17,7 @@ from pathlib import Path
 BODY = 500_000  # bytes
 TURNS = 20
 # The kernel counts what a process had at most, its children's most apart from it: so one stands between.
-_PEAK = """
+PEAK = """
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
 print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
@@ -68,7 +68,7 @@ def peak(lines: Iterator[bytes], path: Path, command: tuple[str, ...]) -> int:
     try:
         with path.open("wb") as file:
             file.writelines(lines)
-        run = [sys.executable, "-c", _PEAK, *command, "check", str(path)]
+        run = [sys.executable, "-c", PEAK, *command, "check", str(path)]
         code, most = subprocess.run(run, capture_output=True, check=True, text=True).stdout.split()
     finally:
         path.unlink(missing_ok=True)

@@ -21,7 +21,20 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import assembling, captures, clock, files, generate, levels, memory, naive, recordings, resuming, stores
+from bench import (
+    assembling,
+    captures,
+    clock,
+    compacting,
+    files,
+    generate,
+    levels,
+    memory,
+    naive,
+    recordings,
+    resuming,
+    stores,
+)
 from lore.check.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
@@ -218,6 +231,11 @@ def predicting(_: Path, sizes: Sizes) -> Row:
     return Row(*levels.simulate(sizes.judged, sizes.file))
 
 
+def compacted(folder: Path, sizes: Sizes) -> Row:
+    """Trying a policy on real sessions against folding them."""
+    return Row(*compacting.dry_run(folder, lore(), sizes.file, sizes.judged))
+
+
 def saved(folder: Path, sizes: Sizes) -> Row:
     """One turn more of a long session in each store."""
     return Row(*stores.growth(folder, sizes.turns, 20 * sizes.started))
@@ -264,6 +282,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "levels": predicted,
     "wire": extended,
     "simulate": predicting,
+    "compact": compacted,
     "save": saved,
     "written": written,
     "import": imported,

@@ -193,7 +193,8 @@ class Continuous:
     def _judged(self, ask: tuple[Trigger, ...], now: float) -> tuple[Chain, Firing | None]:
         assert self._settings is not None
         chain = settled(self._kept.session.state.chain(MAIN))
-        agent = self._agent or None
+        named = self._agent and self._tracker.chain(MAIN).heard(self._agent, self._tracker.user)[0]
+        agent = self._agent if named else None  # a harness of one agent need not name it in its events
         return chain, judged(self._tracker, chain, self._settings, ask, now=now, agent=agent)
 
     def _is_cold(self, now: float) -> bool:

@@ -1,0 +1,202 @@
+"""Hooks of a harness: gaps before a turn, cadences behind it, one compaction at a time, and nothing lost."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from lore.compaction.base import Answer, SummaryError
+from lore.compaction.carrying import Means
+from lore.compaction.extractive import Extractive
+from lore.compaction.hooks import Continuous
+from lore.compaction.locks import trylock
+from lore.compaction.settings import Compaction
+from lore.errors import LoreError
+from lore.model.items import CompactDivider
+from lore.session import event
+from lore.store.keeping import Kept
+from lore.store.memory import Memory
+from model.making import said, user
+
+GAP = Compaction(gap_secs=100, keep_recent=2)
+CADENCE = Compaction(continuous_interval=2, keep_recent=2)
+
+
+class Waiting:
+    """A summariser that answers when it is let go."""
+
+    name = "waiting"
+
+    def __init__(self):
+        self.go = threading.Event()
+
+    def summarize(self, request):
+        assert self.go.wait(10)
+        return Answer("what went")
+
+
+class Failing:
+    name = "failing"
+
+    def summarize(self, request):
+        raise SummaryError("nobody is there")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def kept():
+    return begun(Memory())
+
+
+def begun(store):
+    return Kept.begin(store, event("session_started", session_id="s1", user_id="ada"))
+
+
+def exchange(kept, number, at):
+    kept.apply(event("append", item=user(f"u{number}"), at=stamp(at)))
+    kept.begin_turn(at=stamp(at))
+    kept.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
+    kept.save()
+
+
+def stamp(at):
+    return f"2026-01-01T00:{at // 60:02}:{at % 60:02}Z"
+
+
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+
+def dividers(kept):
+    return [one.item for one in kept.session.state.main().entries if isinstance(one.item, CompactDivider)]
+
+
+def stored(kept):
+    """What another process finds in the store."""
+    return dividers(Kept.open(kept.store, "s1"))
+
+
+def test_a_gap_is_compacted_before_the_turn_and_saved(kept):
+    continuous = Continuous(kept, GAP, Means(Extractive()))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    assert continuous.before_turn(NOW + 50) is None
+    done = continuous.before_turn(NOW + 500)
+    assert (done.pruned, done.kept) == (6, 2)
+    assert [one.trigger for one in stored(kept)] == ["gap"]
+    assert continuous.before_turn(NOW + 500) is None  # there is nothing left to prune
+
+
+def test_outside_context_is_there_for_the_first_answer(kept):
+    asked = []
+    means = Means(Extractive(), lambda window: asked.append(window) or "it rained", b"key")
+    settings = Compaction(
+        gap_secs=100, keep_recent=2, context_sources=(source(),)
+    )  # the source itself is never run: `ask` stands for it
+    continuous = Continuous(kept, settings, means)
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    done = continuous.before_turn(NOW + 500)
+    assert done.context_tokens > 0
+    assert asked[0].end == NOW + 500
+    kept.apply(event("append", item=user("u9")))
+    assert b"it rained" in kept.session.write(kept.begin_turn())
+
+
+def source():
+    from lore.compaction.settings import ContextSource
+
+    return ContextSource("weather", ("never-run",))
+
+
+def test_a_cadence_works_in_the_background_and_is_applied_by_the_next_call(kept):
+    waiting = Waiting()
+    continuous = Continuous(kept, CADENCE, Means(waiting))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    assert continuous.after_turn(NOW + 10) is None
+    assert continuous.before_turn(NOW + 11) is None  # it is still at work
+    exchange(kept, 5, 11)
+    waiting.go.set()
+    done = continuous.settle(NOW + 12, wait=True)
+    assert (done.pruned, done.kept) == (6, 4)  # what came meanwhile stays
+    assert [entry.item.uuid for entry in kept.session.state.main().entries][1:] == ["u4", "a4", "u5", "a5"]
+    assert len(stored(kept)) == 1
+
+
+def test_what_was_pruned_meanwhile_is_not_pruned_twice(kept):
+    waiting, told = Waiting(), []
+    continuous = Continuous(kept, CADENCE, Means(waiting, tell=told.append))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    continuous.after_turn(NOW + 10)
+    kept.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["a4"]))
+    kept.save()
+    waiting.go.set()
+    assert continuous.settle(NOW + 12, wait=True) is None
+    assert "has changed meanwhile" in told[-1]
+    assert [one.uuid for one in dividers(kept)] == ["d"]
+
+
+def test_a_summary_that_cannot_be_had_loses_nothing_and_is_tried_again(kept):
+    told = []
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    before = kept.head
+    assert Continuous(kept, GAP, Means(Failing(), tell=told.append)).before_turn(NOW + 500) is None
+    assert (kept.head, dividers(kept)) == (before, [])
+    assert "nobody is there" in told[-1]
+    assert Continuous(kept, GAP, Means(Extractive())).before_turn(NOW + 500) is not None
+
+
+def test_of_two_processes_on_one_session_one_compacts(kept):
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    other = Kept.open(kept.store, "s1")
+    told = []
+    assert Continuous(kept, GAP, Means(Extractive())).before_turn(NOW + 500) is not None
+    assert Continuous(other, GAP, Means(Extractive(), tell=told.append)).before_turn(NOW + 500) is None
+    assert "the store holds more" in told[-1]
+    assert len(stored(kept)) == 1
+
+
+def test_while_another_compacts_for_the_same_agent_and_user_it_is_skipped(kept):
+    told = []
+    continuous = Continuous(kept, GAP, Means(Extractive(), tell=told.append), agent="a")
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    with trylock("memory:", "a", "ada"):
+        assert continuous.before_turn(NOW + 500) is None
+    assert "another compaction is at work" in told[-1]
+    assert dividers(kept) == []
+
+
+def test_without_settings_nothing_is_looked_at():
+    class Nobody:
+        session = None
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    continuous = Continuous(Nobody(), None, Means(Failing()))
+    assert (continuous.before_turn(NOW), continuous.after_turn(NOW)) == (None, None)
+
+
+def test_inside_a_source_nothing_is_compacted(kept):
+    told = []
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    means = Means(Extractive(), tell=told.append)
+    assert Continuous(kept, GAP, means, environ={"LORE_NESTED": "source"}).before_turn(NOW + 500) is None
+    assert "inside a source" in told[0]
+
+
+def test_settings_that_cannot_be_are_refused(kept):
+    with pytest.raises(LoreError, match="keep_recent is below 0"):
+        Continuous(kept, Compaction(keep_recent=-1), Means(Extractive()))
+    with pytest.raises(LoreError, match="needs a key"):
+        Continuous(kept, GAP, Means(Extractive(), lambda _: ""))

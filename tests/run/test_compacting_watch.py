@@ -1,0 +1,149 @@
+"""Watching a store: only what changed is read, conflicts are left for the next look, cold caches are waited for."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.compaction.settings import Compaction
+from lore.model.items import CompactDivider
+from lore.run.compacting.watching import Hands, Watch
+from lore.run.rules import packaged
+from lore.session import event
+from lore.store.base import ConflictError
+from lore.store.keeping import Kept
+from lore.store.memory import Memory
+from model.making import said, user
+from waiting import Script
+
+BEGUN = 1_788_220_800.0  # 2026-09-01T00:00:00Z
+CADENCE = Compaction(continuous_interval=2, keep_recent=2)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
+
+
+class Counting(Memory):
+    """A store that counts what is loaded of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.loads = []
+
+    def load(self, session_id, *, after=0):
+        self.loads.append((session_id, after))
+        return super().load(session_id, after=after)
+
+
+class Refusing(Counting):
+    """A store to which somebody else writes first, once."""
+
+    refuse = True
+
+    def save_delta(self, session_id, delta):
+        if self.refuse and b"compact_applied" in b"".join(delta.new_events):
+            self.refuse = False
+            raise ConflictError("somebody was here")
+        return super().save_delta(session_id, delta)
+
+
+def begun(store, name="s1"):
+    return Kept.begin(store, event("session_started", session_id=name, user_id="ada", model="claude-sonnet-4-5"))
+
+
+def exchange(kept, number, *, answered=True):
+    at = f"2026-09-01T00:00:{number:02}Z"
+    kept.apply(event("append", item=user(f"u{number}", "x" * 4000), at=at))
+    kept.begin_turn(at=at)
+    if answered:
+        kept.apply(
+            event("append", item=said(f"a{number}", "y" * 4000)), event("turn_completed", turn=kept.turns, at=at)
+        )
+    kept.save()
+
+
+def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
+    said_, told = [], []
+    Watch(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
+    return said_, told
+
+
+def dividers(store, name="s1"):
+    entries = Kept.open(store, name).session.state.main().entries
+    return sum(isinstance(one.item, CompactDivider) for one in entries)
+
+
+def test_a_session_is_compacted_when_it_becomes_due():
+    store = Counting()
+    kept = begun(store)
+    for number in (1, 2, 3):
+        exchange(kept, number)
+    said_, _ = watched(store, lambda: exchange(kept, 4), lambda: None)
+    assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
+    assert dividers(store) == 1
+
+
+def test_only_what_has_changed_is_read():
+    store = Counting()
+    kept, other = begun(store), begun(store, "s2")
+    exchange(kept, 1)
+    exchange(other, 1)
+    store.loads.clear()
+    watched(store, lambda: None, lambda: None)
+    assert [after for _, after in store.loads if after < 2**50] == [0, 0]
+    store.loads.clear()
+    watched(store, lambda: exchange(kept, 2))
+    assert [one for one in store.loads if one[1] < 2**50][2:] == [("s1", 5)]
+
+
+def test_while_a_request_is_out_nothing_is_compacted():
+    store = Counting()
+    kept = begun(store)
+    for number in (1, 2, 3):
+        exchange(kept, number)
+    exchange(kept, 4, answered=False)
+    assert watched(store)[0] == []
+
+
+def test_a_session_that_somebody_writes_to_is_left_for_the_next_look():
+    store = Refusing()
+    kept = begun(store)
+    for number in range(1, 5):
+        exchange(kept, number)
+    said_, told = watched(store, lambda: None, lambda: exchange(kept, 5), lambda: exchange(kept, 6))
+    assert any("written to meanwhile" in one for one in told)
+    assert len(said_) == 1
+
+
+def test_a_failed_summary_is_told_and_nothing_is_pruned():
+    store = Counting()
+    kept = begun(store)
+    for number in range(1, 5):
+        exchange(kept, number)
+    settings = Compaction(continuous_interval=2, keep_recent=2, summarizer="command", command=("false",))
+    said_, told = watched(store, settings=settings)
+    assert (said_, dividers(store)) == ([], 0)
+    assert any("false" in one or "exit code 1" in one for one in told)
+
+
+def test_a_pause_ends_only_where_somebody_speaks():
+    store = Counting()
+    kept = begun(store)
+    for number in range(1, 5):
+        exchange(kept, number)
+    settings = Compaction(gap_secs=30, keep_recent=2)
+    assert watched(store, settings=settings, now=BEGUN + 500)[0] == []
+    kept.apply(event("append", item=user("u9"), at="2026-09-01T00:08:00Z"))
+    kept.save()
+    assert watched(store, settings=settings, now=BEGUN + 500)[0] == ["s1: gap: 7 messages pruned, 2 kept"]
+
+
+def test_a_cadence_that_had_better_wait_is_made_once_the_cache_is_cold():
+    store = Counting()
+    kept = begun(store)
+    for number in range(1, 5):
+        exchange(kept, number)
+    settings = Compaction(continuous_interval=2, keep_recent=2, when="cheapest", summary_tokens=5_000)
+    assert watched(store, settings=settings, now=BEGUN + 10)[0] == []
+    assert len(watched(store, settings=settings, now=BEGUN + 1_000)[0]) == 1
