@@ -7,10 +7,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Barrier
 
 import pytest
 
+from lore.store import sqlite_file
 from lore.store.address import open_there
 from lore.store.base import ConflictError, SessionDelta, StoreError
 from lore.store.registry import open_store
@@ -360,3 +363,40 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
     with closing(open_there("sqlite:~/s.db")) as store:
         assert store.list()
+
+
+def test_many_that_open_a_new_file_at_once_are_no_damage_to_each_other(tmp_path):
+    """A file that another thread was writing looked malformed, and its journal was gone when it was looked at."""
+    for number in range(12):
+        url, start = f"sqlite:{tmp_path / f'{number}.db'}", Barrier(6)
+
+        def begin(name, url=url, start=start):
+            start.wait()
+            store = open_store(url)
+            store.create(b'{"kind":"session_started","session_id":"%d"}' % name)
+            store.close()
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(begin, range(6)))
+        store = open_store(url)
+        found = store.verify()
+        assert (found.sessions, found.damage) == (6, ())
+        store.close()
+
+
+def test_what_looks_damaged_for_a_moment_is_looked_at_again(tmp_path, monkeypatch):
+    path, seen = str(tmp_path / "s.db"), []
+    open_store(f"sqlite:{path}").create(b'{"kind":"session_started","session_id":"a"}')
+    numbers = sqlite_file._numbers
+
+    def torn(path):
+        seen.append(path)
+        if len(seen) < 3:
+            error = sqlite3.DatabaseError("database disk image is malformed")
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+        return numbers(path)
+
+    monkeypatch.setattr(sqlite_file, "_numbers", torn)
+    assert len(open_store(f"sqlite:{path}").list()) == 1
+    assert len(seen) == 3

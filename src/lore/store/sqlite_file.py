@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import time
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -118,10 +119,7 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
     if page is not None:
         return Stamp(int.from_bytes(page[68:72], "big"), int.from_bytes(page[60:64], "big", signed=True))
     try:
-        with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
-            numbers = [
-                connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-            ]
+        return _stamp(path)
     except sqlite3.Error as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
             message = f"{printable(path)} is no sqlite database, or the beginning of it is damaged"
@@ -129,7 +127,27 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
                 message, hint=f"name a file of lore's, or a new one; one that is damaged: {_RESCUE}"
             ) from error
         raise in_words(error, path, patience) from error
-    return Stamp(*numbers)
+
+
+_LOOKS, _PAUSE = 25, 0.02  # how often a file is looked at that seems damaged, and the seconds between two looks
+
+
+def _stamp(path: str) -> Stamp:
+    """Read the numbers in the header; what looks damaged may be in the middle of another's writing: look again."""
+    for _ in range(_LOOKS):
+        try:
+            return _numbers(path)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+        time.sleep(_PAUSE)
+    return _numbers(path)
+
+
+def _numbers(path: str) -> Stamp:
+    with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
+        names = ("application_id", "user_version")
+        return Stamp(*(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names))
 
 
 def beside(path: str, end: str) -> str:
@@ -140,7 +158,11 @@ def beside(path: str, end: str) -> str:
 def refuse_odd(path: str) -> None:
     """Refuse what is no regular file beside a database: a named pipe would be waited for, for ever; StoreError."""
     for name in (beside(path, end) for end in BESIDE):
-        if os.path.lexists(name) and not stat.S_ISREG(os.lstat(name).st_mode):
+        try:
+            found = os.lstat(name)
+        except OSError:  # it is not there, or not any more
+            continue
+        if not stat.S_ISREG(found.st_mode):
             raise StoreError(f"{printable(name)} is not a regular file", hint="take it out of the folder")
 
 
