@@ -42,7 +42,20 @@ def test_a_command_of_the_readme_prints_what_the_readme_says(
 
 @pytest.mark.parametrize(
     "command",
-    ["assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema", "simulate", "store"],
+    [
+        "assemble",
+        "diff-prefix",
+        "check",
+        "fold",
+        "convert",
+        "knowledge",
+        "explain",
+        "schema",
+        "simulate",
+        "store",
+        "compact",
+        "memory",
+    ],
 )
 def test_every_command_stands_in_the_readme(command: str) -> None:
     assert f"lore {command}" in README
@@ -94,12 +107,32 @@ def test_the_commands_of_the_readme_keep_sessions_in_a_store(
 ) -> None:
     shutil.copytree(ROOT / "fixtures" / "sessions", tmp_path / "sessions")
     monkeypatch.chdir(tmp_path)
-    commands = re.findall(r"^    lore ([^\n]*sqlite:sessions.db[^\n]*)$", README, re.MULTILINE)
+    commands = re.findall(r"^    lore ((?!memory)[^\n]*sqlite:sessions.db[^\n]*)$", README, re.MULTILINE)
     assert len(commands) == 6
     named = [one.replace("~/.claude/projects", "sessions").replace("SESSION_ID", "knows-0001") for one in commands]
     assert [main(command.split()) for command in named] == [0] * 6
     assert "error" not in capsys.readouterr().err
     assert Path("session.jsonl").read_bytes() == Path("sessions/knowledge.jsonl").read_bytes()
+
+
+def test_the_policy_of_the_readme_is_tried_and_its_memory_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = re.search(r"^    \[compaction\]\n(?:    [^\n]+\n)+", README, re.MULTILINE)
+    assert policy is not None
+    assert len(policy[0].strip().splitlines()) == 6, "six lines"
+    monkeypatch.chdir(tmp_path)
+    Path("policy.toml").write_text(textwrap.dedent(policy[0]), "utf-8")
+    Path("lore.toml").write_text('[memory]\nsystem = "structured"\n', "utf-8")
+    shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", "session.jsonl")
+    commands = re.findall(r"^    lore ((?:compact|memory) [^\n]*)$", README, re.MULTILINE)
+    assert len(commands) == 5
+    assert main(["store", "import", "session.jsonl", "--store", "sqlite:sessions.db"]) == 0
+    assert [main(one.replace("SESSION_ID", "knows-0001").split()) for one in commands] == [0] * 5
+    said = capsys.readouterr()
+    assert "error" not in said.err
+    assert "no trigger would have fired" in said.out
+    assert "wiped user default: " in said.out
 
 
 def test_a_harness_in_another_language_gets_the_answers_of_the_readme(tmp_path: Path) -> None:
