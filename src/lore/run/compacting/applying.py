@@ -130,7 +130,7 @@ def _alone(path: str, held: Held) -> Generator[None]:
     """Hold the lock of the session's agent and user; raises LoreError where another compaction does."""
     address = address_of(path)
     place = f"jsonl:{path}" if address is None else address.url
-    with trylock(place, AGENT, held.tracker.user or "") as free:
+    with trylock(place, held.tracker.agent or AGENT, held.tracker.user or "") as free:
         if not free:
             said = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
             raise LoreError(said, hint="nothing was done: run the command again later")
@@ -140,7 +140,8 @@ def _alone(path: str, held: Held) -> Generator[None]:
 def _made(held: Held, settings: Compaction, rules: Rules, asking: Asking) -> Done | str:
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
-    means: Means = means_of(settings, asking.tell, session.id, user=tracker.user or "")
+    who = {"agent": tracker.agent or AGENT, "user": tracker.user or ""}
+    means: Means = means_of(settings, asking.tell, session.id, **who)
     now = asking.clock()
     firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
     if firing is None:
