@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lore.compaction.activity import has_real_activity, is_real, needs_extraction
 from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnStarted
-from lore.model.items import UserMessage
+from lore.model.items import Item, UserMessage
 from lore.model.state import Entry
 from lore.model.turn import seconds
 from lore.model.vector import Vector
@@ -32,7 +32,9 @@ class Silence:
         if not isinstance(event, Append | TurnStarted | TurnCompleted) or event.chain != MAIN:
             return
         if isinstance(event, Append):
-            if isinstance(event.item, UserMessage) and event.item.source != "context_injection":
+            if _is_injected(event.item):
+                return
+            if isinstance(event.item, UserMessage):
                 self._is_real = is_real(event.item)
             self.moves += self._is_real
         at = seconds(event.at) if self._is_real else None
@@ -68,8 +70,9 @@ def _behind(entries: Vector[Entry], mark: str | None) -> int:
 
 
 def _begun(entries: Vector[Entry], place: int) -> int:
-    """Return where the exchange begins that goes on at a place; the place itself where another begins, or no person's."""
-    if _begins(entries[place]):
+    """Return where a person's exchange begins that goes on at a place; the place itself where none does."""
+    first = next((one for one in entries.since(place) if not _is_injected(one.item)), None)
+    if first is None or _begins(first):
         return place
     for at in range(place - 1, -1, -1):
         if _begins(entries[at]):
@@ -78,4 +81,8 @@ def _begun(entries: Vector[Entry], place: int) -> int:
 
 
 def _begins(entry: Entry) -> bool:
-    return isinstance(entry.item, UserMessage) and entry.item.source != "context_injection"
+    return isinstance(entry.item, UserMessage) and not _is_injected(entry.item)
+
+
+def _is_injected(item: Item) -> bool:
+    return isinstance(item, UserMessage) and item.source == "context_injection"
