@@ -363,6 +363,25 @@ def test_a_watch_compacts_what_is_due_and_ends_cleanly_on_sigterm():
     assert len(lore("fold", "sqlite:s.db#s-1", "--json").json["timeline"]) == 3
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_watch_remembers_what_was_said_once_nobody_speaks_any_more():
+    """Without a policy nothing is compacted: memory alone is opted in to."""
+    put("s.jsonl", talk(1) + log(record("append", item=user("u9", "I prefer tabs over spaces."), at=at(90))))
+    put("lore.toml", b'[memory]\nsystem = "structured"\n')
+    assert lore("store", "import", "s.jsonl", "--store", "sqlite:s.db").code == 0
+    run = [sys.executable, "-m", "lore", "compact", "sqlite:s.db", "--watch", "--interval", "60"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
+        try:
+            first = watch.stdout.readline()
+            watch.send_signal(signal.SIGTERM)
+            assert (first, watch.wait(timeout=30)) == (b"s-1: idle: 1 remembered, 0 taken away, 1 topics dreamt\n", 0)
+        finally:
+            watch.kill()
+    ran = lore("memory", "show", "user_preferences", "--user", "ada", "--store", "sqlite:s.db")
+    assert "tabs over spaces" in ran.out
+    assert len(lore("fold", "sqlite:s.db#s-1", "--json").json["timeline"]) == 3
+
+
 def test_the_same_session_and_policy_give_the_same_bytes_in_any_process():
     outs = [
         process(

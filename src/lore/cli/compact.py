@@ -85,7 +85,7 @@ def run(
     if watch:
         if output is not None or trigger != "manual" or as_json:
             raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
-        return _watch(session, wanted, rules, interval)
+        return _watch(session, wanted, rules, settings, interval)
     return _compact(
         session, options, wanted, rules, _trigger(trigger), output, force=force, as_json=as_json, color=color,
         verbose=verbose,
@@ -163,12 +163,13 @@ def _compact(
     return 0
 
 
-def _watch(url: str, policy: Compaction | None, rules: Rules, interval: float) -> int:
+def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
     import signal
     import threading
 
     from lore.errors import LoreError
     from lore.report.plain import visible
+    from lore.run.compacting.resting import Remembered
     from lore.run.compacting.watching import Hands, watch
 
     if not 0 < interval <= 86_400:
@@ -184,7 +185,8 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, interval: float) -
         print(visible(text), flush=True)
 
     try:
-        watch(url, policy, rules, Hands(lambda: not stop.wait(interval), say, tell))
+        remembered = Remembered(settings.settings.memory, settings.settings.sessions)
+        watch(url, policy, rules, Hands(lambda: not stop.wait(interval), say, tell), remembered)
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)

@@ -79,7 +79,6 @@ class Mind:
         return True
 
     def _pass(self, entries: list[Entry], mark: str | None, then_dream: bool) -> None:
-        if not entries or not self.memory.before_drop(entries).failure:
+        done = self.memory.rest(entries).extracted if then_dream else self.memory.before_drop(entries)
+        if done is not None and not done.failure:
             self._learnt = mark
-        if then_dream:
-            self.memory.while_idle()
