@@ -234,6 +234,19 @@ def test_a_stored_session_is_compacted(url):
     assert lore("store", "verify", "--store", url).code == 0
 
 
+@pytest.mark.parametrize("url", URLS)
+def test_what_is_pruned_of_a_stored_session_is_remembered_where_that_is_opted_in(url):
+    spoken = record("append", item=user("u0", "I prefer tabs over spaces."), at=at(1))
+    put("s.jsonl", talk(0) + log(spoken) + talk()[len(talk(0)) :])
+    assert lore("store", "import", "s.jsonl", "--store", url).code == 0
+    put("lore.toml", b'[memory]\nsystem = "structured"\n')
+    ran = compact(f"{url}#s-1")
+    assert (ran.code, "events were appended" in ran.out) == (0, True)
+    known = lore("memory", "show", "--user", "ada", "--store", url)
+    assert "tabs over spaces" in known.out
+    assert lore("store", "verify", "--store", url).code == 0
+
+
 def test_with_an_output_the_log_stays_as_it_is():
     before = Path("s.jsonl").read_bytes()
     assert compact("s.jsonl", "-o", "out.jsonl").code == 0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lore.cache.rules import Rules
     from lore.compaction.base import Trigger
-    from lore.compaction.settings import Compaction
+    from lore.compaction.settings import Compaction, Memory
     from lore.config import Loaded
     from lore.run.options import Options
 
@@ -87,8 +87,8 @@ def run(
             raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
         return _watch(session, wanted, rules, settings, interval)
     return _compact(
-        session, options, wanted, rules, _trigger(trigger), output, force=force, as_json=as_json, color=color,
-        verbose=verbose,
+        session, options, wanted, rules, _trigger(trigger), output, memory=settings.settings.memory,
+        force=force, as_json=as_json, color=color, verbose=verbose,
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def _dry_run(
 
 def _compact(
     session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: Trigger, output: str | None, *,
-    force: bool, as_json: bool, color: bool | None, verbose: bool,
+    memory: Memory, force: bool, as_json: bool, color: bool | None, verbose: bool,
 ) -> int:  # fmt: skip
     import time
 
@@ -147,7 +147,7 @@ def _compact(
 
     target = None if output is None else Output(output, force)
     try:
-        result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell))
+        result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell, memory))
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
