@@ -84,6 +84,16 @@ def test_a_session_is_learnt_from_and_dreamt_over_once_for_each_time_that_nobody
     assert [one.op for one in log_of(store, "ann").entries] == ["extract", "dream"] * 2
 
 
+def test_a_watch_that_is_to_end_begins_no_other_session():
+    store, clock, said_ = Counting(), Clock(), []
+    for name in ("s1", "s2", "s3"):
+        exchange(begun(store, name, name), 1, SAID)
+    clock.now = 400
+    hands = Hands(Script(), said_.append, said_.append, clock, lambda: len(said_) == 2)
+    Watch(store, None, packaged(), hands, ON).run()
+    assert said_ == [f"s1: {IDLE}", f"s2: {IDLE}"]
+
+
 def test_what_a_watch_prunes_is_remembered_first():
     store, clock = Counting(), Clock()
     kept = begun(store)

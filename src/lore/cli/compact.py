@@ -186,7 +186,8 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, 
 
     try:
         remembered = Remembered(settings.settings.memory, settings.settings.sessions)
-        watch(url, policy, rules, Hands(lambda: not stop.wait(interval), say, tell), remembered)
+        hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set)
+        watch(url, policy, rules, hands, remembered)
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)

@@ -49,12 +49,16 @@ Say = Callable[[str], None]
 
 
 class Hands(NamedTuple):
-    """What a watch works with: `say` is told of firings, `tell` of what a person should know besides."""
+    """What a watch works with: `say` is told of firings, `tell` of what a person should know besides.
+
+    `is_ended` is asked between two sessions: a look over many of them, with a model to ask, takes long.
+    """
 
     wait: Wait
     say: Say
     tell: Say
     clock: Callable[[], float] = time.time
+    is_ended: Callable[[], bool] = lambda: False
 
 
 class _Watched:
@@ -126,6 +130,8 @@ class Watch:
             self._held.pop(gone, None)
             self._rests.forget(gone)
         for one in listed:
+            if self._hands.is_ended():
+                return made
             if self._heads.get(one.session_id) == one.head and one.session_id not in self._waiting:
                 continue
             try:
@@ -134,6 +140,8 @@ class Watch:
                 self._hands.tell(f"{one.session_id}: {error.message}")
             self._heads[one.session_id] = one.head
         for name in self._rests.due(self._hands.clock()):
+            if self._hands.is_ended():
+                break
             try:
                 self._rest(name)
             except StoreError as error:
