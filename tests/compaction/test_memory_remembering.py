@@ -11,7 +11,7 @@ from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import change, read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import GENERAL, Remembered
-from lore.compaction.memory.remembering import BUSY, QUIET, is_idle, remembering_of
+from lore.compaction.memory.remembering import BUSY, QUIET, Dreamt, is_idle, remembering_of
 from lore.compaction.settings import Memory
 from lore.store.base import StoreError
 from model.making import started
@@ -117,6 +117,22 @@ def test_a_dream_is_skipped_without_news_and_while_another_is_under_way(store, t
     assert mine.dream().topics == ("known_facts", "open_tasks", "user_preferences")
     assert mine.dream().skipped == QUIET
     assert ops(store) == [("extract", False), ("dream", False)]
+
+
+def test_of_two_passes_over_what_nobody_goes_on_with_one_does_nothing(store, tmp_path):
+    mine = memory(store, tmp_path)
+    with trylock(f"memory:{id(store)}", "rest/main", "ann", folder=tmp_path / "locks"):
+        assert mine.rest(entries(SAID)) == (None, Dreamt(skipped=BUSY))
+    assert store.list() == []
+    assert mine.rest(entries(SAID)).dreamt.topics == ("known_facts", "open_tasks", "user_preferences")
+
+
+def test_a_pass_that_can_take_no_lock_is_told_and_raises_nothing(store, tmp_path):
+    heard = []
+    (tmp_path / "locks").write_bytes(b"")  # a file where the folder should be
+    done = memory(store, tmp_path, tell=heard.append).rest(entries(SAID))
+    assert done.dreamt.failure == done.extracted.failure != ""
+    assert "cannot keep locks" in heard[0]
 
 
 def test_a_dream_that_fell_back_is_visible_and_dreamt_again(store, tmp_path):

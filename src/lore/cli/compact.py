@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lore.cache.rules import Rules
     from lore.compaction.base import Trigger
-    from lore.compaction.settings import Compaction
+    from lore.compaction.settings import Compaction, Memory
     from lore.config import Loaded
     from lore.run.options import Options
 
@@ -85,10 +85,10 @@ def run(
     if watch:
         if output is not None or trigger != "manual" or as_json:
             raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
-        return _watch(session, wanted, rules, interval)
+        return _watch(session, wanted, rules, settings, interval)
     return _compact(
-        session, options, wanted, rules, _trigger(trigger), output, force=force, as_json=as_json, color=color,
-        verbose=verbose,
+        session, options, wanted, rules, _trigger(trigger), output, memory=settings.settings.memory,
+        force=force, as_json=as_json, color=color, verbose=verbose,
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def _dry_run(
 
 def _compact(
     session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: Trigger, output: str | None, *,
-    force: bool, as_json: bool, color: bool | None, verbose: bool,
+    memory: Memory, force: bool, as_json: bool, color: bool | None, verbose: bool,
 ) -> int:  # fmt: skip
     import time
 
@@ -147,7 +147,7 @@ def _compact(
 
     target = None if output is None else Output(output, force)
     try:
-        result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell))
+        result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell, memory))
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -163,12 +163,13 @@ def _compact(
     return 0
 
 
-def _watch(url: str, policy: Compaction | None, rules: Rules, interval: float) -> int:
+def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
     import signal
     import threading
 
     from lore.errors import LoreError
     from lore.report.plain import visible
+    from lore.run.compacting.resting import Remembered
     from lore.run.compacting.watching import Hands, watch
 
     if not 0 < interval <= 86_400:
@@ -184,7 +185,9 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, interval: float) -
         print(visible(text), flush=True)
 
     try:
-        watch(url, policy, rules, Hands(lambda: not stop.wait(interval), say, tell))
+        remembered = Remembered(settings.settings.memory, settings.settings.sessions)
+        hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set)
+        watch(url, policy, rules, hands, remembered)
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)

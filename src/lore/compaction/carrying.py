@@ -3,13 +3,15 @@
 In: a session as it is, a firing, the means. Out: events to apply and to store, and what went. Rules: nothing is changed
 here; a summary that cannot be had raises, and the caller prunes nothing, but for an overflow, which has to make room:
 its marker stands in for the summary, and `tell` hears why. Sources are asked before the summary is, about the window
-that the firing fixed; what they say is wrapped as untrusted. Takes as long as the slowest source (30 s at most) and the
-summary; may run in another thread than the session's, since states are never changed.
+that the firing fixed; what they say is wrapped as untrusted. Before anything else, what goes is learnt from (`learn`),
+all stages of an overflow included: once it is pruned, no later turn could. Outside context is never learnt from. Takes
+as long as the slowest source (30 s at most), the learning and the summary; may run in another thread than the
+session's, since states are never changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
@@ -27,19 +29,24 @@ from lore.compaction.tracking import Tracker
 from lore.compaction.wrapping import wrapped
 from lore.model.canonical import text_of
 from lore.model.events import Event
-from lore.model.items import CompactDivider, is_absent
+from lore.model.items import CompactDivider, UserMessage, is_absent
 from lore.model.state import Chain, Entry, Session, settled
 
 Tell = Callable[[str], None]
+Learn = Callable[[Iterable[Entry]], object]
 
 
 class Means(NamedTuple):
-    """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines."""
+    """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines.
+
+    `learn` remembers from what is about to go, and never raises (`memory.remembering.Remembering.before_drop`).
+    """
 
     summarizer: Summarizer
     ask: Callable[[Window], str] | None = None
     key: bytes = b""
     tell: Tell = lambda _: None
+    learn: Learn | None = None
 
 
 class Prepared(NamedTuple):
@@ -70,8 +77,10 @@ def carry_out(
 
 
 def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, means: Means) -> Prepared:
-    """Ask the sources and the summariser; raises SummaryError, LoreError. This is what takes time."""
+    """Learn from what goes, ask the sources and the summariser; raises SummaryError, LoreError. This takes time."""
     held = settled(session.chain(chain))
+    if means.learn is not None and firing.cut.place:
+        means.learn([one for one in pruned(held.entries, firing.cut) if not _is_injected(one)])
     context = _context(session, firing, means)
     summary = _summary(request_of(held, firing, settings), firing, settings, means) if firing.cut.place else ""
     return Prepared(firing, summary, context, _ids(held, firing))
@@ -91,6 +100,10 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
     gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
     stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
     return Done(events, _messages(gone), _messages(stay), in_tokens(len(prepared.context.encode("utf-8", "replace"))))
+
+
+def _is_injected(entry: Entry) -> bool:
+    return isinstance(entry.item, UserMessage) and entry.item.source == "context_injection"
 
 
 def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:

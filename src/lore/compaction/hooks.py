@@ -10,6 +10,12 @@ the first answer: it takes as long as the slowest source (30 s at most) and the 
 new). `after_turn` begins a cadence's (or an overflow's) work in a thread of its own and returns; what comes of it is
 applied by the next call, in the caller's thread: nobody else touches the session. What came meanwhile stays.
 
+With a `memory` (`memory.remembering.remembering_of`: None where an agent is not opted in, and for subagents) what a
+compaction prunes is learnt from first; `before_turn` tells the session what is remembered, as knowledge: the first turn
+pins it, what changes later arrives as durable deltas; `after_turn` learns in the background where enough is new
+(`activity.needs_extraction`); and where nobody has spoken for `[sessions] gap_secs`, what is left is learnt and dreamt
+over, once for each such time: seen by `before_turn`, or by `while_idle(now)` from a timer of the harness.
+
 Rules: what was compacted is saved before the call returns, under the lock of the agent and its user, and only where the
 store holds what `kept` knows: of two processes on one session one compacts, the other skips. A summary that cannot be
 had is told, and nothing is pruned; the next trigger tries again. Inside a source or a summariser nothing compacts.
@@ -27,7 +33,9 @@ from lore.compaction.base import Firing, SummaryError, Trigger
 from lore.compaction.carrying import Done, Means, Prepared, finish, judged, moment, prepare, waits
 from lore.compaction.costs import Cache, Rhythm
 from lore.compaction.locks import trylock
-from lore.compaction.settings import Compaction
+from lore.compaction.memory.minding import Mind
+from lore.compaction.memory.remembering import Remembering
+from lore.compaction.settings import Compaction, Sessions
 from lore.compaction.sources import is_nested
 from lore.compaction.tracking import Tracker
 from lore.errors import LoreError
@@ -37,6 +45,8 @@ from lore.session import Session
 from lore.store.address import noted
 from lore.store.applying import lines_of
 from lore.store.keeping import Kept
+
+_SESSIONS = Sessions()
 
 
 class _Work:
@@ -66,7 +76,8 @@ class _Work:
 
 
 class Continuous:
-    """Compacts one kept session as the policy says; without settings nothing is looked at, read or run.
+    """Compacts one kept session as the policy says, and remembers; without settings and a memory nothing is looked at,
+    read or run.
 
     `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits. `means.tell`
     hears what was skipped, and why.
@@ -74,7 +85,7 @@ class Continuous:
 
     def __init__(
         self, kept: Kept, settings: Compaction | None, means: Means, *, agent: str = "", cache: Cache | None = None,
-        environ: Mapping[str, str] = os.environ,
+        memory: Remembering | None = None, sessions: Sessions = _SESSIONS, environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         fault = "" if settings is None else settings.fault()
         if fault:
@@ -83,30 +94,53 @@ class Continuous:
             raise LoreError("outside context needs a key for its boundary lines", hint="Means(key=secret bytes)")
         self._kept = kept
         self._settings = settings
-        self._means = means
+        self._means = means if memory is None else means._replace(learn=memory.before_drop)
         self._agent = agent
         self._cache = cache
         self._work: _Work | None = None
         self._waits = False
-        self._off = settings is None or is_nested(environ)
+        window = 0 if settings is None else settings.window
+        self._mind = None if memory is None else Mind(memory, window=window, gap_secs=sessions.gap_secs)
+        unset = settings is None and memory is None
+        self._off = unset or is_nested(environ)
         self._forget()
-        if settings is not None and self._off:
+        if self._off and not unset:
             means.tell("nothing is compacted: this runs inside a source or summariser of a compaction")
 
     def _forget(self) -> None:
         self._session: Session = self._kept.session
         self._tracker, self._rhythm, self._fed = Tracker(), Rhythm(), 0
+        if self._mind is not None:
+            self._mind.forget()
 
     def before_turn(self, now: float) -> Done | None:
-        """Compact where a pause has ended or the window is full; returns what was done, None for nothing.
+        """Compact where a pause has ended or the window is full, and tell the session what is remembered.
 
+        Returns what was compacted, None for nothing. What the session is told waits for the harness' next save.
         `now` in seconds since 1970. Raises ConflictError as `kept.save` does, where a writer came between that asks for
         no lock: then `kept.reload`.
         """
         if self._off:
             return None
+        done = self._compacted(now)
+        if self._mind is not None:
+            self.while_idle(now)
+            self._kept.apply(*self._mind.events(self._kept.session.state))
+        return done
+
+    def while_idle(self, now: float) -> None:
+        """Begin to remember, in the background, where nobody has spoken for long: for a timer between turns."""
+        if self._off or self._mind is None:
+            return
+        self._catch_up()
+        self._mind.rest(self._chain().entries, now)
+
+    def _chain(self) -> Chain:
+        return settled(self._kept.session.state.chain(MAIN))
+
+    def _compacted(self, now: float) -> Done | None:
         done = self.settle(now)
-        if self._work is not None:
+        if self._work is not None or self._settings is None:
             return None
         self._catch_up()
         _, firing = self._judged(("overflow", "gap"), now)
@@ -117,7 +151,7 @@ class Continuous:
             return done
         self._waits = False
         with ExitStack() as held:
-            if not self._alone(held) or self._settings is None:
+            if not self._alone(held):
                 return done
             try:
                 prepared = prepare(self._kept.session.state, MAIN, firing, self._settings, self._means)
@@ -130,6 +164,13 @@ class Continuous:
         """Begin what is due after a turn, in the background; returns what was done by an earlier call's work."""
         if self._off:
             return None
+        done = self._begun(now)
+        if self._mind is not None:
+            self._catch_up()
+            self._mind.after_turn(self._chain().entries, now)
+        return done
+
+    def _begun(self, now: float) -> Done | None:
         done = self.settle(now)
         if self._work is not None or self._settings is None:
             return done
@@ -147,6 +188,8 @@ class Continuous:
 
     def settle(self, now: float, *, wait: bool = False) -> Done | None:
         """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
+        if self._mind is not None:
+            self._mind.settle(wait=wait)
         work = self._work
         if work is None or not work.is_done(wait=wait):
             return None
@@ -171,7 +214,8 @@ class Continuous:
 
     def _alone(self, held: ExitStack) -> bool:
         """Take the lock, if nobody compacts for this agent and user, and nobody else has written to the session."""
-        lock = trylock(self._kept.store.url, self._agent, self._tracker.user or "")
+        agent = self._agent or self._tracker.agent or ""
+        lock = trylock(self._kept.store.url, agent, self._tracker.user or "")
         if not held.enter_context(lock):
             self._means.tell("another compaction is at work for this agent and user: skipped")
             return False
@@ -192,7 +236,7 @@ class Continuous:
 
     def _judged(self, ask: tuple[Trigger, ...], now: float) -> tuple[Chain, Firing | None]:
         assert self._settings is not None
-        chain = settled(self._kept.session.state.chain(MAIN))
+        chain = self._chain()
         named = self._agent and self._tracker.chain(MAIN).heard(self._agent, self._tracker.user)[0]
         agent = self._agent if named else None  # a harness of one agent need not name it in its events
         return chain, judged(self._tracker, chain, self._settings, ask, now=now, agent=agent)
@@ -215,4 +259,6 @@ class Continuous:
         for event in events:
             self._tracker.feed(event)
             self._rhythm.feed(event)
+            if self._mind is not None:
+                self._mind.feed(event)
         self._fed += len(lines)

@@ -122,10 +122,11 @@ class Tracked:
 
 
 class Tracker:
-    """Follows all chains of one session. Not safe between threads."""
+    """Follows all chains of one session; `user` and `agent` are its header's. Not safe between threads."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.user: str | None = None
+        self.agent: str | None = None
         self._chains: dict[str, Tracked] = {}
         for event in events:
             self.feed(event)
@@ -149,7 +150,7 @@ class Tracker:
             case Remove():
                 self.chain(event.chain)._remove(event)  # pyright: ignore[reportPrivateUsage]
             case SessionStarted() if self.user is None:
-                self.user = event.user_id
+                self.user, self.agent = event.user_id, event.agent_id
                 for one in self._chains.values():
                     one.user = self.user
             case _:

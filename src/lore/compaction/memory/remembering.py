@@ -12,7 +12,8 @@ deterministic. One dream at a time for an agent and its user, over all processes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +55,13 @@ class Dreamt(NamedTuple):
     superseded: tuple[str, ...] = ()
     skipped: str = ""
     failure: str = ""
+
+
+class Rested(NamedTuple):
+    """What a pass did while nobody spoke; `extracted` is None where another pass was under way."""
+
+    extracted: Extracted | None
+    dreamt: Dreamt
 
 
 class Remembering:
@@ -106,10 +114,13 @@ class Remembering:
 
     def dream(self) -> Dreamt:
         """Make topics of what is known, unless nothing is new or another pass is under way; raises StoreError."""
+        with self._alone("dream") as is_held:
+            return self._dreamt() if is_held else Dreamt(skipped=BUSY)
+
+    def _alone(self, what: str) -> AbstractContextManager[bool]:
         url = self.store.url
         place = f"memory:{id(self.store)}" if url == "memory:" else url  # a store in memory is not the next one's
-        with trylock(place, f"dream/{self.bucket.agent}", self.bucket.user, folder=self._locks) as is_held:
-            return self._dreamt() if is_held else Dreamt(skipped=BUSY)
+        return trylock(place, f"{what}/{self.bucket.agent}", self.bucket.user, folder=self._locks)
 
     def while_idle(self) -> Dreamt:
         """Dream as a trigger does, without anybody who waits for it: never raises."""
@@ -119,6 +130,20 @@ class Remembering:
             self._tell(f"{self._who} did not dream: {error.message}")
             self._note("dream", self._clock(), {}, {}, error.message)
             return Dreamt(failure=error.message)
+
+    def rest(self, entries: Sequence[Entry]) -> Rested:
+        """Learn from what is left of a session in which nobody speaks, and dream; never raises.
+
+        One such pass at a time for an agent and its user: who comes second does nothing.
+        """
+        try:
+            with self._alone("rest") as is_held:
+                if not is_held:
+                    return Rested(None, Dreamt(skipped=BUSY))
+                return Rested(self.before_drop(entries) if entries else Extracted({}, {}), self.while_idle())
+        except LoreError as error:  # of the lock
+            self._tell(f"nothing was remembered by {self._who}: {error.message}")
+            return Rested(Extracted({}, {}, error.message), Dreamt(failure=error.message))
 
     def events(self, state: Session) -> tuple[Event, ...]:
         """Return what the session is to be told before its next turn begins; nothing, and told, where memory fails."""

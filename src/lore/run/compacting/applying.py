@@ -3,29 +3,34 @@
 In: a name, a policy, a trigger. Out: a `Compacted`. Rules: only lore's own logs and stores are written to; the log is
 locked, or the stored head noted, before it is read; everything is decided and made before the first byte is written, so
 that a summary which cannot be had, or an error anywhere, leaves all as it was; one compaction at a time by agent and
-user, and whoever finds another at it is told and does nothing.
+user, and whoever finds another at it is told and does nothing. What goes from a stored session is learnt from first,
+where `[memory]` says so: memory lies in the same store. A log has none.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from lore import corpus
 from lore.cache.rules import Rules
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.carrying import Done, Means, Tell, carry_out, judged, scale_of, waits
+from lore.compaction.carrying import Done, Learn, Tell, carry_out, judged, moment, scale_of, waits
 from lore.compaction.costs import Cache, Rhythm, Sizes
 from lore.compaction.locks import trylock
-from lore.compaction.settings import Compaction
+from lore.compaction.memory.asking import asking as model_of
+from lore.compaction.memory.remembering import remembering_of
+from lore.compaction.settings import Compaction, Memory
+from lore.compaction.summarizers import summarizer_of
 from lore.compaction.tracking import Tracker
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.compacted import Compacted, Fired
-from lore.model.events import CompactApplied, Event, encode
+from lore.model.events import CompactApplied, Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.run.appending import HINT_CONVERT, appending
@@ -36,7 +41,7 @@ from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording
 from lore.run.writing import written
-from lore.store.address import address_of
+from lore.store.address import address_of, open_there
 from lore.store.registry import shown as shown_url
 
 Clock = Callable[[], float]
@@ -51,12 +56,13 @@ class Output(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """What is asked for: which trigger, where to write, by which clock, who is told."""
+    """What is asked for: which trigger, where to write, by which clock, who is told, who remembers."""
 
     trigger: Trigger
     output: Output | None
     clock: Clock
     tell: Tell
+    memory: Memory = Memory()
 
 
 class Held(NamedTuple):
@@ -67,6 +73,7 @@ class Held(NamedTuple):
     tracker: Tracker
     rhythm: Rhythm
     problems: Problems
+    header: SessionStarted | None
 
 
 def compact(path: str, options: Options, settings: Compaction | None, rules: Rules, asking: Asking) -> Compacted:
@@ -84,8 +91,8 @@ def compact(path: str, options: Options, settings: Compaction | None, rules: Rul
         return _to_file(path, options, settings, rules, asking, asking.output)
     with appending(path) as appender:
         held = _read(path, options)
-        with _alone(path, held):
-            made = _made(held, settings, rules, asking)
+        with _alone(path, held), _learning(path, held, settings, asking) as learn:
+            made = _made(held, settings, rules, asking, learn)
             if not isinstance(made, Done):
                 return _nothing(path, made, problems=held.problems)
             if appender.append(made.events):
@@ -115,14 +122,15 @@ def _to_file(
 def _read(path: str, options: Options) -> Held:
     problems = Problems()
     recording: Recording = options.open(path, problems)
-    tracker, rhythm = Tracker(), Rhythm()
+    tracker, rhythm, header = Tracker(), Rhythm(), None
     for read in recording.reads():
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
         recording.apply(read, event)
+        header = event if header is None and isinstance(event, SessionStarted) else header
         tracker.feed(event)
         rhythm.feed(event)
     session = recording.state
-    return Held(session, session.main(), tracker, rhythm, problems)
+    return Held(session, session.main(), tracker, rhythm, problems, header)
 
 
 @contextmanager
@@ -130,17 +138,36 @@ def _alone(path: str, held: Held) -> Generator[None]:
     """Hold the lock of the session's agent and user; raises LoreError where another compaction does."""
     address = address_of(path)
     place = f"jsonl:{path}" if address is None else address.url
-    with trylock(place, AGENT, held.tracker.user or "") as free:
+    with trylock(place, held.tracker.agent or AGENT, held.tracker.user or "") as free:
         if not free:
             said = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
             raise LoreError(said, hint="nothing was done: run the command again later")
         yield
 
 
-def _made(held: Held, settings: Compaction, rules: Rules, asking: Asking) -> Done | str:
+@contextmanager
+def _learning(path: str, held: Held, settings: Compaction, asking: Asking) -> Generator[Learn | None]:
+    """Hold the memory that a stored session belongs to; None where nothing of it is remembered."""
+    address = address_of(path)
+    if address is None or held.header is None or asking.memory.system != "structured":
+        yield None
+        return
+    ask = model_of(summarizer_of(settings, os.environ, tell=asking.tell))
+    with closing(open_there(address.url, asking.tell)) as store:
+        memory = remembering_of(
+            store, held.header, asking.memory, clock=lambda: moment(asking.clock()), ask=ask,
+            window=settings.summarizer_window, tell=asking.tell,
+        )  # fmt: skip
+        yield None if memory is None else memory.before_drop
+
+
+def _made(
+    held: Held, settings: Compaction, rules: Rules, asking: Asking, learn: Learn | None = None
+) -> Done | str:  # fmt: skip
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
-    means: Means = means_of(settings, asking.tell, session.id, user=tracker.user or "")
+    who = {"agent": tracker.agent or AGENT, "user": tracker.user or ""}
+    means = means_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
     now = asking.clock()
     firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
     if firing is None:

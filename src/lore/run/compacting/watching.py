@@ -3,7 +3,9 @@
 In: a store, a policy, a clock, a wait. Out: a line a firing. Rules: heads are looked at, and only what is new of a
 session is read; a session is compacted between turns, never while a request is out; what is made is saved by delta, and
 a session that somebody else has written to meanwhile, or compacts, is left for the next look; no summary, nothing
-pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way.
+pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way. What goes is
+learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`resting`), where
+`[memory]` says so; sessions that keep memory themselves are passed over.
 
 Memory: the folded states of the sessions seen last (`MOST`); others are read anew when they change.
 """
@@ -22,13 +24,16 @@ from lore.compaction.base import Firing, SummaryError, Trigger
 from lore.compaction.carrying import carry_out, judged, moment, waits
 from lore.compaction.costs import Rhythm
 from lore.compaction.locks import trylock
+from lore.compaction.memory.identities import is_reserved
+from lore.compaction.memory.listening import Silence
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
 from lore.errors import LoreError
-from lore.model.events import MAIN, Event, encode
-from lore.model.state import Chain
+from lore.model.events import MAIN, Event, SessionStarted, encode
+from lore.model.state import Chain, settled
 from lore.run.compacting.applying import AGENT, cache_of
 from lore.run.compacting.means import means_of, refuse_nested
+from lore.run.compacting.resting import Remembered, Rests
 from lore.session import Session
 from lore.store.address import open_there
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
@@ -44,12 +49,16 @@ Say = Callable[[str], None]
 
 
 class Hands(NamedTuple):
-    """What a watch works with: `say` is told of firings, `tell` of what a person should know besides."""
+    """What a watch works with: `say` is told of firings, `tell` of what a person should know besides.
+
+    `is_ended` is asked between two sessions: a look over many of them, with a model to ask, takes long.
+    """
 
     wait: Wait
     say: Say
     tell: Say
     clock: Callable[[], float] = time.time
+    is_ended: Callable[[], bool] = lambda: False
 
 
 class _Watched:
@@ -57,8 +66,13 @@ class _Watched:
 
     def __init__(self, data: SessionData) -> None:
         self.session = Session.read(data.log)
-        self.tracker, self.rhythm = Tracker(), Rhythm()
-        self._feed(Session.events_of(data.log))
+        self.tracker, self.rhythm, self.silence = Tracker(), Rhythm(), Silence()
+        events = Session.events_of(data.log)
+        header = next((one for one in events if isinstance(one, SessionStarted)), None)
+        if header is None:  # no store takes such a one: somebody else wrote it
+            raise StoreError("the log has no header", hint="`lore store verify` says what is wrong")
+        self.header = header
+        self._feed(events)
         self.head = data.head
 
     def take(self, data: SessionData) -> None:
@@ -80,16 +94,23 @@ class _Watched:
         for event in events:
             self.tracker.feed(event)
             self.rhythm.feed(event)
+            self.silence.feed(event)
+
+
+_NOTHING = Remembered()
 
 
 class Watch:
     """Looks at one store again and again; not safe between threads."""
 
-    def __init__(self, store: Store, settings: Compaction, rules: Rules, hands: Hands) -> None:
+    def __init__(
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: Remembered = _NOTHING
+    ) -> None:  # fmt: skip
         self._store = store
         self._settings = settings
         self._rules = rules
         self._hands = hands
+        self._rests = Rests(store, remembered, settings, hands.tell, hands.clock)
         self._waiting: set[str] = set()
         self._heads: dict[str, Head] = {}
         self._held: OrderedDict[str, _Watched] = OrderedDict()
@@ -102,12 +123,15 @@ class Watch:
         return made
 
     def look(self) -> int:
-        """Look once: compact what has changed and is due."""
-        made, listed = 0, self._store.list()
+        """Look once: compact what has changed and is due, learn from where nobody speaks any more."""
+        made, listed = 0, [one for one in self._store.list() if not is_reserved(one.session_id)]
         for gone in self._heads.keys() - {one.session_id for one in listed}:
             del self._heads[gone]
             self._held.pop(gone, None)
+            self._rests.forget(gone)
         for one in listed:
+            if self._hands.is_ended():
+                return made
             if self._heads.get(one.session_id) == one.head and one.session_id not in self._waiting:
                 continue
             try:
@@ -115,7 +139,25 @@ class Watch:
             except (StoreError, SummaryError) as error:
                 self._hands.tell(f"{one.session_id}: {error.message}")
             self._heads[one.session_id] = one.head
+        for name in self._rests.due(self._hands.clock()):
+            if self._hands.is_ended():
+                break
+            try:
+                self._rest(name)
+            except StoreError as error:
+                self._hands.tell(f"{name}: {error.message}")
         return made
+
+    def _rest(self, session_id: str) -> None:
+        """Learn from a session in which nobody speaks any more, and dream."""
+        try:
+            watched = self._read(session_id)
+        except UnknownSessionError:
+            return
+        chain = settled(watched.session.state.chain(MAIN))
+        said = self._rests.rest(watched.header, watched.silence, chain)
+        if said:
+            self._hands.say(f"{session_id}: {said}")
 
     def _changed(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""
@@ -123,12 +165,15 @@ class Watch:
             watched = self._read(session_id)
         except UnknownSessionError:  # deleted since it was listed
             return False
+        self._rests.note(watched.header, watched.silence)
+        if self._settings is None:
+            return False
         chain = watched.session.state.main()
         if chain.id != MAIN or _is_out(chain):
             return False
         now = self._hands.clock()
-        firing = self._due(session_id, watched, chain, now)
-        return firing is not None and self._compact(session_id, watched, chain, firing, now)
+        firing = self._due(self._settings, watched, chain, now)
+        return firing is not None and self._compact(self._settings, watched, chain, firing, now)
 
     def _read(self, session_id: str) -> _Watched:
         watched = self._held.pop(session_id, None)
@@ -141,25 +186,31 @@ class Watch:
             self._held.popitem(last=False)
         return watched
 
-    def _due(self, session_id: str, watched: _Watched, chain: Chain, now: float) -> Firing | None:
+    def _due(self, settings: Compaction, watched: _Watched, chain: Chain, now: float) -> Firing | None:
         """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
+        session_id = watched.header.session_id
         ask = TRIGGERS if _is_asked(chain) else ("overflow", "cadence")
-        firing = judged(watched.tracker, chain, self._settings, ask, now=now)
+        firing = judged(watched.tracker, chain, settings, ask, now=now)
         cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
-        if firing is not None and waits(firing, chain, self._settings, cache, watched.rhythm, now):
+        if firing is not None and waits(firing, chain, settings, cache, watched.rhythm, now):
             self._waiting.add(session_id)
             return None
         self._waiting.discard(session_id)
         return firing
 
-    def _compact(self, session_id: str, watched: _Watched, chain: Chain, firing: Firing, now: float) -> bool:
-        user, state = watched.tracker.user or "", watched.session.state
-        with trylock(self._store.url, AGENT, user) as free:
+    def _compact(
+        self, settings: Compaction, watched: _Watched, chain: Chain, firing: Firing, now: float
+    ) -> bool:  # fmt: skip
+        session_id, state = watched.header.session_id, watched.session.state
+        user, agent = watched.tracker.user or "", watched.tracker.agent or AGENT
+        with trylock(self._store.url, agent, user) as free:
             if not free:
                 self._hands.tell(f"{session_id}: another compaction is at work, skipped")
                 return False
-            means = means_of(self._settings, self._hands.tell, session_id, user=user)
-            done = carry_out(state, chain.id, firing, self._settings, means, at=now)
+            means = means_of(settings, self._hands.tell, session_id, agent=agent, user=user)
+            memory = self._rests.memory_of(watched.header)
+            means = means if memory is None else means._replace(learn=memory.before_drop)
+            done = carry_out(state, chain.id, firing, settings, means, at=now)
             delta = SessionDelta(
                 base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=moment(now)
             )  # fmt: skip
@@ -185,18 +236,28 @@ def _is_asked(chain: Chain) -> bool:
     )
 
 
-def watch(url: str, settings: Compaction | None, rules: Rules, hands: Hands) -> int:
+def watch(
+    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: Remembered = _NOTHING
+) -> int:  # fmt: skip
     """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
     refuse_nested()
+    _refuse_nothing(settings, remembered)
+    if settings is not None:
+        means_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
+    store = open_there(url, hands.tell)
+    try:
+        hands.tell(f"watching {shown(url)}")
+        return Watch(store, settings, rules, hands, remembered).run()
+    finally:
+        store.close()
+
+
+def _refuse_nothing(settings: Compaction | None, remembered: Remembered) -> None:
+    """Raise LoreError where no trigger is switched on: such a watch would wait for ever."""
+    if remembered.is_on:
+        return
     if settings is None:
         raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
     if not (settings.continuous_interval or settings.gap_secs or settings.window):
         hint = "set continuous_interval, gap_secs or window"
         raise LoreError("the policy switches no trigger on", hint=hint)
-    means_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
-    store = open_there(url, hands.tell)
-    try:
-        hands.tell(f"watching {shown(url)}")
-        return Watch(store, settings, rules, hands).run()
-    finally:
-        store.close()

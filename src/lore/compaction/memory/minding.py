@@ -1,0 +1,84 @@
+"""The memory of one session at work: in the background, one pass at a time.
+
+    mind.feed(event) …                     every event of the session
+    mind.after_turn(entries, now)          learns, where enough is new
+    mind.rest(entries, now)                learns the rest and dreams, once for each time that nobody speaks for long
+
+Rules: a pass never fails a turn and never touches the session; what it did is in the store, and a session hears of it
+with its next turn. A pass that failed is told, and tried again when as much is new again, or the next time that nobody
+speaks; the entries that it was to learn from are given again then. Called from one thread; `Remembering.tell` and the
+store are used in the pass's own.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from lore.compaction.memory.listening import Silence, is_enough, to_learn
+from lore.compaction.memory.remembering import Remembering, is_idle
+from lore.model.events import Event
+from lore.model.state import Entry, Session
+from lore.model.vector import Vector
+
+
+class Mind:
+    """Learns from one session and dreams; `window` is that of the session's model (0: unknown), `gap_secs` 0 is off."""
+
+    def __init__(self, memory: Remembering, *, window: int = 0, gap_secs: int = 0) -> None:
+        self.memory = memory
+        self._window, self._gap = window, gap_secs
+        self._thread: threading.Thread | None = None
+        self._tried: str | None = None  # the last entry of the latest pass, and of the latest that did not fail
+        self._learnt: str | None = None
+        self._rested = 0
+        self._heard: float | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to follow anew: the session was loaded again, and all of its events come again."""
+        self._silence = Silence()
+
+    def feed(self, event: Event) -> None:
+        """Take the session's next event."""
+        self._silence.feed(event)
+
+    def events(self, state: Session) -> tuple[Event, ...]:
+        """Return what the session is to be told before its next turn begins."""
+        return self.memory.events(state)
+
+    def after_turn(self, entries: Vector[Entry], now: float) -> bool:
+        """Begin to learn where enough is new; tells whether it did. Costs O(what is new)."""
+        self._heard = now
+        if self.settle() and is_enough(entries, self._tried, self._window):
+            return self._begin(entries, then_dream=False)
+        return False
+
+    def rest(self, entries: Vector[Entry], now: float) -> bool:
+        """Begin to learn the rest and to dream, where nobody has spoken for long; tells whether it did."""
+        last = self._heard if self._silence.last is None else self._silence.last
+        if self._silence.moves <= self._rested or not is_idle(self._gap, last, now) or not self.settle():
+            return False
+        self._rested = self._silence.moves
+        return self._begin(entries, then_dream=True)
+
+    def settle(self, *, wait: bool = False) -> bool:
+        """Tell whether no pass is under way; with `wait`, when none is."""
+        if self._thread is not None and wait:
+            self._thread.join()
+        return self._thread is None or not self._thread.is_alive()
+
+    def _begin(self, entries: Vector[Entry], *, then_dream: bool) -> bool:
+        given = to_learn(entries, self._learnt)
+        if not given and not then_dream:
+            return False
+        self._tried = entries[-1].item.uuid if entries else None
+        self._thread = threading.Thread(
+            target=self._pass, args=(given, self._tried, then_dream), name="lore-memory", daemon=True
+        )
+        self._thread.start()
+        return True
+
+    def _pass(self, entries: list[Entry], mark: str | None, then_dream: bool) -> None:
+        done = self.memory.rest(entries).extracted if then_dream else self.memory.before_drop(entries)
+        if done is not None and not done.failure:
+            self._learnt = mark

@@ -1,0 +1,107 @@
+"""Remember the sessions of a watched store: what a compaction drops, and what is left once nobody speaks.
+
+In: headers, entries and silences of sessions as they were read. Out: what was learnt and dreamt, said in a line. Rules:
+only sessions of agents that are opted in, and never a subagent's or one that keeps memory; a session is learnt from
+once for each time that nobody speaks for `[sessions] gap_secs`, and only where a person spoke since the time before;
+one pass at a time for an agent and its user, over all processes: who comes second tries again with the next look.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lore.compaction.carrying import moment
+from lore.compaction.memory.asking import asking
+from lore.compaction.memory.listening import Silence, to_learn
+from lore.compaction.memory.remembering import WINDOW, Remembering, Rested, is_idle, remembering_of
+from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.summarizers import summarizer_of
+from lore.model.events import SessionStarted
+from lore.model.state import Chain
+from lore.store.base import Store, Tell
+
+
+class Remembered(NamedTuple):
+    """What is configured of memory: who remembers, and after how much silence."""
+
+    memory: Memory = Memory()
+    sessions: Sessions = Sessions()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is ever remembered while nobody speaks."""
+        return self.memory.system == "structured" and self.sessions.gap_secs > 0
+
+
+class _Quiet(NamedTuple):
+    """How far a session had moved, and when, as it was read last."""
+
+    moves: int
+    last: float | None
+
+
+class Rests:
+    """Knows which sessions of a store are to be learnt from; not safe between threads."""
+
+    def __init__(
+        self, store: Store, wanted: Remembered, settings: Compaction | None, tell: Tell, clock: Callable[[], float]
+    ) -> None:  # fmt: skip
+        self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
+        self._ask = None
+        if settings is not None and wanted.memory.system == "structured":
+            self._ask = asking(summarizer_of(settings, os.environ, tell=tell))
+        self._window = WINDOW if settings is None else settings.summarizer_window
+        self._whose: dict[str, Remembering | None] = {}
+        self._quiet: dict[str, _Quiet] = {}
+        self._passed: dict[str, tuple[int, str | None]] = {}  # moves, and the last entry that was learnt from
+
+    def memory_of(self, header: SessionStarted) -> Remembering | None:
+        """Return the memory that a session belongs to; None where nothing of it is remembered."""
+        if header.session_id not in self._whose:
+            self._whose[header.session_id] = remembering_of(
+                self._store, header, self._wanted.memory, clock=lambda: moment(self._clock()), ask=self._ask,
+                window=self._window, tell=self._tell,
+            )  # fmt: skip
+        return self._whose[header.session_id]
+
+    def note(self, header: SessionStarted, silence: Silence) -> None:
+        """Note how far a session has moved."""
+        if self._wanted.is_on and self.memory_of(header) is not None:
+            self._quiet[header.session_id] = _Quiet(silence.moves, silence.last)
+
+    def forget(self, session_id: str) -> None:
+        """Forget a session that is gone."""
+        for known in (self._whose, self._quiet, self._passed):
+            known.pop(session_id, None)
+
+    def due(self, now: float) -> list[str]:
+        """Return the sessions in which nobody speaks any more, and somebody did. Costs O(those that may be)."""
+        gap = self._wanted.sessions.gap_secs
+        return [name for name, one in self._quiet.items() if self._is_new(name, one) and is_idle(gap, one.last, now)]
+
+    def _is_new(self, name: str, one: _Quiet) -> bool:
+        return one.moves > self._passed.get(name, (0, None))[0]
+
+    def rest(self, header: SessionStarted, silence: Silence, chain: Chain) -> str:
+        """Learn from a session and dream; returns what came of it in a line, empty where nothing did."""
+        memory, name = self.memory_of(header), header.session_id
+        if memory is None:
+            return ""
+        mark = self._passed.get(name, (0, None))[1]
+        done = memory.rest(to_learn(chain.entries, mark))
+        if done.extracted is None:
+            self._tell(f"{name}: another pass is at work for this agent and user, skipped until the next look")
+            return ""
+        last = chain.entries[-1].item.uuid if chain.entries else None
+        self._passed[name] = (silence.moves, mark if done.extracted.failure else last)
+        return _said(done)
+
+
+def _said(done: Rested) -> str:
+    assert done.extracted is not None
+    added, removed = (sum(one.values()) for one in (done.extracted.added, done.extracted.removed))
+    if not (added or removed or done.dreamt.topics):
+        return ""
+    return f"idle: {added:,} remembered, {removed:,} taken away, {len(done.dreamt.topics):,} topics dreamt"

@@ -1,0 +1,98 @@
+"""What goes is learnt from before it goes: by all stages of an overflow, and never from outside context."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction.remembering import ANN, memory
+from lore.compaction.activity import tokens_of
+from lore.compaction.base import Answer, SummaryError
+from lore.compaction.carrying import Means, judged, prepare
+from lore.compaction.extractive import Extractive
+from lore.compaction.memory.buckets import read
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracker
+from lore.model.events import MAIN
+from model.making import Fold, append, said, started, user
+from storing import opened
+
+
+class Noting:
+    """A summariser, and a memory, that note who was asked first."""
+
+    name = "noting"
+
+    def __init__(self, *, fails=False):
+        self.order, self.learnt, self.fails = [], [], fails
+
+    def learn(self, entries):
+        self.learnt += [one.item.uuid for one in entries]
+        self.order.append("learn")
+
+    def summarize(self, request):
+        self.order.append("summarize")
+        if self.fails:
+            raise SummaryError("nobody is there")
+        return Answer("what went")
+
+
+def talk(count, *, size=400):
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for number in range(1, count + 1):
+        source = {"source": "context_injection"} if number == 2 else {}
+        for item in (user(f"u{number}", "x" * size, **source), said(f"a{number}", "y" * size)):
+            made.take(append(item))
+            tracker.feed(append(item))
+    return made.state, tracker
+
+
+def firing_of(state, tracker, settings, trigger):
+    return judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+
+
+def prepared(state, tracker, noting, settings, trigger="manual"):
+    firing = firing_of(state, tracker, settings, trigger)
+    return prepare(state, MAIN, firing, settings, Means(noting, learn=noting.learn))
+
+
+def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_never():
+    noting = Noting()
+    prepared(*talk(4), noting, Compaction(keep_recent=4))
+    assert (noting.order, noting.learnt) == (["learn", "summarize"], ["u1", "a1", "a2"])
+
+
+@pytest.mark.parametrize(("share", "stay"), [(80, 10), (95, 4)])
+def test_all_that_an_overflow_drops_is_learnt_from_whichever_stage_drops_it(share, stay):
+    """An overflow that went on to its second stage once told memory of what the first one dropped alone."""
+    state, tracker = talk(12)
+    window = 100 * tokens_of(state.chain(MAIN).entries) // share
+    noting = Noting(fails=True)
+    done = prepared(state, tracker, noting, Compaction(window=window, summary_tokens=10), "overflow")
+    uuids = [one.item.uuid for one in state.chain(MAIN).entries]
+    assert noting.learnt == [one for one in uuids[: len(uuids) - stay] if one != "u2"]
+    assert done.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
+
+
+def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
+    from compaction.test_memory_remembering import Broken
+
+    heard = []
+    broken = memory(Broken(), tmp_path, tell=heard.append)
+    state, tracker = talk(4)
+    settings = Compaction(keep_recent=2)
+    means = Means(Extractive(), learn=broken.before_drop)
+    assert prepare(state, MAIN, firing_of(state, tracker, settings, "manual"), settings, means).summary
+    assert "the disk is full" in heard[0]
+
+
+def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
+    store = opened("memory", tmp_path)
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for item in (user("u1", "I prefer tabs over spaces."), said("a1"), user("u2", "and now?"), said("a2")):
+        made.take(append(item))
+        tracker.feed(append(item))
+    settings = Compaction(keep_recent=2)
+    means = Means(Extractive(), learn=memory(store, tmp_path).before_drop)
+    prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
+    assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
+    store.close()

@@ -1,0 +1,209 @@
+"""Hooks of a harness that remembers: what is learnt when, what a session is told, and who is never asked."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from compaction.remembering import ANN, SAID, Model, memory, topics
+from compaction.test_hooks import CADENCE, GAP, NOW, Failing, stamp
+from lore.compaction.base import SummaryError
+from lore.compaction.carrying import Means
+from lore.compaction.extractive import Extractive
+from lore.compaction.hooks import Continuous
+from lore.compaction.memory.buckets import read
+from lore.compaction.memory.remembering import remembering_of
+from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.session import event
+from lore.store.keeping import Kept
+from model.making import call, said, user
+from storing import opened
+
+PREFERS = ("I prefer tabs over spaces.",)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path):
+    made = opened(request.param, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def kept(store):
+    return Kept.begin(store, event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"))
+
+
+def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
+    """An exchange; returns the bytes of its prompt up to the tail."""
+    kept.apply(event("append", item=user(f"u{number}", text, source=source), at=stamp(at)))
+    prompt = kept.begin_turn(at=stamp(at))
+    made = [call(f"c{number}.{one}", call_id=f"t{number}.{one}") for one in range(calls)] or [said(f"a{number}", "ok")]
+    kept.apply(*[event("append", item=one, at=stamp(at + 1)) for one in made])
+    kept.apply(event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
+    kept.save()
+    return [segment.data for segment in (*prompt.head, *prompt.messages)]
+
+
+def hooks(kept, place, settings=None, *, gap=300, means=None, **fields):
+    mine = memory(kept.store, place, **fields)
+    return Continuous(kept, settings, means or Means(Extractive()), memory=mine, sessions=Sessions(gap))
+
+
+def preferences(store):
+    return read(store, ANN).structure.preferences
+
+
+def test_what_a_pause_prunes_is_remembered_even_where_no_summary_can_be_had(kept, store, tmp_path):
+    spoken(kept, 1, 1, SAID)
+    for number in (2, 3):
+        spoken(kept, number, number)
+    means = Means(Failing())
+    assert hooks(kept, tmp_path, GAP, gap=0, means=means).before_turn(NOW + 500) is None
+    assert preferences(store) == PREFERS
+    assert hooks(kept, tmp_path, GAP, gap=0).before_turn(NOW + 500).pruned == 4
+
+
+def test_what_a_cadence_prunes_is_remembered_in_the_background(kept, store, tmp_path):
+    spoken(kept, 1, 1, SAID)
+    for number in (2, 3, 4):
+        spoken(kept, number, number)
+    continuous = hooks(kept, tmp_path, CADENCE)
+    continuous.after_turn(NOW + 5)
+    assert continuous.settle(NOW + 6, wait=True).pruned == 6
+    assert preferences(store) == PREFERS
+
+
+def test_ten_calls_are_learnt_from_in_the_background_and_once(kept, store, tmp_path):
+    model = Model({"preferences": list(PREFERS)})
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID, calls=9)
+    continuous.after_turn(NOW + 3)
+    continuous.settle(NOW + 3, wait=True)
+    assert model.asked == []
+    spoken(kept, 2, 4, "go on", calls=1)
+    for _ in range(2):
+        continuous.after_turn(NOW + 6)
+        continuous.settle(NOW + 6, wait=True)
+    assert (len(model.asked), preferences(store)) == (1, PREFERS)
+
+
+def test_a_third_of_the_window_is_learnt_from(kept, store, tmp_path):
+    continuous = hooks(kept, tmp_path, Compaction(window=10_000))
+    spoken(kept, 1, 1, "x" * 11_000)
+    continuous.after_turn(NOW + 3)
+    spoken(kept, 2, 4, SAID + "x" * 1_500)  # 3,100 of 10,000 tokens
+    assert preferences(store) == ()
+    continuous.after_turn(NOW + 6)
+    continuous.settle(NOW + 6, wait=True)
+    assert preferences(store) == PREFERS
+
+
+def test_what_could_not_be_learnt_is_learnt_with_what_comes_later(kept, store, tmp_path):
+    model = Model(SummaryError("nobody is there"), {"preferences": list(PREFERS)})
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID, calls=10)
+    for _ in range(2):  # a failure is not tried again with every turn
+        continuous.after_turn(NOW + 3)
+        continuous.settle(NOW + 3, wait=True)
+    assert len(model.asked) == 1
+    spoken(kept, 2, 4, "go on", calls=10)
+    continuous.after_turn(NOW + 6)
+    continuous.settle(NOW + 6, wait=True)
+    assert SAID[:20] in model.asked[1][1]
+    assert preferences(store) == PREFERS
+
+
+def test_who_nobody_speaks_to_learns_and_dreams_once(kept, store, tmp_path):
+    known, dreamt = {"preferences": list(PREFERS)}, topics("one", "two", "three")
+    model = Model(known, dreamt, {**known, "facts": ["polite"]}, dreamt)
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID)
+    for now in (NOW + 300, NOW + 302, NOW + 900):
+        continuous.while_idle(now)
+        continuous.settle(now, wait=True)
+    assert len(model.asked) == 2
+    assert set(read(store, ANN).topics) == {"one", "two", "three"}
+    spoken(kept, 2, 900, "[AUTONOMOUS TICK] wake")  # no person spoke
+    continuous.while_idle(NOW + 2_000)
+    continuous.settle(NOW + 2_000, wait=True)
+    assert len(model.asked) == 2
+    spoken(kept, 3, 2_000, "thanks")
+    continuous.while_idle(NOW + 2_400)
+    continuous.settle(NOW + 2_400, wait=True)
+    assert len(model.asked) == 4
+    assert "fix the login test" not in model.asked[2][1]  # what was learnt from is not given again
+
+
+def test_a_gap_of_0_never_dreams(kept, store, tmp_path):
+    continuous = hooks(kept, tmp_path, gap=0)
+    spoken(kept, 1, 1, SAID)
+    continuous.before_turn(NOW + 3_000)
+    continuous.settle(NOW + 3_000, wait=True)
+    assert read(store, ANN).topics == {}
+
+
+def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(kept, store, tmp_path):
+    """A dream, another one, and a wipe: each prompt extends the one before it."""
+    other = memory(store, tmp_path, session_id="before", ask=Model({"facts": ["x"]}, topics("one"), {"facts": ["y"]},
+                                                                   topics("two", supersedes=["one"])))  # fmt: skip
+    from compaction.remembering import entries
+
+    continuous, prompts = hooks(kept, tmp_path, gap=0), []
+    for number in (1, 2, 3):
+        if number != 2:
+            other.extract(entries(f"words {number}"))
+            other.dream()
+        continuous.before_turn(NOW + number)
+        prompts.append(spoken(kept, number, number))
+        continuous.after_turn(NOW + number)
+    assert b"all of one" in b"".join(prompts[0])
+    assert b"all of two" not in b"".join(prompts[1])
+    assert b"all of two" in b"".join(prompts[2])
+    for before, after in zip(prompts, prompts[1:], strict=False):
+        assert after[: len(before)] == before
+    again = Kept.open(store, "s1").session.state.knowledge
+    assert set(again) == {"memory.two"}  # what a session was told is stored with its turn
+
+
+def test_nothing_remembered_tells_a_session_nothing(kept, tmp_path):
+    continuous = hooks(kept, tmp_path, gap=0)
+    continuous.before_turn(NOW)
+    assert kept.delta().new_events == ()
+
+
+def test_only_ticks_are_never_learnt_from(kept, store, tmp_path):
+    model = Model(SummaryError("asked"))
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID, calls=12, source="tick")
+    continuous.after_turn(NOW + 3)
+    continuous.before_turn(NOW + 3_000)
+    continuous.settle(NOW + 3_000, wait=True)
+    assert model.asked == []
+    assert [one.session_id for one in store.list()] == ["s1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields"), [(Memory(), {}), (Memory(system="structured"), {"parent_session_id": "s0"})]
+)
+def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, settings, fields):
+    class Untouched:
+        url = "memory:"
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    header = event("session_started", session_id="s1", user_id="ann", **fields)
+    mine = remembering_of(Untouched(), header, settings, clock=lambda: stamp(0))
+    before = threading.active_count()
+    continuous = Continuous(kept, None, Means(Failing()), memory=mine)
+    spoken(kept, 1, 1, SAID, calls=12)
+    assert (mine, continuous.after_turn(NOW + 3), continuous.before_turn(NOW + 3_000)) == (None, None, None)
+    assert threading.active_count() == before
+    assert [one.session_id for one in store.list()] == ["s1"]
