@@ -86,6 +86,24 @@ def test_both_sides_are_summed_and_the_recorded_one_is_what_was_billed():
     assert totals["saved"] == pytest.approx(sum(one["cost"]["saved"] or 0 for one in dry()["triggers"]), abs=1e-5)
 
 
+def test_a_firing_is_credited_with_the_turns_behind_it_and_no_other():
+    """The turn that had just ended was credited to the compaction behind it: one after the last turn "saved"."""
+    assert [(one["cost"]["turns"], one["cost"]["saved"] is None) for one in dry()["triggers"]] == [
+        (2, False),
+        (2, False),
+        (None, True),
+    ]
+
+
+def test_a_bill_that_cannot_be_is_counted_on_no_side():
+    """It was summed as recorded and left out under the policy: what nobody was billed was "saved"."""
+    odd = {**USAGE, "write_1h_tokens": 1_000_000}
+    put("s.jsonl", talk(), record_line("turn_started", turn=7), record_line("turn_completed", turn=7, usage=odd))
+    totals = dry()["totals"]
+    assert totals["unbilled"] == 1
+    assert totals["saved"] < totals["without"]["cost"] < 1
+
+
 def test_the_cheapest_moment_never_costs_more_than_now_or_a_cold_cache():
     put("s.jsonl", talk(12, gap=100) + talk(12, gap=900)[len(log(header())) :])
     put("c.toml", POLICY + b'when = "cheapest"\n')
