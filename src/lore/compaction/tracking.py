@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lore.compaction.activity import is_real
-from lore.model.events import MAIN, Append, CompactApplied, Event, Remove, SessionStarted, TurnStarted
+from lore.model.events import (
+    MAIN,
+    Append,
+    CompactApplied,
+    Event,
+    Remove,
+    SessionStarted,
+    TurnCanceled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.turn import seconds
 
@@ -39,7 +50,8 @@ class Speaker:
 
 class Tracked:
     """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
-    compaction (-1: there was none), `compacted_at` is its time.
+    compaction (-1: there was none), `compacted_at` is its time; `ended_at` when each agent's last
+    turn ended.
     """
 
     def __init__(self, user: str | None = None) -> None:
@@ -49,6 +61,7 @@ class Tracked:
         self.compactions = 0
         self.compacted = -1
         self.compacted_at: float | None = None
+        self.ended_at: dict[str | None, float] = {}
         self.timed = 0
         self._at: float | None = None
         self._real: set[str] = set()
@@ -144,6 +157,9 @@ class Tracker:
                 self.chain(event.chain)._append(event)  # pyright: ignore[reportPrivateUsage]
             case TurnStarted():
                 self.chain(event.chain)._turn(event)  # pyright: ignore[reportPrivateUsage]
+            case TurnCompleted() | TurnFailed() | TurnCanceled():
+                if (at := seconds(event.at)) is not None:
+                    self.chain(event.chain).ended_at[event.agent_id] = at
             case CompactApplied():
                 self.chain(event.chain)._compact(event)  # pyright: ignore[reportPrivateUsage]
             case Remove():
