@@ -309,6 +309,8 @@ def test_outside_context_stands_before_the_next_message_and_between_boundaries()
     [
         (b"continous_interval = 2\n", "unknown key compaction.continous_interval"),
         (b"keep_recent = -1\n", "keep_recent is below 0"),
+        (b"gap_max_lookback_secs = 9223372036854775807\n", "gap_max_lookback_secs is above"),  # it ended in no date
+        (b"summary_tokens = 0\n", "summary_tokens is 0"),  # a dry run compacted with it, and nothing else ever could
         (b'[[context_sources]]\nname = "x"\ncommand = ["/nowhere/x"]\n', "context source 'x'"),
         (b'summarizer = "magic"\n', "summarizer 'magic' is unknown"),
     ],
