@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -233,6 +234,14 @@ def test_a_log_is_compacted_and_its_lines_stay():
     assert kinds == ["compact_started", "compact_applied"]
     assert (ran.json["events"], ran.json["triggers"][0]["pruned"]) == (2, 10)
     assert len(lore("fold", "s.jsonl", "--json").json["timeline"]) == 3
+
+
+def test_a_compaction_that_makes_prompts_longer_says_that_each_turn_costs_more():
+    """It read "each later one saves -$0.0000"."""
+    put("s.jsonl", talk(2).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
+    out = compact().out
+    assert re.search(r"each later one costs \$0\.\d+ more", out)
+    assert "-$" not in out
 
 
 def test_what_was_compacted_is_not_compacted_again():
