@@ -23,7 +23,6 @@ from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.errors import LoreError, Where
 from lore.prompt.settings import Rules
 
-
 MOST_BYTES = 1024 * 1024  # of a settings file: a device has no end
 
 
