@@ -288,6 +288,14 @@ def test_a_trigger_that_is_not_due_changes_nothing():
     assert "2 events were appended" in compact("s.jsonl", "--trigger", "cadence").out
 
 
+def test_a_gap_of_an_agent_with_a_name_is_seen():
+    """Nobody had ever spoken to the agent without a name, so that no gap was ever due."""
+    put("p.toml", b"gap_secs = 60\nkeep_recent = 2\n")
+    put("s.jsonl", talk(3).replace(b'"kind":"', b'"agent_id":"hand","kind":"'))
+    assert b'"agent_id":"hand"' in Path("s.jsonl").read_bytes()
+    assert "2 events were appended" in compact("s.jsonl", "--trigger", "gap").out
+
+
 def test_a_cadence_waits_for_a_cold_cache_where_that_is_cheapest():
     put("p.toml", POLICY + b'when = "cheapest"\n')
     put("s.jsonl", talk(6))  # recorded long ago: the cache is cold by now

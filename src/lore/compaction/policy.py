@@ -118,7 +118,7 @@ def silence(asked: Asked) -> float | None:
     spoke, last = asked.tracked.heard(asked.agent, asked.user)
     if not spoke or last is None or asked.now is None:
         return None
-    return asked.now - max(last, asked.tracked.ended_at.get(asked.agent, last))
+    return asked.now - max(last, asked.tracked.ended_at.get(asked.tracked.meant(asked.agent), last))
 
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
