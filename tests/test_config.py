@@ -34,6 +34,13 @@ def test_settings_of_simulations_are_read(tmp_path):
     assert load(None, tmp_path).simulate == Simulate("prices.toml", ("vllm", "anthropic"), 0.0)
 
 
+def test_a_settings_file_has_an_end(tmp_path):
+    """`--policy /dev/zero` was read for ever."""
+    write(tmp_path / "p.toml", "#" + "x" * 1024 * 1024)
+    with pytest.raises(LoreError, match="more than 1,048,576 bytes"):
+        policy(str(tmp_path / "p.toml"))
+
+
 def test_settings_are_found_in_a_parent_and_the_nearest_holds(tmp_path):
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)

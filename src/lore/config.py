@@ -23,6 +23,8 @@ from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.errors import LoreError, Where
 from lore.prompt.settings import Rules
 
+MOST_BYTES = 1024 * 1024  # of a settings file: a device has no end
+
 
 class Check(Policy, frozen=True):
     """`[check]`: the budgets of a run, and what findings count as."""
@@ -110,7 +112,11 @@ def _read(path: Path, *, named: bool) -> Settings | None:
 
 def _table(path: Path, shown: str, named: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise LoreError(f"{shown} is no settings file: it has more than {MOST_BYTES:,} bytes", hint=named)
+        return tomllib.loads(data.decode("utf-8"))
     except OSError as error:
         raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=named) from None
     except (ValueError, RecursionError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -84,6 +85,24 @@ def test_both_sides_are_summed_and_the_recorded_one_is_what_was_billed():
     assert totals["compacted"]["prompt_tokens"] < totals["without"]["prompt_tokens"]
     assert totals["saved"] == pytest.approx(totals["without"]["cost"] - totals["compacted"]["cost"], abs=2e-6)
     assert totals["saved"] == pytest.approx(sum(one["cost"]["saved"] or 0 for one in dry()["triggers"]), abs=1e-5)
+
+
+def test_a_firing_is_credited_with_the_turns_behind_it_and_no_other():
+    """The turn that had just ended was credited to the compaction behind it: one after the last turn "saved"."""
+    assert [(one["cost"]["turns"], one["cost"]["saved"] is None) for one in dry()["triggers"]] == [
+        (2, False),
+        (2, False),
+        (None, True),
+    ]
+
+
+def test_a_bill_that_cannot_be_is_counted_on_no_side():
+    """It was summed as recorded and left out under the policy: what nobody was billed was "saved"."""
+    odd = {**USAGE, "write_1h_tokens": 1_000_000}
+    put("s.jsonl", talk(), record_line("turn_started", turn=7), record_line("turn_completed", turn=7, usage=odd))
+    totals = dry()["totals"]
+    assert totals["unbilled"] == 1
+    assert totals["saved"] < totals["without"]["cost"] < 1
 
 
 def test_the_cheapest_moment_never_costs_more_than_now_or_a_cold_cache():
@@ -217,6 +236,14 @@ def test_a_log_is_compacted_and_its_lines_stay():
     assert len(lore("fold", "s.jsonl", "--json").json["timeline"]) == 3
 
 
+def test_a_compaction_that_makes_prompts_longer_says_that_each_turn_costs_more():
+    """It read "each later one saves -$0.0000"."""
+    put("s.jsonl", talk(2).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
+    out = compact().out
+    assert re.search(r"each later one costs \$0\.\d+ more", out)
+    assert "-$" not in out
+
+
 def test_what_was_compacted_is_not_compacted_again():
     compact()
     before = Path("s.jsonl").read_bytes()
@@ -274,6 +301,14 @@ def test_a_trigger_that_is_not_due_changes_nothing():
     assert "2 events were appended" in compact("s.jsonl", "--trigger", "cadence").out
 
 
+def test_a_gap_of_an_agent_with_a_name_is_seen():
+    """Nobody had ever spoken to the agent without a name, so that no gap was ever due."""
+    put("p.toml", b"gap_secs = 60\nkeep_recent = 2\n")
+    put("s.jsonl", talk(3).replace(b'"kind":"', b'"agent_id":"hand","kind":"'))
+    assert b'"agent_id":"hand"' in Path("s.jsonl").read_bytes()
+    assert "2 events were appended" in compact("s.jsonl", "--trigger", "gap").out
+
+
 def test_a_cadence_waits_for_a_cold_cache_where_that_is_cheapest():
     put("p.toml", POLICY + b'when = "cheapest"\n')
     put("s.jsonl", talk(6))  # recorded long ago: the cache is cold by now
@@ -304,6 +339,8 @@ def test_outside_context_stands_before_the_next_message_and_between_boundaries()
     [
         (b"continous_interval = 2\n", "unknown key compaction.continous_interval"),
         (b"keep_recent = -1\n", "keep_recent is below 0"),
+        (b"gap_max_lookback_secs = 9223372036854775807\n", "gap_max_lookback_secs is above"),  # it ended in no date
+        (b"summary_tokens = 0\n", "summary_tokens is 0"),  # a dry run compacted with it, and nothing else ever could
         (b'[[context_sources]]\nname = "x"\ncommand = ["/nowhere/x"]\n', "context source 'x'"),
         (b'summarizer = "magic"\n', "summarizer 'magic' is unknown"),
     ],

@@ -89,6 +89,20 @@ def test_a_gap_fires_when_somebody_speaks_again_and_not_in_a_long_job():
     assert agent.due(ANY, 300, ask=BEFORE_TURN) is None
 
 
+def test_who_speaks_as_soon_as_the_answer_is_there_was_not_away():
+    """On a real session a gap fired 24 seconds after an answer that took 20 minutes, and rewrote a warm cache."""
+    agent = Dated()
+    for minute in range(3):
+        agent.exchange(minute)
+    agent.ask(3)
+    agent.turn()
+    agent.answer()
+    agent.do("turn_completed", turn=4, at=stamp(30))
+    assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
+    assert agent.due(ANY, 30, agent="other", ask=BEFORE_TURN) is None
+    assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap"
+
+
 def test_a_gap_is_as_long_as_it_says_and_no_shorter():
     agent = Dated()
     for minute in range(3):

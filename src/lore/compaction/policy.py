@@ -111,11 +111,14 @@ def needs_continuous(exchanges: int, size: int, settings: Compaction) -> bool:
 
 
 def silence(asked: Asked) -> float | None:
-    """Return for how many seconds these two had said nothing before now; None where they never did, or none knows."""
+    """Return for how many seconds these two had said nothing before now; None where they never did, or none knows.
+
+    The answer counts: who waited for a long one, and speaks as soon as it is there, was never away.
+    """
     spoke, last = asked.tracked.heard(asked.agent, asked.user)
     if not spoke or last is None or asked.now is None:
         return None
-    return asked.now - last
+    return asked.now - max(last, asked.tracked.ended_at.get(asked.tracked.meant(asked.agent), last))
 
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 When = Literal["now", "cheapest"]
+MOST = 1_000_000_000  # of any count: no window is larger, no pause longer, and dates stay dates
 SUMMARIZERS = ("extractive", "command", "openai")
 
 
@@ -63,6 +64,10 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
         for name in counts:
             if getattr(self, name) < 0:
                 return f"{name} is below 0"
+            if getattr(self, name) > MOST:
+                return f"{name} is above {MOST:,}"
+        if not self.summary_tokens:
+            return "summary_tokens is 0: a summary of no tokens cannot be had"
         if not 0 < self.timeout_secs < 86_400:
             return "timeout_secs is no number of seconds between 0 and a day"
         if self.summarizer not in SUMMARIZERS:
@@ -86,7 +91,7 @@ class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
 
     def fault(self) -> str:
         """Say what is wrong; empty where nothing is."""
-        return "gap_secs is below 0" if self.gap_secs < 0 else ""
+        return "gap_secs is below 0" if self.gap_secs < 0 else f"gap_secs is above {MOST:,}" * (self.gap_secs > MOST)
 
 
 class Memory(Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lore.compaction.activity import is_real
-from lore.model.events import MAIN, Append, CompactApplied, Event, Remove, SessionStarted, TurnStarted
+from lore.model.events import (
+    MAIN,
+    Append,
+    CompactApplied,
+    Event,
+    Remove,
+    SessionStarted,
+    TurnCanceled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.turn import seconds
 
@@ -39,7 +50,8 @@ class Speaker:
 
 class Tracked:
     """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
-    compaction (-1: there was none), `compacted_at` is its time.
+    compaction (-1: there was none), `compacted_at` is its time; `ended_at` when each agent's last
+    turn ended.
     """
 
     def __init__(self, user: str | None = None) -> None:
@@ -49,6 +61,8 @@ class Tracked:
         self.compactions = 0
         self.compacted = -1
         self.compacted_at: float | None = None
+        self.ended_at: dict[str | None, float] = {}
+        self._agents: dict[str | None, None] = {}
         self.timed = 0
         self._at: float | None = None
         self._real: set[str] = set()
@@ -69,10 +83,14 @@ class Tracked:
 
     def heard(self, agent: str | None, user: str | None) -> tuple[bool, float | None]:
         """Tell whether these spoke before what waits for an answer now, and when last; None is the session's user."""
-        speaker = self._speakers.get((agent, self.user if user is None else user))
+        speaker = self._speakers.get((self.meant(agent), self.user if user is None else user))
         if speaker is None:
             return False, None
         return (speaker.spoke_before, speaker.before) if speaker.waits else (speaker.spoke, speaker.last)
+
+    def meant(self, agent: str | None) -> str | None:
+        """Return which agent is meant: None is who is spoken to without a name, else who was spoken to last."""
+        return agent if agent is not None or None in self._agents else next(reversed(self._agents), None)
 
     def _append(self, event: Append) -> None:
         item = event.item
@@ -83,6 +101,8 @@ class Tracked:
         elif is_real(item) and item.uuid not in self._real:
             self._real.add(item.uuid)
             self._latest = item.uuid
+            self._agents.pop(event.agent_id, None)
+            self._agents[event.agent_id] = None  # the latest is the last
             self.exchanges += 1
             key, at = (event.agent_id, self.user), seconds(event.at)
             speaker = self._speakers.setdefault(key, Speaker())
@@ -145,6 +165,9 @@ class Tracker:
                 self.chain(event.chain)._append(event)  # pyright: ignore[reportPrivateUsage]
             case TurnStarted():
                 self.chain(event.chain)._turn(event)  # pyright: ignore[reportPrivateUsage]
+            case TurnCompleted() | TurnFailed() | TurnCanceled():
+                if (at := seconds(event.at)) is not None:
+                    self.chain(event.chain).ended_at[event.agent_id] = at
             case CompactApplied():
                 self.chain(event.chain)._compact(event)  # pyright: ignore[reportPrivateUsage]
             case Remove():

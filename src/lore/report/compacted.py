@@ -44,9 +44,12 @@ def _price(one: Fired) -> str:
     if cost.next_warm is None:
         return "what it costs is not known: no price is known for the model"
     pays = "" if cost.pays_after is None else f", paid for after {counted(cost.pays_after, 'turn')}"
+    later = f"saves {money_of(cost.later)}{pays}"
+    if cost.later is not None and cost.later < 0:  # what was put in is longer than what went
+        later = f"costs {_more(-cost.later)}"
     return (
         f"the next turn costs {_more(cost.next_warm)} in a warm cache, {_more(cost.next_cold)} in a cold one; each "
-        f"later one saves {money_of(cost.later)}{pays}"
+        f"later one {later}"
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import total
+from lore.cache.bills import total, unbelievable
 from lore.cache.prices import Price
 from lore.cache.rules import Rules
 from lore.compaction.activity import Sizes, overhead
@@ -107,7 +107,7 @@ class Accounts:
             return
         last = chain.last if chain.last is not None and chain.last.turn == opened.number else None
         self.turns += 1
-        bill = None if last is None else last.usage
+        bill = None if last is None or last.usage is None or unbelievable(last.usage) else last.usage
         whole = None if bill is None else total(bill)
         if bill is None or whole is None:
             self.unbilled += 1

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import total, unbelievable
+from lore.cache.bills import total
 from lore.cache.lifetime import ONE_HOUR
 from lore.model.events import Billed
 
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 def rebilled(bill: Billed, change: Change) -> Billed | None:
     """Return what the turn would have been billed; None where the bill does not say how long its prompt was."""
     whole = total(bill)
-    if whole is None or unbelievable(bill):
+    if whole is None:
         return None
     if change.removed == change.added == 0 and not change.rewritten:
         return bill

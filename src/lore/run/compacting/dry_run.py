@@ -125,6 +125,7 @@ class _Trial:
         if not self._finished or self._main is None:
             return
         self._finished = False
+        self._accounts.close(self._chain())  # what it was billed is known, and saved by no compaction behind it
         for plan in self._plans:
             plan.ask(("overflow", "cadence"), self._accounts, self._main, self._accounts.last)
 

@@ -1,0 +1,110 @@
+"""Figures of a dry run: bills without what was pruned, the cheapest moment, the window, summaries that are paid for.
+
+Each of these could be wrong (the dearer moment chosen, a compaction that rewrites nothing) with every test green.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.compaction.settings import Compaction
+from lore.model.events import Billed
+from lore.run.compacting.bills import Change, rebilled
+from lore.run.compacting.dry_run import dry_run
+from lore.run.options import Options
+from lore.run.rules import packaged
+from model.making import header, log, record, said, user
+
+PAUSE = 3_600
+
+
+def at(seconds):
+    return f"2026-09-{1 + seconds // 86_400:02}T{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
+
+
+def talk(exchanges, *, pause_after=0, size=4_000, extra=()):
+    """Exchanges of two long messages a minute apart, billed as a cache bills that is read while it is warm."""
+    lines, now, whole = [header(model="claude-sonnet-4-5")], 0, 1_000
+    for n in range(1, exchanges + 1):
+        cold = n == 1 or (pause_after and n % pause_after == 1)
+        now += PAUSE if cold else 60
+        read, whole = 0 if cold else whole, whole + size // 2
+        usage = {"fresh_tokens": 0, "read_tokens": read, "write_tokens": whole - read, "write_5m_tokens": whole - read}
+        lines += [
+            record("append", item=user(f"u{n}", "x" * size), at=at(now)),
+            record("turn_started", turn=n, at=at(now)),
+            record("append", item=said(f"a{n}", "y" * size), at=at(now + 5)),
+            record("turn_completed", turn=n, at=at(now + 5), usage={**usage, "output_tokens": 9}),
+        ]
+    return log(*lines, *extra)
+
+
+@pytest.fixture
+def tried(tmp_path):
+    def run(data, **settings):
+        path = tmp_path / "s.jsonl"
+        path.write_bytes(data)
+        return dry_run(str(path), Options(), Compaction(**settings), packaged())
+
+    return run
+
+
+RARELY = {"continuous_interval": 1, "keep_recent": 10}  # each prunes two messages, and writes ten anew
+OFTEN = {"continuous_interval": 4, "keep_recent": 2}
+
+
+def test_where_each_compaction_rewrites_much_it_is_cheapest_to_wait(tried):
+    data = talk(24, pause_after=8)
+    now, best = tried(data, **RARELY), tried(data, **RARELY, when="cheapest")
+    assert (best.when, {one.cost.warm for one in best.triggers}) == ("later", {False})
+    assert best.totals.compacted.cost < now.totals.compacted.cost
+    assert "wait with cadences" in best.answer
+
+
+def test_where_the_cache_never_goes_cold_now_is_cheaper_than_waiting_for_ever(tried):
+    data = talk(24)
+    now, best = tried(data, **OFTEN), tried(data, **OFTEN, when="cheapest")
+    assert (best.when, best.totals.fired) == ("now", 6)
+    assert best.totals.compacted.cost == now.totals.compacted.cost < best.totals.without.cost
+
+
+def test_turns_that_fill_the_window_are_counted_on_both_sides(tried):
+    assert tried(talk(12), **OFTEN, window=20_000).totals.overfull == (4, 0)
+    assert tried(talk(12), window=1_000, keep_recent=2).totals.overfull == (12, 12)
+
+
+def test_a_summary_by_a_model_is_paid_for_at_its_price(tried):
+    by = {"summarizer": "openai", "endpoint": "https://api.openai.com/v1", "model": "gpt-4.1"}
+    free, paid = tried(talk(8), **OFTEN).totals, tried(talk(8), **OFTEN, **by).totals
+    assert (free.summaries, free.saved) == (0, free.saved_without_summaries)
+    assert paid.summaries > 0
+    assert paid.saved == pytest.approx(paid.saved_without_summaries - paid.summaries, abs=2e-6)
+
+
+def test_a_recorded_compaction_takes_what_the_policy_put_in(tried):
+    gone = record("compact_applied", uuid="d", trigger="manual", preserved_uuids=[])
+    more = talk(1).split(b"\n", 1)[1].replace(b'"turn":1', b'"turn":9').replace(b'u1"', b'u9"').replace(b'a1"', b'a9"')
+    result = tried(talk(8, extra=[gone]) + more, **OFTEN)
+    turn = result.totals.compacted.prompt_tokens - tried(talk(8), **OFTEN).totals.compacted.prompt_tokens
+    assert turn == 3_000  # as it was billed: nothing is left of what was pruned, or put in
+
+
+BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
+
+
+@pytest.mark.parametrize(
+    ("change", "read", "write"),
+    [
+        (Change(1_000, 5_000, 200), 4_200, 490),  # what is behind was read, and is
+        (Change(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
+        (Change(1_000, 8_450, 200), 1_000, 240),  # what was pruned reached past what was read
+        (Change(0, 0, 0), 9_000, 490),
+        (Change(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
+    ],
+)
+def test_a_bill_without_what_was_pruned(change, read, write):
+    bill = rebilled(BILL, change)
+    assert (bill.read_tokens, bill.write_tokens, bill.write_5m_tokens) == (read, write, write)
+    assert (bill.fresh_tokens, bill.output_tokens) == (10, 7)
+    removed = min(change.removed, 9_500 - min(change.head, 9_500))
+    assert bill.read_tokens + bill.write_tokens + bill.fresh_tokens == 9_500 - removed + change.added
