@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from functools import lru_cache
 from io import FileIO
 from typing import NamedTuple
@@ -106,16 +106,23 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
 def holds_any(path: str, words: Collection[bytes]) -> bool:
     """Tell whether an input holds any of these words, of at most 64 bytes each; what can be read only once is not.
 
-    Raises LoreError where it cannot be read. Costs one pass over its bytes.
+    Raises LoreError or OSError where it cannot be read. Costs one pass over its bytes.
     """
+    if is_stored(path):
+        return _hold_any(pieces(path), words)
     if is_stream(path):
         return False
+    with open(path, "rb", buffering=0) as file:
+        return _hold_any(iter(lambda: file.read(PIECE), b""), words)
+
+
+def _hold_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
     before = b""
-    for data in pieces(path):
-        edge = before + data[:64]
-        if any(word in data or word in edge for word in words):
+    for piece in data:
+        edge = before + piece[:64]
+        if any(word in piece or word in edge for word in words):
             return True
-        before = data[-64:]
+        before = piece[-64:]
     return False
 
 

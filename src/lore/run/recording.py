@@ -346,7 +346,7 @@ def look_ahead(path: str) -> Ahead:
         lines, reader = Lines(), LoreLog()
         every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
         said = [line.data for line in every if any(kind in line.data for kind in KINDS)]
-    except LoreError:  # it is gone, or changes while it is read: what was opened is read all the same
+    except (LoreError, OSError):  # it is gone, or changes while it is read: what was opened is read all the same
         return Ahead()
     reads = reader.feed(b"".join(line + b"\n" for line in said))
     return Ahead(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
