@@ -17,7 +17,7 @@ from lore.report.timeline import write_problem
 _WARMTH = {True: "warm", False: "cold", None: "?"}
 _HEAD = (
     f"{'turn':>6}  {'when (UTC)':<16}  {'trigger':<8} {'pruned':>6} {'kept':>5} {'prompt':>20}  {'cache':<5} "
-    f"{'next turn':>10} {'pays after':>11} {'saved':>9}"
+    f"{'next: warm':>11} {'cold':>10} {'pays after':>11} {'saved':>9}"
 )
 
 
@@ -64,12 +64,11 @@ def _fired(fired: Sequence[Fired], out: Console) -> None:
         out.print(line((_HEAD, "bold")))
     for one in fired:
         cost = one.cost
-        next_turn = cost.next_cold if cost.warm is False else cost.next_warm
         prompt = f"{one.before_tokens:,} -> {one.after_tokens:,}"
         pays = "" if cost.pays_after is None else counted(cost.pays_after, "turn")
         row = (
             f"{one.turn:>6}  {_time(one.at):<16}  {one.trigger:<8} {one.pruned:>6,} {one.kept:>5,} {prompt:>20}  "
-            f"{_WARMTH[cost.warm]:<5} {_signed(next_turn):>10} {pays or '-':>11} "
+            f"{_WARMTH[cost.warm]:<5} {_signed(cost.next_warm):>11} {_signed(cost.next_cold):>10} {pays or '-':>11} "
         )
         style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
         out.print(line(row, (f"{'-' if cost.turns is None else money_of(cost.saved):>9}", style)))
