@@ -7,8 +7,9 @@ import os
 import pytest
 
 from lore import corpus
-from lore.corpus import Name, common_length, files_below, open_head, parse_name, pieces, show
+from lore.corpus import Name, files_below, open_head, parse_name, pieces, show
 from lore.errors import LoreError
+from lore.run.literal import common_length
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from functools import lru_cache
-from io import FileIO
 from typing import NamedTuple
 
 from lore import packed
@@ -25,7 +24,6 @@ from lore.formats.elements import is_document
 from lore.formats.lines import LONGEST
 from lore.formats.packs import OPENING
 from lore.model.canonical import text_of
-from lore.model.common import common_bytes, common_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
 from lore.store.address import address_of, exists, is_store, log_of
@@ -93,7 +91,7 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
                 yield data
             return
         if not stat.S_ISREG(os.stat(path).st_mode) and not stat.S_ISFIFO(os.stat(path).st_mode):
-            raise LoreError(f"{show(path)} is not a file", hint=_folder_hint(path))
+            raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
         with open(path, "rb", buffering=0) as file:
             while data := file.read(size):
                 yield data
@@ -126,7 +124,8 @@ def _hold_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
     return False
 
 
-def _folder_hint(path: str) -> str:
+def folder_hint(path: str) -> str:
+    """Say what to name in place of what is no file."""
     return "name a file in it; `lore check` takes folders" if os.path.isdir(path) else "name a regular file"
 
 
@@ -360,53 +359,3 @@ def is_same(left: str, right: str) -> bool:
 def is_stream(path: str) -> bool:
     """Tell whether an input can be read only once."""
     return path == STDIN or (os.path.exists(path) and is_special(path) and not os.path.isdir(path))
-
-
-def common_length(left: str, right: str) -> tuple[int, int, int]:
-    """Return the sizes of two files and the length of their literal common prefix, in bytes.
-
-    Reads both up to the first difference, into two blocks of 256 KiB that are used again and again: the
-    way in which two files are compared fastest (measured against `cmp`). Of a stored session its log is compared.
-    Raises LoreError for what cannot be read.
-    """
-    if is_stored(left) or is_stored(right):
-        return common_of(pieces(left), pieces(right))
-    with _opened(left) as mine, _opened(right) as theirs:
-        sizes = os.fstat(mine.fileno()).st_size, os.fstat(theirs.fileno()).st_size
-        one, other = bytearray(HEAD), bytearray(HEAD)
-        common = 0
-        try:
-            while True:
-                read, peer = _fill(mine, one), _fill(theirs, other)
-                if read != peer or one != other:
-                    break
-                common += read
-                if read < HEAD:
-                    return *sizes, common
-        except OSError as error:
-            raise unreadable(left, error) from None
-    return *sizes, common + common_bytes(bytes(one[:read]), bytes(other[:peer]))
-
-
-def _fill(file: FileIO, block: bytearray) -> int:
-    """Read a block, or what is left; what the block held before stays behind it, on both sides alike."""
-    read = file.readinto(block)
-    while 0 < read < len(block):
-        more = file.readinto(memoryview(block)[read:])
-        if not more:
-            break
-        read += more
-    if read < len(block):
-        block[read:] = bytes(len(block) - read)
-    return read
-
-
-def _opened(path: str) -> FileIO:
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise LoreError(f"{show(path)} is not a file", hint=_folder_hint(path))
-        return open(path, "rb", buffering=0)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except ValueError as error:
-        raise LoreError(f"cannot open {show(path)!r}: {error}") from None

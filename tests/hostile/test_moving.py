@@ -16,6 +16,7 @@ import pytest
 from hostile.making import TWO, USER, assert_refused
 from lore import corpus
 from lore.errors import LoreError
+from lore.run import literal
 
 COMMANDS = (("check", "--json"), ("fold", "--json"), ("assemble",), ("diff-prefix", "--json", "--no-tokens"))
 LOG = TWO + b"".join(USER % number for number in range(3, 12_000))  # three pieces
@@ -155,7 +156,7 @@ def test_two_files_that_shrink_while_compared_are_compared_as_far_as_they_go(des
     size = 4 * corpus.HEAD
     for name in ("left", "right"):
         (desk / name).write_bytes(b"x" * size)
-    fill, calls = corpus._fill, []
+    fill, calls = literal._fill, []
 
     def and_then_cut(file, block):
         calls.append(1)
@@ -163,8 +164,8 @@ def test_two_files_that_shrink_while_compared_are_compared_as_far_as_they_go(des
             os.truncate("right", corpus.HEAD + 10)
         return fill(file, block)
 
-    monkeypatch.setattr(corpus, "_fill", and_then_cut)
-    *_, common = corpus.common_length("left", "right")
+    monkeypatch.setattr(literal, "_fill", and_then_cut)
+    *_, common = literal.common_length("left", "right")
     assert common == corpus.HEAD + 10
 
 

@@ -22,6 +22,7 @@ from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
 from lore.prompt.base import Memo
 from lore.report.redacted import redacted_diff, redacted_error
+from lore.run import literal
 from lore.run.figures import Figures
 from lore.run.options import Options
 from lore.run.problems import Problems
@@ -64,7 +65,7 @@ def diff_files(left: str, right: str, options: Options, caches: Caches | None = 
     if (whole or not one_file) and not any(
         corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
     ):
-        file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
+        file = FileLengths(*literal.common_length(names[0].path, names[1].path))
     problems = Problems()
     memos: dict[str, Memo] = {}
     (mine, _), left_side = _side(names[0], options, problems, memos)
