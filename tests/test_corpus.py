@@ -134,3 +134,15 @@ def test_a_word_is_found_wherever_pieces_end(tmp_path, before):
     path.write_bytes(b"x" * before + b"cache_reset" + b"y" * 100)
     assert corpus.holds_any(str(path), (b"nothing", b"cache_reset"))
     assert not corpus.holds_any(str(path), (b"cache_resets",))
+
+
+def test_a_turn_where_a_whole_session_is_read_says_what_to_leave_out(tmp_path):
+    """`lore fold log.jsonl#2` and `lore compact log.jsonl#2 --dry-run` said "no such file" of a file that is there."""
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"kind":"session_started"}\n')
+    with pytest.raises(LoreError) as failed:
+        next(pieces(f"{log}#2"))
+    assert "leave #TURN out" in failed.value.hint
+    with pytest.raises(LoreError) as failed:
+        next(pieces(str(tmp_path / "none.jsonl")))
+    assert failed.value.hint == ""

@@ -132,7 +132,8 @@ def folder_hint(path: str) -> str:
 def unreadable(path: str, error: OSError) -> LoreError:
     """Say that a file cannot be read, and why."""
     reason = (error.strerror or str(error)).lower()
-    return LoreError(f"cannot read {show(path)}: {reason}", where=Where(show(path)))
+    hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
+    return LoreError(f"cannot read {show(path)}: {reason}", hint=hint, where=Where(show(path)))
 
 
 class Opened(NamedTuple):
