@@ -218,6 +218,23 @@ def test_meta_lines_are_context_that_was_put_in():
     assert folded(asked("u", "caveat", isMeta=True)).item(0).source == "context_injection"
 
 
+@pytest.mark.parametrize(
+    ("origin", "source"),
+    [
+        ({"kind": "task-notification"}, "context_injection"),
+        ({"kind": "human"}, "user"),
+        ({"kind": "something else"}, "user"),
+        ({"kind": 7}, "user"),
+        ({}, "user"),
+        ("task-notification", "user"),
+        (None, "user"),
+    ],
+)
+def test_what_the_harness_notes_as_its_own_is_no_word_of_a_person(origin, source):
+    """News of background tasks counted as user exchanges, so a policy compacted while nobody had spoken."""
+    assert folded(asked("u", "<task-notification>", origin=origin)).item(0).source == source
+
+
 def test_lines_that_only_the_transcript_shows_are_left_out():
     assert folded(asked("u", "shown", isVisibleInTranscriptOnly=True)).uuids == []
 

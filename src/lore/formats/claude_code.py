@@ -38,6 +38,7 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
+    is_injected,
     said_in,
     type_of,
 )  # fmt: skip
@@ -250,7 +251,7 @@ class ClaudeCode:
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
             chain.prompts[parent] = uuid
-        source = "context_injection" if record.is_meta else "user"
+        source = "context_injection" if is_injected(record) else "user"
         whole = parts[0] if len(parts) == 1 else None
         if type(whole) is Plain:
             item = UserMessage(uuid, text=whole.text, source=source)

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from lore.model import lenient
 from lore.model.items import NULL
-from lore.model.jsonslice import array, members
+from lore.model.jsonslice import array, members, table
 
 # Lines that say nothing to the model, by the types counted up to 2.1.219.
 METADATA = frozenset(
@@ -161,6 +161,7 @@ class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
     timestamp: str | None = None
     subtype: str | None = None
     is_meta: bool | None = None
+    origin: Raw = NULL
     is_compact_summary: bool | None = None
     is_visible_in_transcript_only: bool | None = None
     compact_metadata: Raw = NULL
@@ -178,6 +179,17 @@ class Record(_Envelope, frozen=True, gc=False):
 
 class _RawRecord(_Envelope, frozen=True, gc=False):
     message: Raw = NULL
+
+
+_MACHINES = (b"task-notification",)  # kinds of `origin` that are no person's; what has another is a person's
+
+
+def is_injected(record: Record) -> bool:
+    """Tell whether the harness put a user's message in: it says so, or names an origin that is no person."""
+    if record.is_meta or record.origin == NULL:
+        return bool(record.is_meta)
+    kind = (table(bytes(record.origin)) or {}).get("kind", b"")
+    return kind[1:-1] in _MACHINES
 
 
 class Preserved(Struct, frozen=True, rename="camel"):
