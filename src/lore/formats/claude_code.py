@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from lore.formats import claude_signs as signs
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.claude_content import billed, block_of, output_of, spoken, summary_of, verdict_of
+from lore.formats.claude_content import billed, output_of, prompt_of, spoken, summary_of, verdict_of
 from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
 from lore.formats.claude_names import first_line, item_name, name_of
 from lore.formats.claude_records import (
@@ -32,7 +32,6 @@ from lore.formats.claude_records import (
     Message,
     OddContentError,
     Part,
-    Plain,
     Record,
     ToolResult,
     ToolUse,
@@ -44,7 +43,7 @@ from lore.formats.claude_records import (
 )  # fmt: skip
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
-from lore.model.items import Item, OpaqueItem, UserMessage
+from lore.model.items import Item, OpaqueItem
 from lore.model.problems import Problem
 
 _SYNTHETIC = "<synthetic>"
@@ -252,12 +251,7 @@ class ClaudeCode:
                 self._rewind(name, chain, before, uuid)
             chain.prompts[parent] = uuid
         source = "context_injection" if is_injected(record) else "user"
-        whole = parts[0] if len(parts) == 1 else None
-        if type(whole) is Plain:
-            item = UserMessage(uuid, text=whole.text, source=source)
-        else:
-            item = UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
-        self._append(record, name, item)
+        self._append(record, name, prompt_of(uuid, parts, source))
 
     def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Take a prompt back that something else was said in place of: both have one parent."""

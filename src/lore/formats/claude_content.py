@@ -28,9 +28,27 @@ from lore.formats.claude_records import (
 )  # fmt: skip
 from lore.model.canonical import encode, text_of
 from lore.model.events import Billed, Verdict
-from lore.model.items import AssistantMessage, Block, ImageBlock, Item, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    ImageBlock,
+    Item,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+)
 
 _EMPTY = Raw(b'""')
+
+
+def prompt_of(uuid: str, parts: Sequence[Part], source: str) -> UserMessage:
+    """Convert a user's message, which is one text or several parts."""
+    whole = parts[0] if len(parts) == 1 else None
+    if type(whole) is Plain:
+        return UserMessage(uuid, text=whole.text, source=source)
+    return UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
 
 
 def block_of(part: Part) -> Block:
