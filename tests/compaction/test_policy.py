@@ -78,6 +78,25 @@ def test_cadence_that_was_missed_in_a_loop_fires_when_the_next_message_waits():
     assert trigger(agent.due(ANY, 1, ask=AFTER_TURN)) == "cadence"
 
 
+@pytest.mark.parametrize(("stopped", "fires"), [(None, True), ("end_turn", True), ("tool_use", False)])
+def test_a_log_of_one_turn_an_exchange_without_response_ids_meets_its_cadence(stopped, fires):
+    """Calls and the answer behind them seemed one response, so no cadence fired in 2,500 exchanges of such a log."""
+    agent = Dated()
+    for minute in range(2):
+        agent.ask(minute)
+        agent.turn()
+        call = {
+            "type": "tool_call",
+            "uuid": agent.new_id("t"),
+            "call_id": agent.new_id("c"),
+            "name": "read",
+            "input": {},
+        }
+        agent.item("main", **call, status="completed", output="found")
+        agent.item("main", type="assistant_message", uuid=agent.new_id("a"), text="done", stop_reason=stopped)
+    assert (trigger(agent.due(ANY, 1, ask=AFTER_TURN)) == "cadence") is fires
+
+
 def test_a_gap_fires_when_somebody_speaks_again_and_not_in_a_long_job():
     agent = Dated()
     for minute in range(3):

@@ -150,7 +150,12 @@ def _in_loop(entries: Entries) -> bool:
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
         if isinstance(item, AssistantMessage | ToolCall):
-            return calls_tools(entries, at)
+            return not _ends_it(item) and calls_tools(entries, at)
         if is_real(item):
             return False
     return False
+
+
+def _ends_it(item: AssistantMessage | ToolCall) -> bool:
+    """Tell whether words end a loop by themselves: of a turn's response nobody named, words come before its calls."""
+    return isinstance(item, AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"

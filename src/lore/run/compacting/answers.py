@@ -51,7 +51,7 @@ def _was(totals: CompactedTotals) -> str:
 def _size(totals: CompactedTotals) -> str:
     before, after = totals.without, totals.compacted
     share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
-    how = f"{share:.0%} shorter" if share >= 0 else f"{-share:.0%} longer"
+    how = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
     return (
         f"Prompts would have been {how} in all, the longest {after.largest_tokens:,} tokens instead of "
         f"{before.largest_tokens:,}."
