@@ -1,15 +1,17 @@
-"""A dry run of `lore compact` over the largest real sessions against `lore fold` of them, and what memory it takes.
+"""A dry run of `lore compact` over the largest real sessions against `lore fold` of them, and what memory it takes;
+what memory it takes to learn from a long session.
 
 Figures come as (measure, bar, measured, met), the fields of a row; without real recordings (LORE_CORPUS) they say so.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-from bench import clock
+from bench import clock, generate
 from bench.memory import PEAK, measurable
 from bench.recordings import ABSENT, Fields, sessions
 
@@ -40,6 +42,21 @@ def dry_run(folder: Path, lore: tuple[str, ...], most: int | None, pairs: int) -
     return measure, bar, said, found.median <= 2 and most_taken <= 200e6
 
 
+def learnt(folder: Path, lore: tuple[str, ...], turns: int) -> Fields:
+    """Measure the memory that `lore memory extract` takes for a long generated session in sqlite."""
+    measure = f"peak memory of `lore memory extract` of a session of {turns:,} turns in sqlite"
+    bar = "at most 200 MB"
+    if not measurable():
+        return measure, bar, "this system does not say", None
+    log, config, store = folder / "long.jsonl", folder / "lore.toml", f"sqlite:{folder / 'long.db'}"
+    size = generate.write(log, turns)
+    config.write_text('[memory]\nsystem = "structured"\n')
+    clock.process(*lore, "store", "import", log, "--store", store)
+    session = next(iter(json.loads(line) for line in log.open()))["session_id"]
+    most = _peak((*lore, "memory", "extract", session, "--store", store, "--config", config))
+    return measure, bar, f"{most / 1e6:.0f} MB, for a log of {size / 1e6:,.0f} MB", most <= 200e6
+
+
 def _each(commands: list[tuple[str | Path, ...]]) -> None:
     for one in commands:
         clock.process(*one)
@@ -50,5 +67,5 @@ def _peak(command: tuple[str | Path, ...]) -> int:
     run = [sys.executable, "-c", PEAK, *map(str, command)]
     code, most = subprocess.run(run, capture_output=True, check=True, text=True).stdout.split()
     if code != "0":
-        raise RuntimeError(f"lore compact ended with {code}")
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with {code}")
     return int(most) * (1 if sys.platform == "darwin" else 1024)

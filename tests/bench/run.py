@@ -3,8 +3,8 @@
     python tests/bench/run.py [--quick] [--only NAME]…
 
 Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, levels, wire,
-simulate, save, written, import, load. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see
-that it works; its figures are not judged.
+simulate, compact, learn, save, written, import, load. Exit code 1 where a bar is missed. `--quick` runs everything at
+toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -236,6 +236,11 @@ def compacted(folder: Path, sizes: Sizes) -> Row:
     return Row(*compacting.dry_run(folder, lore(), sizes.file, sizes.judged))
 
 
+def learnt(folder: Path, sizes: Sizes) -> Row:
+    """Remembering what a long session said."""
+    return Row(*compacting.learnt(folder, lore(), sizes.turns // 2))
+
+
 def saved(folder: Path, sizes: Sizes) -> Row:
     """One turn more of a long session in each store."""
     return Row(*stores.growth(folder, sizes.turns, 20 * sizes.started))
@@ -283,6 +288,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row]] = {
     "wire": extended,
     "simulate": predicting,
     "compact": compacted,
+    "learn": learnt,
     "save": saved,
     "written": written,
     "import": imported,
