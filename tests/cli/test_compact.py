@@ -15,6 +15,7 @@ import pytest
 from cli.running import lore, process, put, session
 from cli.storing import URLS, valid
 from formats.claude import answered, asked, joined, text
+from lore.run.appending import appending
 from model.making import body, call, dumps, header, log, record, said, user
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
@@ -379,6 +380,15 @@ def test_inside_a_source_nothing_is_compacted(monkeypatch):
     before = Path("s.jsonl").read_bytes()
     assert compact().code == 2
     assert Path("s.jsonl").read_bytes() == before
+
+
+def test_a_source_that_compacts_the_session_it_is_asked_about_is_refused_before_the_lock(monkeypatch):
+    """It waited ten seconds for the log's lock, which the compaction that asked it holds."""
+    monkeypatch.setenv("LORE_NESTED", "source")
+    with appending("s.jsonl"):
+        ran = compact()
+    assert ran.code == 2
+    assert "LORE_NESTED" in ran.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="flock")
