@@ -11,6 +11,7 @@ from lore.compaction.chunking import FEWEST, TRIES, summarized
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import asked, transcript
+from lore.compaction.wrapping import TRUNCATED
 from strategies.talks import call, said, talk, user
 
 WINDOW = Compaction(summarizer_window=4_000, summary_tokens=200)
@@ -166,6 +167,16 @@ def test_what_would_not_help_is_not_tried_again():
     with pytest.raises(SummaryError, match="wrong key"):
         ask(summarizer)
     assert len(summarizer.requests) == 1
+
+
+def test_what_cannot_be_seen_is_not_left_in_a_summary():
+    """A model can be talked into writing it, and it went into every prompt from then on."""
+    assert ask(Scripted("a\x00\x1b[31mb\r\u2028c\u202ed\ud83d")) == "a\\x00b\n\nc\\u202ed\\ud83d"
+
+
+def test_a_summary_that_is_far_too_long_is_cut_and_says_so():
+    """A command that wrote a megabyte made the prompt longer than what it replaced."""
+    assert ask(Scripted("é" * 500_000)) == "é" * 800 + TRUNCATED
 
 
 @pytest.mark.parametrize("empty", ["", "  \n"])

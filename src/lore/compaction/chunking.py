@@ -7,7 +7,8 @@ nothing. Rules (numbers: openfang's compactor):
 - one message has at most a twelfth of a part: a longer one is shortened in the middle, and says so, before it is sent;
 - what fails is asked for again, three times in all, unless it says that this would not help; an answer that was cut
   off is asked for with twice the room, up to 16,384 tokens and half the window: what is asked leaves room for so much;
-  an empty answer is a failure;
+  an empty answer is a failure; one that is twice as long as it may be is cut, and says so;
+- what a summariser wrote stands in prompts from then on: nothing that cannot be seen is left in it;
 - three parts in a row that are given up end it all: the key is wrong, or nobody is there, and each part would wait;
 - a part without a summary is said so in the text that comes out, behind what the model wrote, so that it cannot be
   summed up away; where no part has one, or the last pass fails, there is no summary;
@@ -27,7 +28,7 @@ from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Request, Summari
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
-from lore.compaction.wrapping import one_line
+from lore.compaction.wrapping import harmless, one_line, truncated
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
     NULL,
@@ -46,6 +47,7 @@ FEWEST = 5  # messages of a part
 SMALL = 12  # messages that fit a part however long they were: two short parts can always be one
 LEAST = 400  # bytes of a message that was shortened
 TRIES = 3
+MOST_TIMES = 2  # what was asked for that is taken: a command may write a megabyte, which would make prompts longer
 LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
 MOST_TOKENS = 16_384  # that an answer which is cut off may grow to
@@ -176,7 +178,7 @@ class _Passes:
         while True:
             answer = self._summarizer.summarize(request._replace(tokens=tokens))
             if not answer.cut_off:
-                return _said(answer.text)
+                return truncated(_said(harmless(answer.text)), MOST_TIMES * tokens)
             if tokens >= most:
                 raise GivenUpError(f"the summary was cut off, even with {tokens:,} tokens")
             tokens = min(max(1, 2 * tokens), most)
