@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
 from lore.compaction.processes import NESTED, CommandError, program_of, run
 from lore.compaction.transcripts import fresh, instructions, transcript
+from lore.compaction.wrapping import harmless
 from lore.model.canonical import encode
 
 
@@ -62,7 +63,7 @@ def _question(request: Request) -> bytes:
         "v": 1,
         "prompt": instructions(request),
         "transcript": "".join(transcript(fresh(request))),
-        "previous": request.previous,
+        "previous": harmless(request.previous),
         "opening": "".join(transcript(request.opening[:1])),
         "tokens": request.tokens,
     }

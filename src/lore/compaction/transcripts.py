@@ -68,7 +68,7 @@ def piece_of(item: Item, *, injected: bool = False) -> str:
 def asked(request: Request) -> Iterator[str]:
     """Yield the text that a model reads to answer a request: the summary before, the messages, their end's meaning."""
     if request.previous:
-        yield f"[summary of what came before: carry on what still holds]\n{_inside(request.previous)}\n\n"
+        yield f"[summary of what came before: carry on what still holds]\n{_inside(harmless(request.previous))}\n\n"
     yield from transcript(fresh(request))
     if request.opening:
         yield "[note: the assistant keeps the end of the user's last exchange. It began with:]\n\n"
