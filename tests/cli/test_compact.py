@@ -410,6 +410,22 @@ def test_a_log_that_is_read_only_is_one_line():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_what_a_compaction_runs_ends_with_it_when_it_is_terminated():
+    """The source was left to hang for ever, with nobody to end it after its 30 seconds."""
+    os.mkfifo("alive")
+    code = "import time; file = open('alive', 'w'); print('here', file=file, flush=True); time.sleep(60)"
+    put("p.toml", f'[[context_sources]]\nname = "x"\ncommand = ["{sys.executable}", "-c", "{code}"]\n'.encode())
+    before = Path("s.jsonl").read_bytes()
+    run = [sys.executable, "-m", "lore", "compact", "s.jsonl", "--policy", "p.toml"]
+    with subprocess.Popen(run) as compacting, open("alive") as alive:
+        assert alive.readline() == "here\n"
+        compacting.send_signal(signal.SIGTERM)
+        assert compacting.wait(timeout=30) == 128 + signal.SIGTERM
+        assert alive.read() == ""  # its end: the source is gone, too
+    assert Path("s.jsonl").read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_watch_compacts_what_is_due_and_ends_cleanly_on_sigterm():
     assert lore("store", "import", "s.jsonl", "--store", "sqlite:s.db").code == 0
     run = [sys.executable, "-m", "lore", "compact", "sqlite:s.db", "--watch", "--policy", "p.toml", "--interval", "60"]
