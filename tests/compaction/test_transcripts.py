@@ -41,7 +41,9 @@ def test_injected_context_is_left_out_or_marked():
     assert text(entry, injected=True) == "[injected context]\nnoise\n\n"
 
 
-@pytest.mark.parametrize("entry", [user("wake up", source="tick"), user("[SCHEDULED TICK] wake up")])
+@pytest.mark.parametrize(
+    "entry", [user("wake up", source="tick"), user("[SCHEDULED TICK] wake up"), user("\n [SCHEDULED TICK]")]
+)
 def test_a_tick_is_no_users_message(entry):
     assert text(entry).startswith("[scheduled]\n")
 

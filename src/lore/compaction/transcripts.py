@@ -119,7 +119,7 @@ def clipped(text: str, most: int = MOST) -> str:
 
 def is_tick(item: UserMessage) -> bool:
     """Tell whether a message was scheduled, by its source or by how it begins."""
-    return item.source == "tick" or words(item).startswith(TICKS)
+    return item.source == "tick" or words(item).lstrip().startswith(TICKS)
 
 
 def _short(text: str) -> str:
