@@ -126,7 +126,7 @@ def test_what_the_server_asks_to_wait_is_waited_within_a_bound():
 def test_a_server_that_stays_busy_is_given_up():
     with serving(answer(b"", 503)) as server:
         model = Model(server.url)
-        model.fails("answers 503: , 4 times", GivenUpError)
+        model.fails("answers 503, 4 times", GivenUpError)
     assert model.pauses == list(PAUSES)
     assert len(server.asked) == 4
 

@@ -132,10 +132,14 @@ class OpenAI:
             reply = self._reply(request, self._limit)
         if reply.status == 200:
             return self._answer(reply.body, request)
-        what = f"redirects elsewhere ({reply.status})" if 300 <= reply.status < 400 else f"answers {reply.status}"
+        raise GivenUpError(self._answered(reply), hint=_HINTS.get(reply.status, ""))
+
+    def _answered(self, reply: _Reply) -> str:
+        """Say what a server answered that is no success."""
+        if 300 <= reply.status < 400:
+            return f"{self._shown} redirects elsewhere ({reply.status})"
         said = self._said(reply.body) if reply.status >= 400 else ""
-        why = f": {said}" if said else ""
-        raise GivenUpError(f"{self._shown} {what}{why}", hint=_HINTS.get(reply.status, ""))
+        return f"{self._shown} answers {reply.status}" + (f": {said}" if said else "")
 
     def _reply(self, request: Request, limit: str) -> _Reply:
         """Ask until there is an answer that another try would not change."""
@@ -152,7 +156,7 @@ class OpenAI:
             else:
                 if reply.status != 429 and reply.status < 500:
                     return reply
-                why, asks = f"{self._shown} answers {reply.status}: {self._said(reply.body)}", reply.wait
+                why, asks = self._answered(reply), reply.wait
             if wait is None:
                 raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
             self._tell(self._clean(f"{why}; asked again"))
