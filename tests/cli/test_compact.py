@@ -15,6 +15,7 @@ import pytest
 from cli.running import lore, process, put, session
 from cli.storing import URLS, valid
 from formats.claude import answered, asked, joined, text
+from lore.run.appending import appending
 from model.making import body, call, dumps, header, log, record, said, user
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
@@ -381,6 +382,15 @@ def test_inside_a_source_nothing_is_compacted(monkeypatch):
     assert Path("s.jsonl").read_bytes() == before
 
 
+def test_a_source_that_compacts_the_session_it_is_asked_about_is_refused_before_the_lock(monkeypatch):
+    """It waited ten seconds for the log's lock, which the compaction that asked it holds."""
+    monkeypatch.setenv("LORE_NESTED", "source")
+    with appending("s.jsonl"):
+        ran = compact()
+    assert ran.code == 2
+    assert "LORE_NESTED" in ran.err
+
+
 @pytest.mark.skipif(os.name != "posix", reason="flock")
 def test_of_two_compactions_at_once_one_is_told_and_does_nothing():
     from lore.compaction.locks import trylock
@@ -397,6 +407,22 @@ def test_of_two_compactions_at_once_one_is_told_and_does_nothing():
 def test_a_log_that_is_read_only_is_one_line():
     os.chmod("s.jsonl", 0o444)
     assert compact().code == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_what_a_compaction_runs_ends_with_it_when_it_is_terminated():
+    """The source was left to hang for ever, with nobody to end it after its 30 seconds."""
+    os.mkfifo("alive")
+    code = "import time; file = open('alive', 'w'); print('here', file=file, flush=True); time.sleep(60)"
+    put("p.toml", f'[[context_sources]]\nname = "x"\ncommand = ["{sys.executable}", "-c", "{code}"]\n'.encode())
+    before = Path("s.jsonl").read_bytes()
+    run = [sys.executable, "-m", "lore", "compact", "s.jsonl", "--policy", "p.toml"]
+    with subprocess.Popen(run) as compacting, open("alive") as alive:
+        assert alive.readline() == "here\n"
+        compacting.send_signal(signal.SIGTERM)
+        assert compacting.wait(timeout=30) == 128 + signal.SIGTERM
+        assert alive.read() == ""  # its end: the source is gone, too
+    assert Path("s.jsonl").read_bytes() == before
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -66,11 +66,19 @@ def test_all_that_an_overflow_drops_is_learnt_from_whichever_stage_drops_it(shar
     """An overflow that went on to its second stage once told memory of what the first one dropped alone."""
     state, tracker = talk(12)
     window = 100 * tokens_of(state.chain(MAIN).entries) // share
-    noting = Noting(fails=True)
+    noting = Noting(fails=share > 90)
     done = prepared(state, tracker, noting, Compaction(window=window, summary_tokens=10), "overflow")
     uuids = [one.item.uuid for one in state.chain(MAIN).entries]
     assert noting.learnt == [one for one in uuids[: len(uuids) - stay] if one != "u2"]
     assert done.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
+
+
+def test_an_overflow_that_leaves_room_prunes_nothing_without_a_summary():
+    """At 71 % of the window a server that was away for a minute cost the session all but ten messages."""
+    state, tracker = talk(12)
+    window = 100 * tokens_of(state.chain(MAIN).entries) // 80
+    with pytest.raises(SummaryError, match="nobody is there"):
+        prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=10), "overflow")
 
 
 def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):

@@ -11,6 +11,7 @@ from lore.compaction.chunking import FEWEST, TRIES, summarized
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import asked, transcript
+from lore.compaction.wrapping import TRUNCATED
 from strategies.talks import call, said, talk, user
 
 WINDOW = Compaction(summarizer_window=4_000, summary_tokens=200)
@@ -65,8 +66,28 @@ def test_every_pass_fits_the_window_whatever_the_sizes(sizes):
     summarizer = Scripted(otherwise="part " * 150)
     ask(summarizer, entries, previous="p" * 20_000)
     for request in summarizer.requests:
-        text = "".join(asked(request))
-        assert len(text.encode()) / 4 * 1.2 + request.tokens <= 4_000
+        assert fits(request)
+
+
+def fits(request):
+    return len("".join(asked(request)).encode()) / 4 * 1.2 + request.tokens <= 4_000
+
+
+@given(st.integers(1, 60), st.integers(1, 2_000))
+def test_what_is_asked_for_with_more_room_still_fits_the_window(count, size):
+    """A history that just fit was asked for with more room than was left: strict servers refuse that, each time."""
+    summarizer = Growing()
+    assert ask(summarizer, [said(f"{number} " + "x" * size) for number in range(count)])
+    assert max(one.tokens for one in summarizer.requests) == 2_000
+    assert all(map(fits, summarizer.requests))
+
+
+class Growing(Scripted):
+    """A summariser that answers only with half the window to itself."""
+
+    def summarize(self, request):
+        super().summarize(request)
+        return Answer("sum", cut_off=request.tokens < 2_000)
 
 
 def test_a_message_that_is_too_long_is_shortened_and_says_so():
@@ -115,6 +136,19 @@ def test_a_hole_in_a_later_pass_names_the_messages_that_it_is_about():
     assert last > 2 * len(parts[0].entries)
 
 
+def test_parts_in_a_row_that_are_given_up_end_it():
+    """With nobody there, each of a hundred parts was asked for, and each waited for its time-out."""
+    summarizer = Scripted("one", otherwise=GivenUpError("nobody is there"))
+    with pytest.raises(GivenUpError, match=r"3 of \d+ parts in a row could not be summed up: nobody is there"):
+        ask(summarizer, talk(400, 300))
+    assert len(summarizer.requests) == 4
+
+
+def test_a_part_that_is_given_up_is_a_hole():
+    text = ask(Scripted("one", GivenUpError("too long"), "three"), talk(100, 300))
+    assert text.count("have none: too long") == 1
+
+
 def test_where_no_part_has_a_summary_there_is_none():
     with pytest.raises(SummaryError, match="none of . parts could be summed up; the last: no"):
         ask(Scripted(otherwise=SummaryError("no")), talk(60, 300))
@@ -133,6 +167,16 @@ def test_what_would_not_help_is_not_tried_again():
     with pytest.raises(SummaryError, match="wrong key"):
         ask(summarizer)
     assert len(summarizer.requests) == 1
+
+
+def test_what_cannot_be_seen_is_not_left_in_a_summary():
+    """A model can be talked into writing it, and it went into every prompt from then on."""
+    assert ask(Scripted("a\x00\x1b[31mb\r\u2028c\u202ed\ud83d")) == "a\\x00b\n\nc\\u202ed\\ud83d"
+
+
+def test_a_summary_that_is_far_too_long_is_cut_and_says_so():
+    """A command that wrote a megabyte made the prompt longer than what it replaced."""
+    assert ask(Scripted("é" * 500_000)) == "é" * 800 + TRUNCATED
 
 
 @pytest.mark.parametrize("empty", ["", "  \n"])

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from compaction.programs import program
+from lore.compaction import processes
 from lore.compaction.base import GivenUpError, Request, SummaryError
 from lore.compaction.command import Command
 from lore.compaction.settings import Compaction
@@ -99,6 +100,40 @@ def test_what_it_complains_about_is_told_without_secrets(make):
     code = "print('one\\nwith ghp_abcdefghijklmnopqrstuvwxyz', file=sys.stderr); print('fine')"
     assert make(code, tell=told.append).summarize(REQUEST).text == "fine"
     assert told == ["the summary command says: with ghp_" + "*" * 26]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["os.environ['MY_API_KEY']", "'y' * 190 + os.environ['MY_API_KEY']", "'y' * 185 + ' sk-abcdefghijklmnopqrst'"],
+    ids=["by name", "where it is cut", "by its look"],
+)
+def test_a_secret_of_the_environment_is_not_shown_not_even_in_half(tmp_path, said):
+    """Only what looks like a key was masked, and only when the line had been cut."""
+    environ = {**ENVIRON, "MY_API_KEY": "cafe4711cafe4711"}
+    command = Command([program(tmp_path, "sum", f"sys.exit({said})")], environ=environ)
+    with pytest.raises(SummaryError, match="exit code 1") as caught:
+        command.summarize(REQUEST)
+    assert "cafe" not in caught.value.message
+    assert "sk-ab" not in caught.value.message
+
+
+def test_the_reason_behind_a_flood_of_complaints_is_told(make):
+    """The first 64 KB were kept, and the reason stands at the end."""
+    with pytest.raises(SummaryError, match="exit code 1: the reason$"):
+        make("os.write(2, b'x\\n' * 1_000_000); sys.exit('the reason')").summarize(REQUEST)
+
+
+def test_one_that_may_not_be_killed_is_not_waited_for(make, monkeypatch):
+    """A program that runs as another user outlived its time-out, and lore waited for as long as it liked."""
+
+    left = []
+    monkeypatch.setattr(processes, "_kill", left.append)
+    monkeypatch.setattr(processes, "_GRACE", 0.1)
+    with pytest.raises(GivenUpError, match="no end"):
+        make("time.sleep(60)", seconds=0.2).summarize(REQUEST)
+    (process,) = left
+    process.kill()
+    assert process.wait() == -9
 
 
 def test_a_flood_of_complaints_is_no_failure(make):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_what_the_server_asks_to_wait_is_waited_within_a_bound():
 def test_a_server_that_stays_busy_is_given_up():
     with serving(answer(b"", 503)) as server:
         model = Model(server.url)
-        model.fails("answers 503: , 4 times", GivenUpError)
+        model.fails("answers 503, 4 times", GivenUpError)
     assert model.pauses == list(PAUSES)
     assert len(server.asked) == 4
 
@@ -228,18 +229,68 @@ def test_a_server_that_says_nothing_is_given_up():
     assert len(server.asked) == 1
 
 
-def test_a_server_that_drips_is_given_up():
-    """Each piece comes in time, the whole too late. httpx gathered the pieces: nobody looked at the clock."""
-    ticks = iter(range(0, 1_000, 10))
+def drips(begin, pieces, sent):
+    """Send pieces, each in time, until somebody hangs up; notes what was sent."""
 
     def drip(handler):
-        handler.send_response(200)
-        handler.end_headers()
-        for byte in completion("x" * 10_000):
-            handler.wfile.write(bytes([byte]))
+        handler.wfile.write(begin)
+        for piece in pieces:
+            handler.wfile.write(piece)
+            sent.append(piece)
+            time.sleep(0.02)
 
-    with serving(drip) as server:
-        Model(server.url, clock=lambda: next(ticks)).fails("no whole answer after 20 s", GivenUpError)
+    return drip
+
+
+HEADERS = b"HTTP/1.1 200 OK\r\nconnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "pieces"),
+    [
+        (HEADERS + b"\r\n", [b" "] * 200 + [completion("late")]),
+        (HEADERS, [b"x-slow: 1\r\n"] * 200 + [b"\r\n", completion("late")]),
+        (b"", [b"HTTP/1.1 102 Processing\r\n\r\n"] * 200 + [HEADERS + b"\r\n", completion("late")]),
+    ],
+    ids=["body", "headers", "informational"],
+)
+def test_a_server_that_drips_is_given_up(begin, pieces):
+    """Each piece comes in time, the whole too late: while headers dripped, nobody looked at the clock."""
+    sent = []
+    with serving(drips(begin, pieces, sent)) as server:
+        Model(server.url, seconds=0.3).fails(r"no whole answer after 0\.3 s", GivenUpError)
+    assert len(server.asked) == 1
+    assert len(sent) < len(pieces) // 2
+
+
+@pytest.mark.parametrize("before", ["y" * 190, "y " * 98, " " * 990])
+@pytest.mark.parametrize("status", [401, 503])
+@pytest.mark.parametrize("is_json", [True, False])
+def test_a_key_that_an_error_is_cut_in_is_not_shown_in_half(before, status, is_json):
+    """The error was cut to a line first, and half a key is no key to look for."""
+    body = json.dumps({"error": {"message": before + KEY}}) if is_json else before + KEY
+    with serving(answer(body.encode(), status)) as server:
+        model = Model(server.url)
+        error = model.fails(f"answers {status}")
+    assert KEY[:4] not in f"{error.message} {model.told}"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "environ", "why"),
+    [
+        ("http://256.256.256.256/v1", {}, "Invalid IPv4 address"),
+        ("http://a..b/v1", {}, "idna"),
+        ("http://192.0.2.1/v1", {"ALL_PROXY": "socks5://127.0.0.1:1"}, "socksio"),
+        ("http://192.0.2.1/v1", {"ALL_PROXY": "odd://me:pass-word@h"}, "Unknown scheme for proxy URL"),
+        ("https://192.0.2.1/v1", {"SSL_CERT_FILE": "/nowhere"}, "No such file"),
+    ],
+)
+def test_what_cannot_be_asked_at_all_is_a_failure(monkeypatch, endpoint, environ, why):
+    """A proxy of the environment that httpx cannot use, or a host that is none, ended lore as if it had a bug."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    error = Model(endpoint).fails(f"cannot be asked: .*{why}", GivenUpError)
+    assert "pass-word" not in error.message
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,16 @@ def test_an_overflow_is_asked_before_a_gap():
     full = Compaction(gap_secs=60, window=1_500, keep_recent=2, summary_tokens=10)
     firing = agent.due(full, 300)
     assert (firing.trigger, firing.window) == ("overflow", None)
-    assert "14 earlier messages" in firing.marker
+    assert firing.cut.place == 14
+
+
+@pytest.mark.parametrize(("window", "marker"), [(1_500, ""), (1_300, "[System: 20 earlier messages")])
+def test_only_above_90_percent_an_overflow_goes_on_without_a_summary(window, marker):
+    agent = Dated()
+    for minute in range(12):
+        agent.exchange(minute, text="x" * 400)
+    firing = agent.due(Compaction(window=window, summary_tokens=10), 300)
+    assert firing.marker[:28] == marker
 
 
 def test_an_overflow_that_cannot_help_is_silent_and_one_that_is_not_enough_says_so():

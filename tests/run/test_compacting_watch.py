@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from lore.compaction.settings import Compaction
+from compaction.programs import program
+from lore.compaction.settings import Compaction, ContextSource
 from lore.model.items import CompactDivider
 from lore.run.compacting.watching import Hands, Watch
 from lore.run.rules import packaged
@@ -125,6 +128,27 @@ def test_a_failed_summary_is_told_and_nothing_is_pruned():
     said_, told = watched(store, settings=settings)
     assert (said_, dividers(store)) == ([], 0)
     assert any("false" in one or "exit code 1" in one for one in told)
+
+
+def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
+    """While the program of a source was being replaced, the watch ended, and with it that of all other sessions."""
+    store, path = Counting(), program(tmp_path, "news", "print('news')")
+    kept = begun(store)
+    for number in (1, 2, 3):
+        exchange(kept, number)
+    settings = Compaction(continuous_interval=2, keep_recent=2, context_sources=(ContextSource("news", (path,)),))
+
+    def replaced():
+        os.unlink(path)
+        exchange(kept, 4)
+
+    def back():
+        program(tmp_path, "news", "print('news')")
+        exchange(kept, 5)
+
+    said_, told = watched(store, replaced, back, lambda: exchange(kept, 6), settings=settings)
+    assert [one for one in told if "no such file" in one]
+    assert (len(said_), dividers(store)) == (1, 1)
 
 
 def test_a_pause_ends_only_where_somebody_speaks():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -147,7 +149,8 @@ def _compact(
 
     target = None if output is None else Output(output, force)
     try:
-        result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell, memory))
+        with _ending_all():
+            result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell, memory))
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -161,6 +164,21 @@ def _compact(
 
     write(result, out(color), verbose=verbose)
     return 0
+
+
+@contextmanager
+def _ending_all() -> Generator[None]:
+    """End by SIGTERM as by an interrupt: sources and summarisers in groups of their own would outlive lore."""
+    import signal
+
+    def ended(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:

@@ -51,8 +51,9 @@ class Shortened(NamedTuple):
 class Firing(NamedTuple):
     """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
 
-    The rest is of an overflow (`overflow.Stages`): the `marker` that stands in for a summary that could not be had,
-    the results that are `shortened`, and whether it is too full even then (`final`).
+    The rest is of an overflow (`overflow.Stages`): the `marker` that stands in for a summary that could not be had
+    (empty where there is room to wait for one), the results that are `shortened`, and whether it is too full even then
+    (`final`).
     """
 
     trigger: Trigger

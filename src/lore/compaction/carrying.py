@@ -1,12 +1,12 @@
 """Carry a firing out: ask what happened meanwhile, have a summary made, make the events.
 
 In: a session as it is, a firing, the means. Out: events to apply and to store, and what went. Rules: nothing is changed
-here; a summary that cannot be had raises, and the caller prunes nothing, but for an overflow, which has to make room:
-its marker stands in for the summary, and `tell` hears why. Sources are asked before the summary is, about the window
-that the firing fixed; what they say is wrapped as untrusted. Before anything else, what goes is learnt from (`learn`),
-all stages of an overflow included: once it is pruned, no later turn could. Outside context is never learnt from. Takes
-as long as the slowest source (30 s at most), the learning and the summary; may run in another thread than the
-session's, since states are never changed.
+here; a summary that cannot be had raises, and the caller prunes nothing, but for an overflow above 90 %, which has to
+make room: its marker stands in for the summary, and `tell` hears why. Sources are asked before the summary is, about
+the window that the firing fixed; what they say is wrapped as untrusted. Before anything else, what goes is learnt from
+(`learn`), all stages of an overflow included: once it is pruned, no later turn could. Outside context is never learnt
+from. Takes as long as the slowest source (30 s at most), the learning and the summary; may run in another thread than
+the session's, since states are never changed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,10 @@ nothing. Rules (numbers: openfang's compactor):
   least five; the parts' summaries are summed up again, with the summary that is replaced;
 - one message has at most a twelfth of a part: a longer one is shortened in the middle, and says so, before it is sent;
 - what fails is asked for again, three times in all, unless it says that this would not help; an answer that was cut
-  off is asked for with twice the room, up to 16,384 tokens; an empty answer is a failure;
+  off is asked for with twice the room, up to 16,384 tokens and half the window: what is asked leaves room for so much;
+  an empty answer is a failure; one that is twice as long as it may be is cut, and says so;
+- what a summariser wrote stands in prompts from then on: nothing that cannot be seen is left in it;
+- three parts in a row that are given up end it all: the key is wrong, or nobody is there, and each part would wait;
 - a part without a summary is said so in the text that comes out, behind what the model wrote, so that it cannot be
   summed up away; where no part has one, or the last pass fails, there is no summary;
 - `Extractive` is no model: it takes any length at once and nothing is retried.
@@ -25,7 +28,7 @@ from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Request, Summari
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
-from lore.compaction.wrapping import one_line
+from lore.compaction.wrapping import harmless, one_line, truncated
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
     NULL,
@@ -44,6 +47,8 @@ FEWEST = 5  # messages of a part
 SMALL = 12  # messages that fit a part however long they were: two short parts can always be one
 LEAST = 400  # bytes of a message that was shortened
 TRIES = 3
+MOST_TIMES = 2  # what was asked for that is taken: a command may write a megabyte, which would make prompts longer
+LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
 MOST_TOKENS = 16_384  # that an answer which is cut off may grow to
 
@@ -87,12 +92,17 @@ def _room(request: Request, settings: Compaction) -> _Room:
     if not window:
         return _Room(2**62, 2**62)
     overhead = len(PROMPT) // BYTES_PER_TOKEN + 64
-    whole = int(window / SAFETY) - request.tokens - overhead
-    part = min(whole, int(window * SHARE))
+    part = min(int(window / SAFETY) - request.tokens - overhead, int(window * SHARE))
+    whole = max(part, int((window - _most_tokens(window)) / SAFETY) - overhead)
     if part * BYTES_PER_TOKEN < SMALL * LEAST:
         hint = "make summarizer_window larger, or summary_tokens smaller"
         raise GivenUpError(f"a window of {window:,} tokens has no room for {request.tokens:,} of summary", hint=hint)
     return _Room(whole * BYTES_PER_TOKEN, part * BYTES_PER_TOKEN)
+
+
+def _most_tokens(window: int) -> int:
+    """Return what an answer that is cut off may grow to."""
+    return min(MOST_TOKENS, window // 2) if window else MOST_TOKENS
 
 
 class _Passes:
@@ -127,7 +137,7 @@ class _Passes:
         made: list[Entry] = []
         covered: list[_Span] = []
         missing: list[str] = []
-        why = ""
+        why, lost = "", 0
         for number, part in enumerate(parts, 1):
             span = _Span(spans[part.begin].begin, spans[part.end - 1].end)
             try:
@@ -136,7 +146,11 @@ class _Passes:
                 why = one_line(error.message)
                 self._tell(f"messages {span.begin + 1} to {span.end} have no summary: {why}")
                 missing.append(_placeholder(span, why))
+                lost = lost + 1 if isinstance(error, GivenUpError) else 0
+                if lost == LOST and len(parts) > LOST:
+                    raise GivenUpError(f"{LOST} of {len(parts)} parts in a row could not be summed up: {why}") from None
             else:
+                lost = 0
                 made.append(_entry(f"Part {number} of {len(parts)}:\n{text}", number))
                 covered.append(span)
         if not made:
@@ -159,12 +173,12 @@ class _Passes:
 
     def _full(self, request: Request) -> str:
         """Ask until an answer is not cut off, each time with twice the room."""
-        most = MOST_TOKENS if not self._window else min(MOST_TOKENS, self._window // 2)
+        most = _most_tokens(self._window)
         tokens = request.tokens
         while True:
             answer = self._summarizer.summarize(request._replace(tokens=tokens))
             if not answer.cut_off:
-                return _said(answer.text)
+                return truncated(_said(harmless(answer.text)), MOST_TIMES * tokens)
             if tokens >= most:
                 raise GivenUpError(f"the summary was cut off, even with {tokens:,} tokens")
             tokens = min(max(1, 2 * tokens), most)

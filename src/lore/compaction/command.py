@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
-from lore.compaction.processes import NESTED, CommandError, complaint, program_of, run
+from lore.compaction.processes import NESTED, CommandError, program_of, run
 from lore.compaction.transcripts import fresh, instructions, transcript
+from lore.compaction.wrapping import harmless
 from lore.model.canonical import encode
 
 
@@ -49,9 +50,8 @@ class Command:
         except CommandError as error:
             kind = GivenUpError if error.lasting else SummaryError
             raise kind(f"the summary command failed: {error.message}") from None
-        said = complaint(ran.said)
-        if said:
-            self._tell(f"the summary command says: {said}")
+        if ran.complaint:
+            self._tell(f"the summary command says: {ran.complaint}")
         try:
             return Answer(ran.output.decode("utf-8").strip())
         except UnicodeDecodeError as error:
@@ -63,7 +63,7 @@ def _question(request: Request) -> bytes:
         "v": 1,
         "prompt": instructions(request),
         "transcript": "".join(transcript(fresh(request))),
-        "previous": request.previous,
+        "previous": harmless(request.previous),
         "opening": "".join(transcript(request.opening[:1])),
         "tokens": request.tokens,
     }

@@ -11,16 +11,20 @@ Source of the shapes: OpenAI's API reference, "Chat completions" (2025-06); Olla
 from __future__ import annotations
 
 import re
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 from urllib.parse import urlsplit
 
 from lore.compaction.base import BYTES_PER_TOKEN, Answer, GivenUpError, Request, SummaryError
 from lore.compaction.transcripts import asked, instructions
-from lore.compaction.wrapping import one_line
+from lore.compaction.wrapping import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.mask import mask
@@ -50,11 +54,46 @@ class _LostError(Exception):
     """There was no answer."""
 
 
+class _Deadline:
+    """Hangs up when a try has taken too long as a whole: each piece of an answer, or of its headers, may come in time.
+
+    httpx' own time-outs begin anew with each piece. `note` is what its extension `trace` calls.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.is_over = False
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._hang_up)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+
+    def note(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take the socket of a connection as soon as there is one."""
+        if name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = info["return_value"].get_extra_info("socket")
+            if self.is_over:
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        self.is_over = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
 class OpenAI:
     """A summariser that asks a model over HTTP. Safe between threads; each call has a connection of its own.
 
     Raises LoreError when it is made: httpx is missing, the endpoint is no URL, the key's variable is not set. `pause`
-    waits (seconds); `clock` measures the whole of a try, which may take `seconds`.
+    waits (seconds); the whole of a try may take `seconds`.
     """
 
     name = "openai"
@@ -68,7 +107,6 @@ class OpenAI:
         environ: Mapping[str, str],
         seconds: float = 60.0,
         pause: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
         tell: Callable[[str], None] = _silent,
     ) -> None:
         try:
@@ -83,7 +121,6 @@ class OpenAI:
         self._key = _key(key_env, environ)
         self._seconds = seconds
         self._pause = pause
-        self._clock = clock
         self._tell = tell
         self._limit = "max_tokens"
 
@@ -95,9 +132,14 @@ class OpenAI:
             reply = self._reply(request, self._limit)
         if reply.status == 200:
             return self._answer(reply.body, request)
-        what = f"redirects elsewhere ({reply.status})" if 300 <= reply.status < 400 else f"answers {reply.status}"
-        why = f": {_said(reply.body)}" if reply.status >= 400 and _said(reply.body) else ""
-        raise GivenUpError(self._clean(f"{self._shown} {what}{why}"), hint=_HINTS.get(reply.status, ""))
+        raise GivenUpError(self._answered(reply), hint=_HINTS.get(reply.status, ""))
+
+    def _answered(self, reply: _Reply) -> str:
+        """Say what a server answered that is no success."""
+        if 300 <= reply.status < 400:
+            return f"{self._shown} redirects elsewhere ({reply.status})"
+        said = self._said(reply.body) if reply.status >= 400 else ""
+        return f"{self._shown} answers {reply.status}" + (f": {said}" if said else "")
 
     def _reply(self, request: Request, limit: str) -> _Reply:
         """Ask until there is an answer that another try would not change."""
@@ -114,7 +156,7 @@ class OpenAI:
             else:
                 if reply.status != 429 and reply.status < 500:
                     return reply
-                why, asks = f"{self._shown} answers {reply.status}: {_said(reply.body)}", reply.wait
+                why, asks = self._answered(reply), reply.wait
             if wait is None:
                 raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
             self._tell(self._clean(f"{why}; asked again"))
@@ -126,19 +168,29 @@ class OpenAI:
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
-        end = self._clock() + self._seconds
         late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
-        try:
-            with (
-                self._client() as client,
-                client.stream("POST", self._url, content=body, headers=headers) as response,
-            ):
-                wait = _seconds(response.headers.get("retry-after", ""))
-                return _Reply(response.status_code, self._read(response, end, late), wait)
-        except http.TimeoutException:
-            raise late from None
-        except http.HTTPError as error:
-            raise _LostError(one_line(str(error)) or type(error).__name__) from None
+        with _Deadline(self._seconds) as deadline:
+            try:
+                reply = self._exchange(body, headers, deadline)
+            except http.TimeoutException:
+                raise late from None
+            except http.HTTPError as error:
+                if deadline.is_over:
+                    raise late from None
+                raise _LostError(one_line(str(error)) or type(error).__name__) from None
+            except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
+                raise GivenUpError(self._clean(f"{self._shown} cannot be asked: {one_line(str(error))}")) from None
+        if deadline.is_over:  # what was hung up on may look like the end
+            raise late
+        return reply
+
+    def _exchange(self, body: bytes, headers: Mapping[str, str], deadline: _Deadline) -> _Reply:
+        trace = {"trace": deadline.note}
+        with (
+            self._client() as client,
+            client.stream("POST", self._url, content=body, headers=headers, extensions=trace) as response,
+        ):
+            return _Reply(response.status_code, self._read(response), _seconds(response.headers.get("retry-after", "")))
 
     def _client(self) -> httpx.Client:
         """Make a client. One for this machine asks no proxy, and without TLS loads no certificates (25 ms)."""
@@ -146,18 +198,13 @@ class OpenAI:
         verify = SSLContext(PROTOCOL_TLS_CLIENT) if near and self._url.startswith("http:") else True
         return self._http.Client(timeout=self._seconds, follow_redirects=False, trust_env=not near, verify=verify)
 
-    def _read(self, response: httpx.Response, end: float, late: SummaryError) -> bytes:
-        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked.
-
-        Pieces as they come: where httpx gathers them to a size, one that drips is not looked at for hours.
-        """
+    def _read(self, response: httpx.Response) -> bytes:
+        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked."""
         body = bytearray()
         for piece in response.iter_raw():
             body += piece
             if len(body) > MOST_BYTES:
                 raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
-            if self._clock() > end:
-                raise late
         return bytes(body)
 
     def _answer(self, body: bytes, request: Request) -> Answer:
@@ -181,6 +228,10 @@ class OpenAI:
                 f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
                 "summarizer_window says?"
             )
+
+    def _said(self, body: bytes) -> str:
+        """Return what an error's body says, as one line: cleaned before it is cut, or half a key would be left."""
+        return one_line(self._clean(harmless(_message(body))))
 
     def _clean(self, text: str) -> str:
         """Return text without the key, should a server repeat it, and without what looks like one."""
@@ -242,15 +293,15 @@ def _seconds(text: str) -> float | None:
     return float(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
-def _said(body: bytes) -> str:
-    """Return what an error's body says, as one line."""
+def _message(body: bytes) -> str:
+    """Return what an error's body says: its message, else all of it."""
     try:
         table = decode(body)
     except (ValueError, RecursionError):
-        return one_line(body[:1_000].decode("utf-8", "replace"))
+        return body.decode("utf-8", "replace")
     error = cast("dict[str, Any]", table).get("error", table) if isinstance(table, dict) else table
     said = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
-    return one_line(said if isinstance(said, str) else body[:1_000].decode("utf-8", "replace"))
+    return said if isinstance(said, str) else body.decode("utf-8", "replace")
 
 
 def _parts(content: object) -> str:

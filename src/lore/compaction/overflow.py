@@ -38,6 +38,7 @@ TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
 class Stages(NamedTuple):
     """A plan. `cut` is None where no message goes; `drained` are the uuids of the messages that do; `marker` stands in
     their place where they are not summed up; `tokens` is the estimate afterwards, with what comes before messages.
+    `full`: more than 90 % were used, so that room has to be made even without a summary.
     """
 
     cut: Cut | None
@@ -46,6 +47,7 @@ class Stages(NamedTuple):
     shortened: tuple[Shortened, ...]
     tokens: int
     final: bool
+    full: bool = False
 
 
 def stages(
@@ -64,6 +66,7 @@ def stages(
         if first is not None and _share(first.tokens, window) <= CALM:
             return first
     second = _drop(entries, SECOND, overhead, reserve) or Stages(None, (), "", (), before, final=False)
+    second = second._replace(full=_share(before, window) > FULL)
     if _share(second.tokens, window) <= FULL:
         return None if second.cut is None else second
     third = _shorten(entries, second, overhead, reserve)

@@ -66,14 +66,15 @@ def manual(asked: Asked) -> Firing | None:
 
 
 def overflow(asked: Asked) -> Firing | None:
-    """Compact where the window fills: `overflow.stages`."""
+    """Compact where the window fills: `overflow.stages`. Without a summary only where room has to be made."""
     settings = asked.settings
     plan = stages(
         asked.entries, settings.window, overhead=asked.overhead, tokens=asked.tokens, reserve=settings.summary_tokens
     )
     if plan is None or (plan.cut is None and not plan.shortened):
         return None
-    return Firing("overflow", plan.cut or Cut(0), None, plan.marker, plan.shortened, plan.final)
+    marker = plan.marker if plan.full else ""
+    return Firing("overflow", plan.cut or Cut(0), None, marker, plan.shortened, plan.final)
 
 
 def gap(asked: Asked) -> Firing | None:

@@ -8,6 +8,7 @@ with whatever it forked; a process that left the group by itself is out of reach
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -18,16 +19,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, NamedTuple
 
-from lore.compaction.wrapping import one_line
+from lore.compaction.wrapping import harmless, one_line
 from lore.errors import LoreError
 from lore.model.mask import mask
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
 MOST_BYTES = 1024 * 1024  # of an answer; a summary or a context has thousands
-_MOST_SAID = 64 * 1024  # of standard error; the rest is thrown away
+_MOST_SAID = 64 * 1024  # of standard error: its end, where the reason stands
 _SLICE = 0.05  # seconds between two looks at a process that is silent
 _MOMENT = 0.002
 _PIECE = 64 * 1024
+_SECRET = re.compile(r"(?:\A|_)(?:KEY|PASS)(?:_|\Z)|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_LEAST_SECRET = 8  # characters of a secret: shorter values are words
+_GRACE = 5.0  # seconds for a process that was killed to be gone: one of another user is not ours to kill
 _PIPES = 32  # pieces that a pipe can hold when its writer has ended: others may go on writing for ever
 
 
@@ -40,10 +44,10 @@ class CommandError(LoreError):
 
 
 class Ran(NamedTuple):
-    """What a command wrote before it ended well."""
+    """What a command wrote before it ended well; `complaint` is the last line of standard error, as it may be shown."""
 
     output: bytes
-    said: bytes
+    complaint: str
 
 
 def is_nested(environ: Mapping[str, str]) -> bool:
@@ -99,20 +103,28 @@ def run(
         talk.until(time.monotonic() + seconds, seconds, stop)
     finally:
         _end(process)
+    why = _complaint(talk.said, environ)
     if process.returncode:
-        raise CommandError(_failure(process.returncode, bytes(talk.said)))
-    return Ran(bytes(talk.output), bytes(talk.said))
+        raise CommandError(_failure(process.returncode, why))
+    return Ran(bytes(talk.output), why)
 
 
-def complaint(said: bytes) -> str:
-    """Return the last line of what a command complained about, as it may be shown: one line, no secrets."""
-    lines = said.decode("utf-8", "replace").strip().splitlines()
-    return mask(one_line(lines[-1])) if lines else ""
+def _complaint(said: bytes | bytearray, environ: Mapping[str, str]) -> str:
+    """Return the last line of what a command complained about: one line, cut only when no secret is left in it."""
+    lines = harmless(said.decode("utf-8", "replace")).strip().split("\n")
+    return one_line(mask(_without(lines[-1], environ)))
 
 
-def _failure(code: int, said: bytes) -> str:
+def _without(text: str, environ: Mapping[str, str]) -> str:
+    """Return text without the values of those variables that are secret by their names."""
+    secrets = {value for name, value in environ.items() if len(value) >= _LEAST_SECRET and _SECRET.search(name)}
+    for value in sorted(secrets, key=len, reverse=True):
+        text = text.replace(value, "***")
+    return text
+
+
+def _failure(code: int, why: str) -> str:
     how = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-    why = complaint(said)
     return f"{how}: {why}" if why else how
 
 
@@ -169,10 +181,10 @@ class _Talk:
         except BlockingIOError:
             return False
         into = self._into[number]
-        if into is self.said:
-            into += piece[: _MOST_SAID - len(into)]
-            return bool(piece)
         into += piece
+        if into is self.said:
+            del into[:-_MOST_SAID]
+            return bool(piece)
         if len(into) > self._most:
             raise CommandError(f"it wrote more than {self._most:,} bytes")
         return bool(piece)
@@ -204,7 +216,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _end(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is None:
         _kill(process)
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None and not pipe.closed:
             with suppress(OSError):

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from lore.compaction.base import Window
-from lore.compaction.processes import NESTED, CommandError, Ran, complaint, is_nested, program_of, run
+from lore.compaction.processes import NESTED, CommandError, Ran, is_nested, program_of, run
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.wrapping import inert, one_line, truncated
 from lore.errors import LoreError
@@ -120,6 +120,8 @@ def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
         tell(f"{name} is skipped: what it wrote is no UTF-8, byte {error.start}")
         return ""
     if not text:
-        why = complaint(answer.said)
-        tell(f"{name} is skipped: it said nothing" + (f"; on standard error: {why}" if why else ""))
+        tell(
+            f"{name} is skipped: it said nothing"
+            + (f"; on standard error: {answer.complaint}" if answer.complaint else "")
+        )
     return text

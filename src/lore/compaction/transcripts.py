@@ -68,7 +68,7 @@ def piece_of(item: Item, *, injected: bool = False) -> str:
 def asked(request: Request) -> Iterator[str]:
     """Yield the text that a model reads to answer a request: the summary before, the messages, their end's meaning."""
     if request.previous:
-        yield f"[summary of what came before: carry on what still holds]\n{_inside(request.previous)}\n\n"
+        yield f"[summary of what came before: carry on what still holds]\n{_inside(harmless(request.previous))}\n\n"
     yield from transcript(fresh(request))
     if request.opening:
         yield "[note: the assistant keeps the end of the user's last exchange. It began with:]\n\n"
@@ -119,7 +119,7 @@ def clipped(text: str, most: int = MOST) -> str:
 
 def is_tick(item: UserMessage) -> bool:
     """Tell whether a message was scheduled, by its source or by how it begins."""
-    return item.source == "tick" or words(item).startswith(TICKS)
+    return item.source == "tick" or words(item).lstrip().startswith(TICKS)
 
 
 def _short(text: str) -> str:

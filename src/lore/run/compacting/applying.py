@@ -36,7 +36,7 @@ from lore.model.turn import seconds
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.compacting.answers import UNCONFIGURED
 from lore.run.compacting.ledger import Asked, Prices, cost_of, summary_price
-from lore.run.compacting.means import means_of
+from lore.run.compacting.means import means_of, refuse_nested
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording
@@ -85,6 +85,7 @@ def compact(path: str, options: Options, settings: Compaction | None, rules: Rul
         raise LoreError(f"{path} is one turn: a session is compacted as a whole", hint="leave #TURN out")
     if options.format not in (None, "lore"):
         raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
+    refuse_nested()  # before the log's lock is waited for: who runs this may hold it
     if settings is None:
         return _nothing(path, UNCONFIGURED, configured=False)
     if asking.output is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,16 +47,20 @@ def refuse_nested() -> None:
 def boundary_key(folder: Path) -> bytes:
     """Return this user's secret for boundary lines; made by chance when it is first asked for, and never shown."""
     path = private(folder) / _KEY
+    if not path.exists():
+        _make(path)
+    return _read(path)
+
+
+def _make(path: Path) -> None:
+    """Put a key in place whole: of two that make one at once neither reads half of it, the later one's stays."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return _read(path)
+        descriptor, name = tempfile.mkstemp(prefix=f"{_KEY}.", dir=path.parent)  # for this user's eyes alone
+        with open(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+        os.replace(name, path)
     except OSError as error:
         raise _refused(path, error) from None
-    with open(descriptor, "wb") as file:
-        key = secrets.token_bytes(KEY_BYTES)
-        file.write(key)
-    return key
 
 
 def _read(path: Path) -> bytes:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from lore.cache.rules import Rules
 from lore.compaction.activity import is_real
-from lore.compaction.base import Firing, SummaryError, Trigger
+from lore.compaction.base import Firing, Trigger
 from lore.compaction.carrying import carry_out, judged, moment, waits
 from lore.compaction.costs import Rhythm
 from lore.compaction.locks import trylock
@@ -136,7 +136,7 @@ class Watch:
                 continue
             try:
                 made += self._changed(one.session_id)
-            except (StoreError, SummaryError) as error:
+            except LoreError as error:  # also a source that is not there just now: others may need none of it
                 self._hands.tell(f"{one.session_id}: {error.message}")
             self._heads[one.session_id] = one.head
         for name in self._rests.due(self._hands.clock()):
