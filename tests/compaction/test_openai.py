@@ -332,3 +332,15 @@ def test_the_settings_name_it():
         settings = Compaction(summarizer="openai", endpoint=server.url, model="small", key_env="KEY")
         assert summarizer_of(settings, ENVIRON).summarize(REQUEST).text == "x"
     assert server.asked[0].body["model"] == "small"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "told"),
+    [("http://models.example/v1", True), ("https://models.example/v1", False), ("http://127.0.0.1:1/v1", False)],
+)
+def test_a_key_that_would_go_over_the_net_unencrypted_is_told(endpoint, told):
+    """A key went to a far http endpoint in clear, without a word."""
+    said: list[str] = []
+    OpenAI(endpoint, "m", key_env="KEY", environ={"KEY": "k" * 20}, tell=said.append)
+    assert ["unencrypted" in one for one in said] == [True] * told
+    assert "kkkk" not in "".join(said)

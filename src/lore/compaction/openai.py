@@ -123,6 +123,8 @@ class OpenAI:
         self._pause = pause
         self._tell = tell
         self._limit = "max_tokens"
+        if self._key and self._url.startswith("http:") and not _is_near(self._url):
+            tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
     def summarize(self, request: Request) -> Answer:
         """Return the model's answer, `cut_off` where it stopped for its length; raises SummaryError without one."""
