@@ -135,7 +135,8 @@ class Accounts:
             size, other, price, paid = whole, bill, self._cache.price, cost
             if plan.fires:
                 removed = max(0, opened.tokens - (seen.tokens - seen.added))
-                change = Change(self.scale.head, round(removed * self.scale.rate), seen.added, seen.rewritten)
+                rate = self.scale.rate
+                change = Change(self.scale.head, round(removed * rate), round(seen.added * rate), seen.rewritten)
                 size = max(0, whole - change.removed + change.added)
                 other = None if bill is None else rebilled(bill, change)
                 price = self._prices.cache(asked, size).price
