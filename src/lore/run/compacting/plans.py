@@ -15,6 +15,7 @@ from msgspec import structs
 
 from lore.compaction.activity import in_tokens, is_message, overhead
 from lore.compaction.base import Firing, Trigger
+from lore.compaction.carrying import moment as stamp
 from lore.compaction.carrying import request_of
 from lore.compaction.compacting import compacted
 from lore.compaction.costs import FREE, Cache, Scale, Sizes
@@ -144,7 +145,7 @@ class Plan:
         stay = kept(entries, firing.cut) if firing.cut.place else tuple(entries)
         summary = EXTRACTIVE.summarize(request_of(chain, firing, settings)).text if gone else ""
         before = world.tokens(chain.id)
-        events = compacted(world.session, chain.id, firing, summary)
+        events = compacted(world.session, chain.id, firing, summary, at=None if at is None else stamp(at))
         calls = [one.item.call_id for one in gone if isinstance(one.item, ToolCall)]
         context = settings.context_token_cap if settings.context_sources and firing.window is not None else 0
         spelled = in_tokens(len(encode(summary)) - 2)  # as the timeline counts it

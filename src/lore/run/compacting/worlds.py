@@ -30,7 +30,8 @@ from lore.model.state import Chain, Session
 class World:
     """A session with the compactions of a policy. `added` are the tokens that these put in and that stand there now.
 
-    Those of outside context are among them, and counted without events: nobody was asked. `fresh` says that no request has gone out since the last of them; who sends one takes it back.
+    Those of outside context are among them, and counted without events: nobody was asked. `fresh` says that no request
+    has gone out since the last of them; who sends one takes it back.
     """
 
     def __init__(self, format: str) -> None:
