@@ -73,6 +73,16 @@ def test_all_that_an_overflow_drops_is_learnt_from_whichever_stage_drops_it(shar
     assert done.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
 
 
+def test_an_overflow_that_does_not_make_room_enough_is_told():
+    """The last stage knew that it was not enough, and nobody said so."""
+    state, tracker = talk(12)
+    told = []
+    for window in (400, 500):
+        firing = firing_of(state, tracker, Compaction(window=window, summary_tokens=10), "overflow")
+        prepare(state, MAIN, firing, Compaction(), Means(Noting(), tell=told.append))
+    assert told == ["what stays fills more than 90 % of the window even so: nothing more can go"]
+
+
 def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
     from compaction.test_memory_remembering import Broken
 

@@ -79,6 +79,8 @@ def carry_out(
 def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, means: Means) -> Prepared:
     """Learn from what goes, ask the sources and the summariser; raises SummaryError, LoreError. This takes time."""
     held = settled(session.chain(chain))
+    if firing.final:
+        means.tell("what stays fills more than 90 % of the window even so: nothing more can go")
     if means.learn is not None and firing.cut.place:
         means.learn([one for one in pruned(held.entries, firing.cut) if not _is_injected(one)])
     context = _context(session, firing, means)
