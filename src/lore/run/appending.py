@@ -127,7 +127,8 @@ class LogAppender:
 def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
     """Lock a lore log, or open a stored session, to be read and then appended to.
 
-    `patience` is how many seconds another writer is waited for, 0: not at all. Raises LoreError where it is none, cannot be written, or another writer holds it for long.
+    `patience` is how many seconds another writer is waited for, 0: not at all. Raises LoreError
+    where it is none, cannot be written, or another writer holds it for longer.
     """
     stored = address_of(path)
     if stored is not None:
