@@ -134,6 +134,7 @@ def test_a_policy_has_its_keys_at_the_top_or_in_a_table(tmp_path):
         ("[compaction]\ngap_secs = 5\n[check]\n", "check stands beside [compaction]", "take it out"),
         ("gap_secs = -5\n", "gap_secs is below 0", ""),
         ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
+        ("when = 'later'\n", "when: invalid enum value 'later'", "one of: 'now', 'cheapest'"),
         ("[[context_sources]]\nname = 'm'\ncommand = []\n", "'m': command is empty", ""),
         ("gap_secs = \n", "is no TOML", "quotes"),
     ],

@@ -11,7 +11,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -169,6 +169,9 @@ def _plainly(said: str) -> tuple[str, str]:
     if missing := _MISSING.fullmatch(said):
         return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
     types = _TYPES.fullmatch(said)
+    choices = _choices(place) if types is None else ()
+    if choices:
+        return f"{place}: {said[:1].lower()}{said[1:]}", "one of: " + ", ".join(choices)
     if types is None:
         return f"{place}: {said[:1].lower()}{said[1:]}", ""
     given, wanted = (" or ".join(_WORDS.get(one, one) for one in text.split(" | ") if one != "null")
@@ -179,6 +182,18 @@ def _plainly(said: str) -> tuple[str, str]:
     else:
         hint = 'write ["…", "…"]' if types["wanted"] == "array" else ""
     return f"{place} is {given}, and has to be {wanted}", hint
+
+
+def _choices(place: str) -> tuple[str, ...]:
+    """Name the words that a setting may be; empty where it is no such setting."""
+    type_: Any = Settings
+    for name in re.sub(r", entry \d+", "", place).split("."):
+        below = _struct_of(type_)
+        fields = {} if below is None else {field.encode_name: field for field in msgspec.structs.fields(below)}
+        if name not in fields:
+            return ()
+        type_ = fields[name].type
+    return tuple([repr(one) for one in get_args(type_)]) if get_origin(type_) is Literal else ()
 
 
 def _check_keys(table: dict[str, Any], kind: type[Struct], path: str, prefix: str) -> None:

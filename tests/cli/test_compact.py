@@ -403,6 +403,17 @@ def test_of_two_compactions_at_once_one_is_told_and_does_nothing():
     assert Path("s.jsonl").read_bytes() == before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="flock")
+def test_a_log_that_is_being_compacted_is_skipped_and_not_waited_for(monkeypatch):
+    """The second of two compactions of one log waited up to ten seconds for the first, and then went on."""
+    from lore.run.appending import appending
+
+    monkeypatch.setattr("lore.run.appending.time.sleep", lambda _: pytest.fail("it waited"))
+    with appending("s.jsonl"):
+        ran = compact()
+    assert (ran.code, "another writer holds s.jsonl" in ran.err) == (2, True)
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root writes everything")
 def test_a_log_that_is_read_only_is_one_line():
     os.chmod("s.jsonl", 0o444)

@@ -81,6 +81,16 @@ def test_an_overflow_that_leaves_room_prunes_nothing_without_a_summary():
         prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=10), "overflow")
 
 
+def test_an_overflow_that_does_not_make_room_enough_is_told():
+    """The last stage knew that it was not enough, and nobody said so."""
+    state, tracker = talk(12)
+    told = []
+    for window in (400, 500):
+        firing = firing_of(state, tracker, Compaction(window=window, summary_tokens=10), "overflow")
+        prepare(state, MAIN, firing, Compaction(), Means(Noting(), tell=told.append))
+    assert told == ["what stays fills more than 90 % of the window even so: nothing more can go"]
+
+
 def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
     from compaction.test_memory_remembering import Broken
 

@@ -57,8 +57,8 @@ def begun(store):
     return Kept.begin(store, event("session_started", session_id="s1", user_id="ada"))
 
 
-def exchange(kept, number, at):
-    kept.apply(event("append", item=user(f"u{number}"), at=stamp(at)))
+def exchange(kept, number, at, text="hi"):
+    kept.apply(event("append", item=user(f"u{number}", text), at=stamp(at)))
     kept.begin_turn(at=stamp(at))
     kept.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
     kept.save()
@@ -126,6 +126,18 @@ def test_a_cadence_works_in_the_background_and_is_applied_by_the_next_call(kept)
     assert (done.pruned, done.kept) == (6, 4)  # what came meanwhile stays
     assert [entry.item.uuid for entry in kept.session.state.main().entries][1:] == ["u4", "a4", "u5", "a5"]
     assert len(stored(kept)) == 1
+
+
+def test_a_bill_from_before_an_overflow_is_not_held_against_what_it_left(kept):
+    """The next call took the billed prompt for one that nothing had gone from, and pruned to the last four as well."""
+    for number in range(1, 11):
+        exchange(kept, number, number, "x" * 4_000)
+    usage = {"fresh_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
+    kept.apply(event("turn_completed", turn=kept.turns, at=stamp(12), usage=usage))
+    kept.save()
+    continuous = Continuous(kept, Compaction(window=15_000, summary_tokens=10), Means(Extractive()))
+    assert continuous.before_turn(NOW + 13).kept == 10
+    assert continuous.before_turn(NOW + 14) is None
 
 
 def test_what_was_pruned_meanwhile_is_not_pruned_twice(kept):

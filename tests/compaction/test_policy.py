@@ -28,6 +28,9 @@ class Dated(Compacted):
         self.turn()
         self.answer()
 
+    def last(self, count):
+        return [entry.item.uuid for entry in self.entries()][-count:]
+
     def due(self, settings, minute=0, **more):
         seen = Tracker(self.events).chain()
         return due(seen, self.entries(), settings, now=clock(minute), **more)
@@ -119,6 +122,33 @@ def test_who_speaks_as_soon_as_the_answer_is_there_was_not_away():
     agent.do("turn_completed", turn=4, at=stamp(30))
     assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
     assert agent.due(ANY, 30, agent="other", ask=BEFORE_TURN) is None
+    assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap"
+
+
+def test_a_pause_is_over_once_it_was_compacted_in():
+    """On a real session `/exit` ended a pause, was taken back, and the next message was compacted for it once more."""
+    agent = Dated()
+    for minute in range(3):
+        agent.exchange(minute)
+    agent.ask(30)
+    assert trigger(agent.due(ANY, 30, ask=BEFORE_TURN)) == "gap"
+    agent.take(
+        [event("compact_applied", uuid="d1", trigger="gap", preserved_uuids=agent.last(5), at=stamp(30))], "main"
+    )
+    agent.ask(31)
+    assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
+    assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap", "a pause of its own"
+
+
+def test_an_answer_counts_where_its_turn_has_not_ended_yet():
+    agent = Dated()
+    for minute in range(3):
+        agent.exchange(minute)
+    agent.ask(3)
+    agent.turn()
+    agent.do("append", item={"type": "assistant_message", "uuid": agent.new_id("a"), "text": "done"}, at=stamp(30))
+    agent.do("turn_completed", turn=4, at=stamp(4))
+    assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
     assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap"
 
 

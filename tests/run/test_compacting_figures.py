@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.compaction.settings import Compaction
+from lore.compaction.settings import Compaction, ContextSource
 from lore.model.events import Billed
 from lore.run.compacting.bills import Change, rebilled
 from lore.run.compacting.dry_run import dry_run
@@ -87,6 +87,42 @@ def test_a_recorded_compaction_takes_what_the_policy_put_in(tried):
     result = tried(talk(8, extra=[gone]) + more, **OFTEN)
     turn = result.totals.compacted.prompt_tokens - tried(talk(8), **OFTEN).totals.compacted.prompt_tokens
     assert turn == 3_000  # as it was billed: nothing is left of what was pruned, or put in
+
+
+def late(data):
+    """Return a log as Claude Code's are: how a turn ended is written behind the message that begins the next."""
+    lines = data.splitlines()
+    for place, line in enumerate(lines[:-1]):
+        if b'"turn_completed"' in line:
+            lines[place], lines[place + 1] = lines[place + 1], line
+    return b"\n".join(lines) + b"\n"
+
+
+@pytest.mark.parametrize("settings", [OFTEN, RARELY, {**OFTEN, "gap_secs": PAUSE // 2, "continuous_interval": 3}])
+def test_a_turn_whose_end_is_written_late_is_judged_as_if_it_were_not(tried, settings):
+    """A cadence counted the next message among those that stay, and a gap was credited with the turn before it."""
+    data = talk(16, pause_after=5)
+    early, behind = tried(data, **settings), tried(late(data), **settings)
+    assert (behind.triggers, behind.totals, behind.answer) == (early.triggers, early.totals, early.answer)
+
+
+def test_a_turn_is_priced_by_the_model_that_it_asked(tried):
+    """The last turn before another model was chosen was priced by that one."""
+    dear = record("session_changed", model="claude-opus-4-1")
+    assert tried(talk(3, extra=[dear]), **OFTEN).totals.without == tried(talk(3), **OFTEN).totals.without
+
+
+ASKED = {"context_sources": (ContextSource("git", ("true",)),), "context_token_cap": 500}
+
+
+def test_what_sources_may_say_is_paid_for_in_every_turn_behind_it(tried):
+    """It was taken off each of these prompts, as if it had been pruned: asking more saved more."""
+    without, asked = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **ASKED)
+    more = asked.totals.compacted.prompt_tokens - without.totals.compacted.prompt_tokens
+    turns = sum(one.cost.turns or 0 for one in asked.triggers)
+    assert more == pytest.approx(turns * 500, rel=0.05)
+    assert asked.totals.saved < without.totals.saved
+    assert asked.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(500, rel=0.05)
 
 
 BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)

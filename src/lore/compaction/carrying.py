@@ -79,6 +79,8 @@ def carry_out(
 def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, means: Means) -> Prepared:
     """Learn from what goes, ask the sources and the summariser; raises SummaryError, LoreError. This takes time."""
     held = settled(session.chain(chain))
+    if firing.final:
+        means.tell("what stays fills more than 90 % of the window even so: nothing more can go")
     if means.learn is not None and firing.cut.place:
         means.learn([one for one in pruned(held.entries, firing.cut) if not _is_injected(one)])
     context = _context(session, firing, means)
@@ -111,13 +113,23 @@ def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
 
 
 def scale_of(chain: Chain) -> Scale:
-    """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries)."""
+    """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
+
+    A bill from before the latest compaction says nothing of what is there now, and is left out.
+    """
     usage = None if chain.last is None else chain.last.usage
     whole = None if usage is None else total(usage)
-    if whole is None or not chain.sent:
+    if whole is None or not chain.sent or _is_compacted(chain):
         return Scale(overhead(chain))
     sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
     return Scale(max(0, whole - sent))
+
+
+def _is_compacted(chain: Chain) -> bool:
+    """Tell whether the chain was compacted since its latest request went out: its divider comes first then."""
+    if not chain.entries or chain.turn is None:
+        return False
+    return isinstance(chain.entries[0].item, CompactDivider) and chain.entries[0].turn == chain.turn.turn
 
 
 def judged(

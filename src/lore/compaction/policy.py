@@ -114,12 +114,15 @@ def needs_continuous(exchanges: int, size: int, settings: Compaction) -> bool:
 def silence(asked: Asked) -> float | None:
     """Return for how many seconds these two had said nothing before now; None where they never did, or none knows.
 
-    The answer counts: who waited for a long one, and speaks as soon as it is there, was never away.
+    The answer counts: who waited for a long one, and speaks as soon as it is there, was never away. So does a
+    compaction that no turn has followed: the pause that it was made in is over.
     """
-    spoke, last = asked.tracked.heard(asked.agent, asked.user)
+    tracked = asked.tracked
+    spoke, last = tracked.heard(asked.agent, asked.user)
     if not spoke or last is None or asked.now is None:
         return None
-    return asked.now - max(last, asked.tracked.ended_at.get(asked.tracked.meant(asked.agent), last))
+    ended, rested = tracked.ended_at.get(tracked.meant(asked.agent)), tracked.rested_at
+    return asked.now - max(last, last if ended is None else ended, last if rested is None else rested)
 
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:

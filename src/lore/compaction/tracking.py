@@ -50,8 +50,8 @@ class Speaker:
 
 class Tracked:
     """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
-    compaction (-1: there was none), `compacted_at` is its time; `ended_at` when each agent's last
-    turn ended.
+    compaction (-1: there was none), `compacted_at` is its time, `rested_at` too until the next turn begins; `ended_at`
+    when each agent's last turn ended, or what it answered last came.
     """
 
     def __init__(self, user: str | None = None) -> None:
@@ -61,6 +61,7 @@ class Tracked:
         self.compactions = 0
         self.compacted = -1
         self.compacted_at: float | None = None
+        self.rested_at: float | None = None
         self.ended_at: dict[str | None, float] = {}
         self._agents: dict[str | None, None] = {}
         self.timed = 0
@@ -98,6 +99,7 @@ class Tracked:
             for one in self._waiting.values():
                 one.waits = False
             self._waiting.clear()
+            self._end(event.agent_id, event.at)  # some logs say that a turn has ended once the next begins
         elif is_real(item) and item.uuid not in self._real:
             self._real.add(item.uuid)
             self._latest = item.uuid
@@ -112,8 +114,15 @@ class Tracked:
             if at is None:
                 self._unsent.append(speaker)
 
+    def _end(self, agent: str | None, at: str | None) -> None:
+        """Note when an agent answered; a turn's end may be written with the time of its first words."""
+        ended = seconds(at)
+        if ended is not None:
+            self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
+
     def _turn(self, event: TurnStarted) -> None:
         self.turns += 1
+        self.rested_at = None
         at = seconds(event.at)
         self._at = self._at if at is None else at
         for one in self._unsent if at is not None else ():
@@ -125,7 +134,7 @@ class Tracked:
         at = seconds(event.at)
         self.compactions += 1
         self.compacted = self.finished
-        self.compacted_at = self._at if at is None else at
+        self.compacted_at = self.rested_at = self._at if at is None else at
 
     def _remove(self, event: Remove) -> None:
         for uuid in event.uuids:
@@ -166,8 +175,7 @@ class Tracker:
             case TurnStarted():
                 self.chain(event.chain)._turn(event)  # pyright: ignore[reportPrivateUsage]
             case TurnCompleted() | TurnFailed() | TurnCanceled():
-                if (at := seconds(event.at)) is not None:
-                    self.chain(event.chain).ended_at[event.agent_id] = at
+                self.chain(event.chain)._end(event.agent_id, event.at)  # pyright: ignore[reportPrivateUsage]
             case CompactApplied():
                 self.chain(event.chain)._compact(event)  # pyright: ignore[reportPrivateUsage]
             case Remove():

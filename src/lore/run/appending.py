@@ -124,10 +124,11 @@ class LogAppender:
 
 
 @contextmanager
-def appending(path: str) -> Generator[Appender]:
+def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
     """Lock a lore log, or open a stored session, to be read and then appended to.
 
-    Raises LoreError where it is none, cannot be written, or another writer holds it for long.
+    `patience` is how many seconds another writer is waited for, 0: not at all. Raises LoreError
+    where it is none, cannot be written, or another writer holds it for longer.
     """
     stored = address_of(path)
     if stored is not None:
@@ -138,7 +139,7 @@ def appending(path: str) -> Generator[Appender]:
         raise LoreError("standard input cannot be written to", hint="name a lore log")
     descriptor = _opened(path)
     try:
-        _lock(descriptor, path)
+        _lock(descriptor, path, patience)
         if not LoreLog.recognises(corpus.open_head(path).head):
             raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
         yield LogAppender(descriptor, path)
@@ -163,11 +164,11 @@ def _opened(path: str) -> int:
     return descriptor
 
 
-def _lock(descriptor: int, path: str) -> None:
+def _lock(descriptor: int, path: str, patience: float) -> None:
     """Wait for an exclusive lock, where the system and the file system know one."""
     if flock is None:
         return
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while True:
         try:
             flock(descriptor, _exclusive)

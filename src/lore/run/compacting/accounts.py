@@ -37,10 +37,11 @@ class _Seen(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A request that has gone out."""
+    """A request that has gone out; `model` is whom it asked: another one may be chosen before it is billed."""
 
     number: int
     at: float | None
+    model: str | None
     tokens: int
     pause: float | None
     plans: tuple[_Seen, ...]
@@ -96,7 +97,7 @@ class Accounts:
                 plan.fires[-1].warm = self._cache.is_warm(pause)
             seen.append(_Seen(world.tokens(event.chain), world.added, world.fresh))
             world.fresh = False
-        self._open = _Open(event.turn, at, self._sizes.tokens_of(chain.entries), pause, tuple(seen))
+        self._open = _Open(event.turn, at, chain.model, self._sizes.tokens_of(chain.entries), pause, tuple(seen))
         self.turn = event.turn
         self.last = at if at is not None else self.last
 
@@ -105,6 +106,7 @@ class Accounts:
         opened, self._open = self._open, None
         if opened is None:
             return
+        asked = Asked(opened.model or chain.model, "", opened.at)
         last = chain.last if chain.last is not None and chain.last.turn == opened.number else None
         self.turns += 1
         bill = None if last is None or last.usage is None or unbelievable(last.usage) else last.usage
@@ -113,13 +115,12 @@ class Accounts:
             self.unbilled += 1
             self.scale = self.scale if self.billed else Scale(overhead(chain))
             whole = self.scale.prompt(opened.tokens)
-            asked = Asked(chain.model, "", opened.at)
             bill = foreseen(whole, self._stood, opened.pause, self._prices.cache(asked, whole).lives)
         else:
             self.scale = Scale.of(whole, opened.tokens, self.scale.head if self.billed else None)
             self.billed += 1
             self._prices.learn(bill)
-        self._add(opened, whole, bill, Asked(chain.model, "", opened.at))
+        self._add(opened, whole, bill, asked)
         self._grown += max(0, whole - (self._stood or whole))
         self._stood = whole
 
@@ -135,7 +136,8 @@ class Accounts:
             size, other, price, paid = whole, bill, self._cache.price, cost
             if plan.fires:
                 removed = max(0, opened.tokens - (seen.tokens - seen.added))
-                change = Change(self.scale.head, round(removed * self.scale.rate), seen.added, seen.rewritten)
+                rate = self.scale.rate
+                change = Change(self.scale.head, round(removed * rate), round(seen.added * rate), seen.rewritten)
                 size = max(0, whole - change.removed + change.added)
                 other = None if bill is None else rebilled(bill, change)
                 price = self._prices.cache(asked, size).price

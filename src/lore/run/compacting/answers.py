@@ -75,7 +75,8 @@ def notes(totals: CompactedTotals, settings: Compaction, *, timed: bool, plans: 
         yield f"summaries are estimated as the extractive ones; {settings.summarizer} was not asked"
     if totals.fired and settings.context_sources:
         most = settings.context_token_cap
-        yield f"context sources are not asked in a dry run: each is counted with the {most:,} tokens that it may add"
+        counted = f"a compaction is counted with the {most:,} tokens that they may add"
+        yield f"context sources are not asked in a dry run: {counted}"
     if totals.unbilled:
         yield f"{_turns(totals.unbilled)} without a bill: prompts and costs are estimated, without what was answered"
     if totals.unpriced:

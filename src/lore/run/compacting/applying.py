@@ -90,7 +90,7 @@ def compact(path: str, options: Options, settings: Compaction | None, rules: Rul
         return _nothing(path, UNCONFIGURED, configured=False)
     if asking.output is not None:
         return _to_file(path, options, settings, rules, asking, asking.output)
-    with appending(path) as appender:
+    with appending(path, patience=0) as appender:  # who compacts it holds it for long: skipped, never queued
         held = _read(path, options)
         with _alone(path, held), _learning(path, held, settings, asking) as learn:
             made = _made(held, settings, rules, asking, learn)

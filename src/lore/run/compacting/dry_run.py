@@ -15,18 +15,17 @@ from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 from lore.formats.base import HOLDS, Read
 from lore.model.compacted import CompactedTotals, DryRun
-from lore.model.events import MAIN, Append, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.events import MAIN, Append, Event, TurnStarted
 from lore.model.state import Chain
 from lore.model.turn import seconds
 from lore.run.compacting.accounts import Accounts
 from lore.run.compacting.answers import UNCONFIGURED, answer, notes
+from lore.run.compacting.ordering import ENDS, ended_first
 from lore.run.compacting.plans import Moment, Plan
 from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording
-
-_ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
 
 
 def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:
@@ -68,8 +67,8 @@ class _Trial:
 
     def run(self) -> DryRun:
         """Read all of it."""
-        for read in self._recording.reads():
-            self._take(read, read.value)  # pyright: ignore[reportArgumentType]
+        for read, event in ended_first(self._recording.reads()):
+            self._take(read, event)
         self._after_turn()
         self._accounts.close(self._chain())
         return self._result()
@@ -90,7 +89,7 @@ class _Trial:
             plan.world.take(event)
         if mine and kind is TurnStarted:
             self._accounts.open(event, self._chain())  # pyright: ignore[reportArgumentType]
-        elif mine and kind in _ENDS:
+        elif mine and kind in ENDS:
             self._finished = True
             self._accounts.answered(seconds(event.at))
 

@@ -13,8 +13,9 @@ from typing import Literal, Protocol
 
 from msgspec import structs
 
-from lore.compaction.activity import is_message, overhead
-from lore.compaction.base import BYTES_PER_TOKEN, Firing, Trigger
+from lore.compaction.activity import in_tokens, is_message, overhead
+from lore.compaction.base import Firing, Trigger
+from lore.compaction.carrying import moment as stamp
 from lore.compaction.carrying import request_of
 from lore.compaction.compacting import compacted
 from lore.compaction.costs import FREE, Cache, Scale, Sizes
@@ -22,6 +23,7 @@ from lore.compaction.cutting import kept, pruned
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
+from lore.model.canonical import encode
 from lore.model.compacted import Fired
 from lore.model.items import ToolCall
 from lore.model.state import Chain, Entry, settled
@@ -143,14 +145,14 @@ class Plan:
         stay = kept(entries, firing.cut) if firing.cut.place else tuple(entries)
         summary = EXTRACTIVE.summarize(request_of(chain, firing, settings)).text if gone else ""
         before = world.tokens(chain.id)
-        events = compacted(world.session, chain.id, firing, summary)
+        events = compacted(world.session, chain.id, firing, summary, at=None if at is None else stamp(at))
         calls = [one.item.call_id for one in gone if isinstance(one.item, ToolCall)]
         context = settings.context_token_cap if settings.context_sources and firing.window is not None else 0
-        added = -(-len(summary.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
-        world.compact(events, [one.item.uuid for one in gone], calls, added + context)
+        spelled = in_tokens(len(encode(summary)) - 2)  # as the timeline counts it
+        world.compact(events, [one.item.uuid for one in gone], calls, summary=spelled, context=context)
         cache, grown = known.cache()
         scale, after = known.scale, world.tokens(chain.id)
-        sizes = Sizes(scale.prompt(before), scale.prompt(after) + context, scale.head, grown)
+        sizes = Sizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
         self.fires.append(
             Fire(
                 firing.trigger, known.turn, at, _messages(stay), _messages(gone), None if context else 0, sizes, cache,

@@ -7,7 +7,7 @@ recorded compaction stays, and keeps what of its items is still there. Costs O(1
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
@@ -30,7 +30,8 @@ from lore.model.state import Chain, Session
 class World:
     """A session with the compactions of a policy. `added` are the tokens that these put in and that stand there now.
 
-    `fresh` says that no request has gone out since the last of them; who sends one takes it back.
+    Those of outside context are among them, and counted without events: nobody was asked. `fresh` says that no request
+    has gone out since the last of them; who sends one takes it back.
     """
 
     def __init__(self, format: str) -> None:
@@ -39,7 +40,7 @@ class World:
         self._gone: set[str] = set()
         self._calls: set[str] = set()
         self.tracker = Tracker()
-        self.added = 0
+        self.added = self._context = 0
         self.fresh = False
 
     def take(self, event: Event) -> None:
@@ -51,7 +52,7 @@ class World:
                 return
             event = left
         if isinstance(event, CompactApplied):
-            self.added = 0
+            self.added = self._context = 0
         self._folding.apply(event)
 
     def chain(self, name: str) -> Chain:
@@ -64,17 +65,21 @@ class World:
         return self._folding.state()
 
     def tokens(self, name: str) -> int:
-        """Estimate a chain's timeline in tokens. Costs O(what changed since it was last asked)."""
-        return self._sizes.tokens_of(self.chain(name).entries)
+        """Estimate a chain's timeline in tokens, outside context too. Costs O(what changed since it was last asked)."""
+        return self._sizes.tokens_of(self.chain(name).entries) + self._context
 
-    def compact(self, events: Iterable[Event], gone: Iterable[str], calls: Iterable[str], added: int) -> None:
-        """Apply a compaction of the policy, which takes these uuids and calls away and puts `added` tokens in."""
+    def compact(
+        self, events: Iterable[Event], gone: Collection[str], calls: Iterable[str], *, summary: int, context: int
+    ) -> None:  # fmt: skip
+        """Apply a compaction of the policy, which takes these uuids and calls away and puts so many tokens in."""
         self._gone.update(gone)
         self._calls.update(calls)
         for event in events:
             self.tracker.feed(event)
             self._folding.apply(event)
-        self.added, self.fresh = added, True
+        self.fresh = True
+        if gone:  # else results were cut, and what was put in before still stands
+            self.added, self._context = summary + context, context
 
     def _left(self, event: Event) -> Event | None:
         """Return what an event says of items that are still there; None where that is nothing."""
