@@ -221,7 +221,7 @@ def test_meta_lines_are_context_that_was_put_in():
 @pytest.mark.parametrize(
     ("origin", "source"),
     [
-        ({"kind": "task-notification"}, "context_injection"),
+        ({"kind": "task-notification"}, "tick"),
         ({"kind": "human"}, "user"),
         ({"kind": "something else"}, "user"),
         ({"kind": 7}, "user"),

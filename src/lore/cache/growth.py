@@ -108,7 +108,7 @@ def _part(item: Item | Segment) -> Growth:
         case UserMessage():
             blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
             pictures = sum(isinstance(block, ImageBlock) for block in blocks)
-            return Growth(0, _bytes(blocks), pictures, len(blocks), item.source == "user")
+            return Growth(0, _bytes(blocks), pictures, len(blocks), item.source != "context_injection")
         case CompactDivider():
             return Growth(given=_size(item.summary), positions=1)
         case OpaqueItem():

@@ -37,8 +37,8 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
-    is_injected,
     said_in,
+    source_of,
     type_of,
 )  # fmt: skip
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
@@ -250,8 +250,7 @@ class ClaudeCode:
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
             chain.prompts[parent] = uuid
-        source = "context_injection" if is_injected(record) else "user"
-        self._append(record, name, prompt_of(uuid, parts, source))
+        self._append(record, name, prompt_of(uuid, parts, source_of(record)))
 
     def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Take a prompt back that something else was said in place of: both have one parent."""

@@ -184,12 +184,12 @@ class _RawRecord(_Envelope, frozen=True, gc=False):
 _MACHINES = (b"task-notification",)  # kinds of `origin` that are no person's; what has another is a person's
 
 
-def is_injected(record: Record) -> bool:
-    """Tell whether the harness put a user's message in: it says so, or names an origin that is no person."""
-    if record.is_meta or record.origin == NULL:
-        return bool(record.is_meta)
-    kind = (table(bytes(record.origin)) or {}).get("kind", b"")
-    return kind[1:-1] in _MACHINES
+def source_of(record: Record) -> str:
+    """Return whose a user's message is: put in by a harness beside others, sent by it by itself, or a person's."""
+    if record.is_meta:
+        return "context_injection"
+    kind = b"" if record.origin == NULL else (table(bytes(record.origin)) or {}).get("kind", b"")
+    return "tick" if kind[1:-1] in _MACHINES else "user"
 
 
 class Preserved(Struct, frozen=True, rename="camel"):
