@@ -21,6 +21,7 @@ from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.compaction.summarizers import summarizer_of
 from lore.model.events import SessionStarted
 from lore.model.state import Chain
+from lore.run.compacting.stopping import Waiting, interruptible
 from lore.store.base import Store, Tell
 
 
@@ -47,12 +48,13 @@ class Rests:
     """Knows which sessions of a store are to be learnt from; not safe between threads."""
 
     def __init__(
-        self, store: Store, wanted: Remembered, settings: Compaction | None, tell: Tell, clock: Callable[[], float]
+        self, store: Store, wanted: Remembered, settings: Compaction | None, tell: Tell, clock: Callable[[], float],
+        waiting: Waiting,
     ) -> None:  # fmt: skip
         self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
         self._ask = None
         if settings is not None and wanted.memory.system == "structured":
-            self._ask = asking(summarizer_of(settings, os.environ, tell=tell))
+            self._ask = asking(interruptible(summarizer_of(settings, os.environ, tell=tell), waiting))
         self._window = WINDOW if settings is None else settings.summarizer_window
         self._whose: dict[str, Remembering | None] = {}
         self._quiet: dict[str, _Quiet] = {}
@@ -86,7 +88,7 @@ class Rests:
         return one.moves > self._passed.get(name, 0)
 
     def rest(self, header: SessionStarted, silence: Silence, chain: Chain) -> str:
-        """Learn from a session and dream; returns what came of it in a line, empty where nothing did."""
+        """Learn from a session and dream; returns what came of it in a line, empty where nothing was new in it."""
         memory, name = self.memory_of(header), header.session_id
         if memory is None:
             return ""
@@ -102,5 +104,6 @@ def _said(done: Rested) -> str:
     assert done.extracted is not None
     added, removed = (sum(one.values()) for one in (done.extracted.added, done.extracted.removed))
     if not (added or removed or done.dreamt.topics):
-        return ""
+        is_quiet = done.extracted.skipped or done.extracted.failure or done.dreamt.failure  # a failure is told
+        return "" if is_quiet else "idle: looked through, nothing new to remember"
     return f"idle: {added:,} remembered, {removed:,} taken away, {len(done.dreamt.topics):,} topics dreamt"
