@@ -17,7 +17,7 @@ from lore.compaction.base import SummaryError
 from lore.compaction.memory.buckets import FEW, change, read, wipe
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.marks import BACK, DIGITS, behind, mark_of
-from lore.compaction.memory.records import MOST_MARKS, Learnt, Remembered
+from lore.compaction.memory.records import MOST_MARKS, Horizon, Learnt, Remembered
 from lore.compaction.memory.remembering import LEARNT, UNSPOKEN
 from lore.session import event
 from lore.store.keeping import Kept
@@ -208,11 +208,38 @@ def test_marks_move_to_the_next_volume_but_for_those_of_sessions_that_were_delet
 def test_many_marks_do_not_make_a_volume_move_with_every_change(tmp_path):
     store = opened("memory", tmp_path)
     for number in range(FEW * 2):
+        Kept.begin(store, event("session_started", session_id=f"s{number}")).save()
         marked(store, number)
     volumes = {one.session_id for one in store.list()}
-    marked(store, FEW * 2)
+    marked(store, 1)
     assert {one.session_id for one in store.list()} == volumes
+    assert len(read(store, ANN).learnt) == FEW * 2
     store.close()
+
+
+def test_what_taught_nothing_is_marked_too_and_asks_no_model_again(store, tmp_path):
+    memory(store, tmp_path).learn(entries("Good morning to you."))
+    model = Model({"facts": ["x"]})
+    assert memory(store, tmp_path, ask=model).learn(entries("Good morning to you.")).skipped == LEARNT
+    assert model.asked == []
+
+
+def test_a_mark_that_another_process_made_meanwhile_is_seen_where_nothing_else_changed(store, tmp_path):
+    timeline = entries("Good morning to you.")
+
+    class Overtaken(Model):
+        def __call__(self, prompt, data, tokens):
+            memory(store, tmp_path).learn(timeline)
+            return super().__call__(prompt, data, tokens)
+
+    assert memory(store, tmp_path, ask=Overtaken({"facts": ["x"]})).learn(timeline).skipped == LEARNT
+    assert read(store, ANN).structure.is_empty
+
+
+def test_the_horizon_moves_to_the_next_volume(store):
+    change(store, ANN, lambda known: [Horizon(at=AT)], at=AT)
+    change(store, ANN, lambda known: [Remembered(section="facts", text="z")], at=AT, purge=True)
+    assert read(store, ANN).horizon == AT
 
 
 class KilledError(BaseException):
