@@ -52,10 +52,36 @@ def test_a_session_is_extracted_and_dreamt_over(url):
     found = answered("extract", "s1", url=url, schema="memory-extracted")
     assert (found["user"], found["agent"], found["failure"]) == ("ann", "main", None)
     assert found["added"] == {"facts": 1, "preferences": 1, "decisions": 1, "tasks": 1}
-    assert memory("extract", "s1", url=url).out.startswith("remembered nothing from session s1")
+    assert memory("extract", "s1", url=url).out == (
+        "nothing new from session s1 by agent main of user ann: nothing was said in it since it was learnt from\n"
+    )
+    assert memory("extract", "s1", "--again", url=url).out.startswith("remembered nothing from session s1")
     dreamt = answered("dream", "--user", "ann", url=url, schema="memory-dreamt")
     assert dreamt["topics"] == ["decisions_made", "known_facts", "open_tasks", "user_preferences"]
     assert memory("dream", "--user", "ann", url=url).out == "no dream: nothing was extracted since the last dream\n"
+
+
+def test_a_task_that_was_deleted_comes_back_only_where_it_is_asked_for():
+    """Each extraction by hand took the whole session: what a person had deleted since came back."""
+    url = "sqlite:s.db"
+    filled(url)
+    texts = answered("show", "--user", "ann", url=url)["agents"][0]["texts"]
+    assert memory("delete", *[one["id"] for one in texts], "--user", "ann", url=url).code == 0
+    again = memory("extract", "s1", url=url)
+    assert again.err == "note: --again learns from all of the session, also what was closed or deleted since\n"
+    assert answered("extract", "s1", url=url, schema="memory-extracted")["skipped"] is not None
+    assert answered("extract", "s1", "--again", url=url, schema="memory-extracted")["added"]["tasks"] == 1
+
+
+def test_where_a_language_is_not_known_a_model_is_named():
+    """A session in German said "remembered nothing", and nothing of what would have helped."""
+    put("lore.toml", b'[memory]\nsystem = "structured"\n')
+    put("s.jsonl", log(header(session_id="s1", user_id="ann"), record("append", item=user("u1", "Ich mag Tabs."))))
+    assert store("import", "s.jsonl", url="sqlite:s.db").code == 0
+    ran = memory("extract", "s1", url="sqlite:s.db")
+    assert (ran.code, ran.out) == (0, "remembered nothing from session s1 by agent main of user ann\n")
+    assert ran.err.startswith("note: without a model only plain English sentences are noticed; [compaction] in lore")
+    assert 'summarizer = "openai"' in ran.err
 
 
 @each_store
@@ -195,12 +221,12 @@ def test_a_summariser_that_extracts_itself_is_refused(monkeypatch):
 def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
     filled("sqlite:s.db")
     put("lore.toml", summariser("print('I summed it up.')").encode())
-    found = answered("extract", "s1", url="sqlite:s.db", schema="memory-extracted", code=3)
+    found = answered("extract", "s1", "--again", url="sqlite:s.db", schema="memory-extracted", code=3)
     assert found["failure"] == "the answer is no JSON object"
     listed = answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
     assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, found["failure"])
     assert ": the answer is no JSON object\n" in memory("list", "--user", "ann", url="sqlite:s.db").out
-    ran = memory("extract", "s1", url="sqlite:s.db")
+    ran = memory("extract", "s1", "--again", url="sqlite:s.db")
     assert (ran.code, ran.out.startswith("nothing was remembered ")) == (3, True)
     assert "note: nothing was remembered by agent main of user ann" in ran.err
 

@@ -10,6 +10,7 @@ from lore.compaction.base import Answer, SummaryError
 from lore.compaction.carrying import Means, judged, prepare
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import read
+from lore.compaction.memory.listening import to_learn
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
 from lore.model.events import MAIN
@@ -25,8 +26,8 @@ class Noting:
     def __init__(self, *, fails=False):
         self.order, self.learnt, self.fails = [], [], fails
 
-    def learn(self, entries):
-        self.learnt += [one.item.uuid for one in entries]
+    def learn(self, entries, stop):
+        self.learnt += [one.item.uuid for one in to_learn(entries, None, stop).entries]
         self.order.append("learn")
 
     def summarize(self, request):

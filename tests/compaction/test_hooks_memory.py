@@ -12,6 +12,7 @@ from lore.compaction.base import SummaryError
 from lore.compaction.carrying import Means
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
+from lore.compaction.locks import trylock
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.remembering import remembering_of
 from lore.compaction.settings import Compaction, Memory, Sessions
@@ -139,6 +140,40 @@ def test_who_nobody_speaks_to_learns_and_dreams_once(kept, store, tmp_path):
     continuous.settle(NOW + 2_400, wait=True)
     assert len(model.asked) == 4
     assert "fix the login test" not in model.asked[2][1]  # what was learnt from is not given again
+
+
+def test_a_harness_that_begins_anew_learns_only_what_came_since(kept, store, tmp_path):
+    """Nothing durable said what was learnt: each new process asked its model about the whole session again."""
+    spoken(kept, 1, 1, SAID, calls=10)
+    first = hooks(kept, tmp_path)
+    first.while_idle(NOW + 900)
+    first.settle(NOW + 900, wait=True)
+    model = Model({"preferences": list(PREFERS), "facts": ["Linux"]}, topics("one"))
+    continuous = hooks(Kept.open(store, "s1"), tmp_path, ask=model)
+    for act in (continuous.while_idle, continuous.after_turn):
+        act(NOW + 1_000)
+        continuous.settle(NOW + 1_000, wait=True)
+    assert model.asked == []
+    spoken(kept, 2, 1_000, "We run on Linux.")
+    continuous = hooks(Kept.open(store, "s1"), tmp_path, ask=model)
+    continuous.while_idle(NOW + 2_000)
+    continuous.settle(NOW + 2_000, wait=True)
+    assert "We run on Linux." in model.asked[0][1]
+    assert "login" not in model.asked[0][1].partition("New messages")[2]
+
+
+def test_while_another_pass_is_at_work_for_the_user_the_rest_is_learnt_by_a_later_look(kept, store, tmp_path):
+    """A session that was silent beside another one of its user was not learnt from till somebody spoke in it again."""
+    continuous = hooks(kept, tmp_path)
+    spoken(kept, 1, 1, SAID)
+    place = "memory:" + str(id(store)) if store.url == "memory:" else store.url
+    with trylock(place, "rest/main", "ann", folder=tmp_path / "locks"):
+        continuous.while_idle(NOW + 900)
+        continuous.settle(NOW + 900, wait=True)
+    assert preferences(store) == ()
+    continuous.while_idle(NOW + 910)
+    continuous.settle(NOW + 910, wait=True)
+    assert preferences(store) == PREFERS
 
 
 def test_a_gap_of_0_never_dreams(kept, store, tmp_path):

@@ -13,6 +13,7 @@ from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.errors import LoreError
 from lore.run.compacting.resting import Remembered
 from lore.run.compacting.watching import Hands, Watch, watch
+from lore.run.remembering.taking import wiped
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.keeping import Kept
@@ -82,6 +83,29 @@ def test_a_session_is_learnt_from_and_dreamt_over_once_for_each_time_that_nobody
     assert told == []
     assert known(store).structure.facts == ("My name is Bob.",)
     assert [one.op for one in log_of(store, "ann").entries] == ["extract", "dream"] * 2
+
+
+def test_a_watch_that_begins_anew_learns_nothing_again():
+    """Each restart once paid for all idle sessions again, and brought tasks back that another session had closed."""
+    store, clock = Counting(), Clock()
+    exchange(begun(store), 1, SAID)
+    exchange(begun(store, "s2"), 1, "The login test is done.")
+    assert len(watched(store, clock.at(400), clock=clock)[0]) == 2
+    before = store.list()
+    assert watched(store, clock.at(500), clock=clock) == ([], [])
+    assert (store.list(), known(store).structure.tasks) == (before, ())
+
+
+def test_what_was_wiped_stays_so_when_a_watch_begins_anew():
+    store, clock = Counting(), Clock()
+    kept = begun(store)
+    exchange(kept, 1, SAID)
+    watched(store, clock.at(400), clock=clock)
+    wiped(store, "ann", None, now="2026-09-01T00:07:00Z", tell=print)
+    assert watched(store, clock.at(500), clock=clock) == ([], [])
+    assert known(store).is_empty
+    learns = clock.at(1_000, lambda: exchange(kept, 600, "We run on Linux."))
+    assert watched(store, learns, clock.at(2_000), clock=clock)[0] == [f"s1: {IDLE.replace('3', '4', 1)}"]
 
 
 def test_a_watch_that_is_to_end_begins_no_other_session():

@@ -24,8 +24,6 @@ from lore.cli.common import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from lore.cache.rules import Rules
     from lore.compaction.base import Trigger
     from lore.compaction.settings import Compaction, Memory
@@ -183,28 +181,25 @@ def _ending_all() -> Generator[None]:
 
 def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
     import signal
-    import threading
 
     from lore.errors import LoreError
     from lore.report.plain import visible
     from lore.run.compacting.resting import Remembered
+    from lore.run.compacting.stopping import Stopping
     from lore.run.compacting.watching import Hands, watch
 
     if not 0 < interval <= 86_400:
         raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")
-    stop = threading.Event()
-
-    def ended(_: int, __: FrameType | None) -> None:
-        stop.set()
-
-    before = {name: signal.signal(name, ended) for name in (signal.SIGTERM, signal.SIGINT)}
+    stopping = Stopping()
+    stop = stopping.asked
+    before = {name: signal.signal(name, stopping.hear) for name in (signal.SIGTERM, signal.SIGINT)}
 
     def say(text: str) -> None:
         print(visible(text), flush=True)
 
     try:
         remembered = Remembered(settings.settings.memory, settings.settings.sessions)
-        hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set)
+        hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set, waiting=stopping.waiting)
         watch(url, policy, rules, hands, remembered)
     finally:
         for name, handler in before.items():

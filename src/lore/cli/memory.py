@@ -102,7 +102,7 @@ def delete(
 
     Nothing of them stays in the store's log.
     A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named. The sessions stay:
-    extracting from one again may learn it again.
+    `lore memory extract --again` may learn it again.
     """
     from lore.report.remembered import write_deleted
     from lore.run.remembering.taking import deleted
@@ -121,8 +121,9 @@ def wipe(
     """Take away all of a user's, or by one agent, at once.
 
     How much it was is printed, by kind.
-    The sessions themselves stay, and extracting from one again learns it again. The audit log stays, too: it holds
-    nothing of what was remembered.
+    The sessions themselves stay: extracting from one by hand learns it again, and so does a watch where somebody goes
+    on with it; those in which nobody speaks any more it leaves alone. The audit log stays, too: it holds nothing of
+    what was remembered.
     """
     from lore.report.remembered import write_wiped
     from lore.run.remembering.taking import wiped
@@ -189,13 +190,15 @@ def extract(
     store: Url,
     user: User = None,
     agent: OneAgent = None,
+    again: Annotated[bool, typer.Option("--again", help="Learn from all of it, not only from what is new.")] = False,
     config: Config = None,
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """Learn from a stored session.
+    """Learn from what is new in a stored session.
 
     Facts, preferences, decisions, tasks, open items.
+    With --again from all of it: what was closed, deleted or wiped since may come back.
     Only for an agent that is opted in: [memory] system = "structured". Exit 3 where the summariser's answer could not
     be used; what was known then stays.
     """
@@ -204,7 +207,7 @@ def extract(
 
     loaded = settings(config)
     with opened(store) as one:
-        found = extracted(one, session_id, Named(user, agent), loaded, _note)
+        found = extracted(one, session_id, Named(user, agent), loaded, _note, again=again)
     answer(found, write_extracted, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
 

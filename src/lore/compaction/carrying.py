@@ -11,13 +11,13 @@ the session's, since states are never changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.bills import total
-from lore.compaction.activity import in_tokens, is_message, overhead, tokens_of
+from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
 from lore.compaction.base import Firing, Request, Summarizer, SummaryError, Trigger, Window
 from lore.compaction.chunking import summarized
 from lore.compaction.compacting import compacted
@@ -29,11 +29,12 @@ from lore.compaction.tracking import Tracker
 from lore.compaction.wrapping import wrapped
 from lore.model.canonical import text_of
 from lore.model.events import Event
-from lore.model.items import CompactDivider, UserMessage, is_absent
+from lore.model.items import CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
 
 Tell = Callable[[str], None]
-Learn = Callable[[Iterable[Entry]], object]
+Learn = Callable[[Entries, int], object]
+"""Learn from a timeline's entries before a place, which are about to go."""
 
 
 class Means(NamedTuple):
@@ -82,7 +83,7 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
     if firing.final:
         means.tell("what stays fills more than 90 % of the window even so: nothing more can go")
     if means.learn is not None and firing.cut.place:
-        means.learn([one for one in pruned(held.entries, firing.cut) if not _is_injected(one)])
+        means.learn(held.entries, firing.cut.place)
     context = _context(session, firing, means)
     summary = _summary(request_of(held, firing, settings), firing, settings, means) if firing.cut.place else ""
     return Prepared(firing, summary, context, _ids(held, firing))
@@ -102,10 +103,6 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
     gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
     stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
     return Done(events, _messages(gone), _messages(stay), in_tokens(len(prepared.context.encode("utf-8", "replace"))))
-
-
-def _is_injected(entry: Entry) -> bool:
-    return isinstance(entry.item, UserMessage) and entry.item.source == "context_injection"
 
 
 def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:

@@ -114,7 +114,10 @@ class MemoryAudit(Struct, frozen=True, kw_only=True):
 
 
 class MemoryExtracted(Struct, frozen=True, kw_only=True):
-    """`lore memory extract --json`; `failure` says why what was known stays as it was."""
+    """`lore memory extract --json`; `failure` says why what was known stays as it was.
+
+    `skipped` says why there was nothing to learn from.
+    """
 
     schema: int = SCHEMA
     store: str
@@ -123,6 +126,7 @@ class MemoryExtracted(Struct, frozen=True, kw_only=True):
     session_id: str
     removed: dict[str, int]
     added: dict[str, int]
+    skipped: str | None
     failure: str | None
 
 

@@ -128,6 +128,9 @@ def write_extracted(result: MemoryExtracted, out: Console) -> None:
     if result.failure is not None:
         out.print(line(("nothing was remembered ", "yellow"), f"by {who}: {result.failure}"))
         return
+    if result.skipped is not None:
+        out.print(line(f"nothing new from session {result.session_id} by {who}: {result.skipped}"))
+        return
     lost = f"; {_sums(result.removed)} replaced or closed" if result.removed else ""
     out.print(line(("remembered ", "bold"), f"{_sums(result.added)} from session {result.session_id} by {who}{lost}"))
 

@@ -2,6 +2,7 @@
 
 In: entries of a timeline. Out: records in buckets of the store, and `knowledge` events for a session. `identities`
 says whose memory it is, `records` what it consists of, `buckets` how a store keeps it, `audit` who changed it;
-`hearing` reads entries, `heuristics` and `asking` make a structure of them, `dreaming` topics of that, and
-`remembering` puts these together. `telling` makes events of topics.
+`listening` says when a session is learnt from, `marks` up to where it was; `hearing` reads entries, `heuristics` and
+`asking` make a structure of them, `dreaming` topics of that, and `remembering` puts these together, `minding` in the
+background of a session. `telling` makes events of topics.
 """

@@ -111,7 +111,7 @@ def _gone(bucket: Bucket) -> StoreError:
 
 
 def _is_past(lines: int, after: Known) -> bool:
-    return lines > max(FEW, MOSTLY_PAST * (len(after.entries) + len(after.topics) + 2))
+    return lines > max(FEW, MOSTLY_PAST * (len(after.entries) + len(after.topics) + len(after.learnt) + 2))
 
 
 # places
@@ -197,8 +197,10 @@ def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
     Raises ConflictError, UnknownSessionError where others went on, or wiped it.
     """
     assert place.notes.volume is not None
-    left = [one for one in _left_behind(store, bucket.anchor) if one != bucket.volume(place.notes.volume)]
-    head = _point(store, bucket, place, lines_of(whole(known)))
+    there = {one.session_id for one in store.list()}
+    left = [one for one in there if one.startswith(f"{bucket.anchor}/") and one != bucket.volume(place.notes.volume)]
+    learnt = {name: one for name, one in known.learnt.items() if name in there}  # no mark of a session that was deleted
+    head = _point(store, bucket, place, lines_of(whole(msgspec.structs.replace(known, learnt=learnt))))
     for one in (
         *left,
         bucket.volume(place.notes.volume),

@@ -25,16 +25,20 @@ MOST = 20_000  # characters of one message: a pasted file is no memory
 
 
 class Said(NamedTuple):
-    """One message's words; credentials in them are masked, for they are not to be remembered."""
+    """One message's words; credentials in them are masked, for they are not to be remembered.
+
+    What is not new was learnt from before, and only says what the rest answers.
+    """
 
     role: Role
     text: str
+    is_new: bool = True
 
 
-def heard(entries: Iterable[Entry]) -> Iterator[Said]:
-    """Yield what was said, oldest first. Costs O(the text)."""
+def heard(entries: Iterable[Entry], old: int = 0) -> Iterator[Said]:
+    """Yield what was said, oldest first; the first `old` entries are not new. Costs O(the text)."""
     is_real = False  # whether the exchange was begun by a person; before the first message nobody is known
-    for entry in entries:
+    for place, entry in enumerate(entries):
         item = entry.item
         if isinstance(item, UserMessage):
             text = _without_tags(_words(item))
@@ -42,11 +46,11 @@ def heard(entries: Iterable[Entry]) -> Iterator[Said]:
                 continue  # it stands before the message of a person, and begins no exchange
             is_real = item.source == "user" and not text.lstrip().startswith(TICKS)
             if is_real and text.strip():
-                yield Said("user", _safe(text))
+                yield Said("user", _safe(text), place >= old)
         elif isinstance(item, AssistantMessage) and is_real:
             text = _words(item)
             if text.strip():
-                yield Said("assistant", _safe(text))
+                yield Said("assistant", _safe(text), place >= old)
 
 
 def _words(item: UserMessage | AssistantMessage) -> str:

@@ -3,8 +3,8 @@
 In: what was said, and what is known. Out: what is known then. Rules: a sentence is remembered as it was said, in the
 first section whose pattern it fits; only a user says facts and preferences; code, quotations, questions and headings
 are passed over; a sentence that says of a subject what another said before takes its place ("my editor is …"), what is
-done is closed, and what a user asks to forget goes. English patterns: in another language nothing is learnt, and
-nothing invented.
+done is closed, and what a user asks to forget goes; what was learnt from before says nothing again. English patterns:
+in another language nothing is learnt, and nothing invented.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def noticed(said: Iterable[Said], known: Structure) -> Structure:
     """Return what is known after these messages. Costs O(their text)."""
     kept = {section: dict.fromkeys(known.of(section)) for section in SECTIONS}
     for one in said:
-        for sentence in _sentences(one.text):
+        for sentence in () if not one.is_new else _sentences(one.text):
             _take(kept, one.role, sentence)
     return Structure(**{section: tuple(texts) for section, texts in kept.items()})
 

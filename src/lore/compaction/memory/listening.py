@@ -2,18 +2,21 @@
 
 In: events and entries. Out: what is to be learnt from, and when the last exchange of a person moved. Pure: the clock is
 an argument. Rules: only exchanges that a person began count, so an agent that runs by itself is never learnt from, and
-its ticks neither begin a pause nor end one; what is new begins behind a mark (the uuid of the last entry learnt from)
-and is learnt from with the beginning of its exchange, since what an answer means depends on the question.
+its ticks neither begin a pause nor end one; what is new begins behind a mark (`marks`) and is learnt from with the
+beginning of its exchange, since what an answer means depends on the question; outside context is never learnt from.
 """
 
 from __future__ import annotations
 
-from lore.compaction.activity import has_real_activity, is_real, needs_extraction
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lore.compaction.activity import Entries, has_real_activity, is_real, needs_extraction
+from lore.compaction.memory.marks import Mark, behind
 from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnStarted
 from lore.model.items import Item, UserMessage
 from lore.model.state import Entry
 from lore.model.turn import seconds
-from lore.model.vector import Vector
 
 
 class Silence:
@@ -41,38 +44,41 @@ class Silence:
         self.last = self.last if at is None else at
 
 
-def behind(entries: Vector[Entry], mark: str | None) -> list[Entry]:
-    """Return the entries behind a mark; all, where it is not among them any more. Costs O(what is returned)."""
-    return list(entries.since(_behind(entries, mark)))
+class Given(NamedTuple):
+    """Entries to learn from; the first `old` of them were learnt from before, and say what the others answer."""
+
+    entries: Iterable[Entry] = ()
+    old: int = 0
 
 
-def to_learn(entries: Vector[Entry], mark: str | None) -> list[Entry]:
-    """Return what is to be learnt from: what is new, with the beginning of the exchange that the mark is in.
+NOTHING = Given()
 
-    Empty where no person began any of it.
+
+def to_learn(entries: Entries, mark: Mark | None, stop: int | None = None) -> Given:
+    """Return what is to be learnt from: what is new before a place, with the beginning of the exchange that goes on.
+
+    `NOTHING` where no person began any of it. Costs O(what is returned).
     """
-    place = _behind(entries, mark)
-    found = list(entries.since(_begun(entries, place))) if place < len(entries) else []
-    return found if has_real_activity(found) else []
+    place, end = behind(entries, mark), len(entries) if stop is None else stop
+    if place >= end:
+        return NOTHING
+    begun = _begun(entries, place)
+    old, new = (
+        [entries[at] for at in range(*ends) if not _is_injected(entries[at].item)]
+        for ends in ((begun, place), (place, end))
+    )
+    return Given([*old, *new], len(old)) if new and has_real_activity([*old, *new]) else NOTHING
 
 
-def is_enough(entries: Vector[Entry], mark: str | None, window: int) -> bool:
+def is_enough(entries: Entries, mark: Mark | None, window: int) -> bool:
     """Tell whether enough is new: `activity.needs_extraction` of what stands behind the mark."""
-    return needs_extraction(behind(entries, mark), window)
+    return needs_extraction([entries[at] for at in range(behind(entries, mark), len(entries))], window)
 
 
-def _behind(entries: Vector[Entry], mark: str | None) -> int:
-    if mark is not None:
-        for place in range(len(entries) - 1, -1, -1):
-            if entries[place].item.uuid == mark:
-                return place + 1
-    return 0
-
-
-def _begun(entries: Vector[Entry], place: int) -> int:
+def _begun(entries: Entries, place: int) -> int:
     """Return where a person's exchange begins that goes on at a place; the place itself where none does."""
-    first = next((one for one in entries.since(place) if not _is_injected(one.item)), None)
-    if first is None or _begins(first):
+    first = next((at for at in range(place, len(entries)) if not _is_injected(entries[at].item)), None)
+    if first is None or _begins(entries[first]):
         return place
     for at in range(place - 1, -1, -1):
         if _begins(entries[at]):

@@ -6,15 +6,17 @@
 
 Rules: a pass never fails a turn and never touches the session; what it did is in the store, and a session hears of it
 with its next turn. A pass that failed is told, and tried again when as much is new again, or the next time that nobody
-speaks; the entries that it was to learn from are given again then. Called from one thread; `Remembering.tell` and the
-store are used in the pass's own.
+speaks; the entries that it was to learn from are given again then. Up to where the session was learnt from is in the
+store, so that who begins anew learns only what came since. Called from one thread; `Remembering.tell` and the store are
+used in the pass's own.
 """
 
 from __future__ import annotations
 
 import threading
 
-from lore.compaction.memory.listening import Silence, is_enough, to_learn
+from lore.compaction.memory.listening import Silence, is_enough
+from lore.compaction.memory.marks import Mark, mark_of
 from lore.compaction.memory.remembering import Remembering, is_idle
 from lore.model.events import Event
 from lore.model.state import Entry, Session
@@ -28,8 +30,7 @@ class Mind:
         self.memory = memory
         self._window, self._gap = window, gap_secs
         self._thread: threading.Thread | None = None
-        self._tried: str | None = None  # the last entry of the latest pass, and of the latest that did not fail
-        self._learnt: str | None = None
+        self._tried: Mark | None = None  # up to where the latest pass went, whether or not it failed
         self._rested = 0
         self._heard: float | None = None
         self.forget()
@@ -49,6 +50,8 @@ class Mind:
     def after_turn(self, entries: Vector[Entry], now: float) -> bool:
         """Begin to learn where enough is new; tells whether it did. Costs O(what is new)."""
         self._heard = now
+        if self._tried is None:
+            self._tried = self.memory.mark() or ()
         if self.settle() and is_enough(entries, self._tried, self._window):
             return self._begin(entries, then_dream=False)
         return False
@@ -68,17 +71,16 @@ class Mind:
         return self._thread is None or not self._thread.is_alive()
 
     def _begin(self, entries: Vector[Entry], *, then_dream: bool) -> bool:
-        given = to_learn(entries, self._learnt)
-        if not given and not then_dream:
-            return False
-        self._tried = entries[-1].item.uuid if entries else None
+        self._tried = mark_of(entries)
         self._thread = threading.Thread(
-            target=self._pass, args=(given, self._tried, then_dream), name="lore-memory", daemon=True
+            target=self._pass, args=(entries, self._silence.last, then_dream), name="lore-memory", daemon=True
         )
         self._thread.start()
         return True
 
-    def _pass(self, entries: list[Entry], mark: str | None, then_dream: bool) -> None:
-        done = self.memory.rest(entries).extracted if then_dream else self.memory.before_drop(entries)
-        if done is not None and not done.failure:
-            self._learnt = mark
+    def _pass(self, entries: Vector[Entry], last: float | None, then_dream: bool) -> None:
+        if then_dream:
+            if self.memory.rest(entries, last).extracted is None:
+                self._rested = 0  # another session of this user was at it: with the next look
+        else:
+            self.memory.before_drop(entries)

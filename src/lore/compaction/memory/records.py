@@ -20,6 +20,7 @@ from lore.model.canonical import encode
 SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
 KINDS: tuple[str, ...] = (*SECTIONS, "topics")
 GENERAL = "general"
+MOST_MARKS = 500  # sessions of a bucket whose marks are kept: the oldest go, and the horizon stands for them
 
 
 class Structure(Struct, frozen=True):
@@ -86,22 +87,38 @@ class Dreamt(_Record, frozen=True, kw_only=True, tag="dreamt"):
     """All that was extracted so far has been dreamt over."""
 
 
+class Learnt(_Record, frozen=True, kw_only=True, tag="learnt"):
+    """How far a session was learnt from, as `marks.mark_of` notes it."""
+
+    session_id: str
+    mark: tuple[str, ...]
+
+
+class Horizon(_Record, frozen=True, kw_only=True, tag="horizon"):
+    """Marks as old as `at` were let go of: who has none, and has been silent since, was learnt from."""
+
+
 class Sealed(_Record, frozen=True, kw_only=True, tag="sealed"):
     """Nothing more is written here: what is known moves to the next volume."""
 
 
-Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Dreamt | Sealed
+Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Dreamt | Learnt | Horizon | Sealed
 _DECODER = msgspec.json.Decoder(Record)
 
 
 class Known(Struct, frozen=True):
-    """What a bucket holds. `is_fresh`: something was extracted since the last dream; `odd` lines are no records."""
+    """What a bucket holds. `is_fresh`: something was extracted since the last dream; `odd` lines are no records.
+
+    `learnt` are the marks of sessions, the oldest first; `horizon` is when the latest was made that was let go of.
+    """
 
     entries: dict[tuple[str, str], Remembered] = {}
     topics: dict[str, Topic] = {}
     is_fresh: bool = False
     is_sealed: bool = False
     odd: int = 0
+    learnt: dict[str, Learnt] = {}
+    horizon: str | None = None
 
     @property
     def structure(self) -> Structure:
@@ -142,7 +159,10 @@ def known_of(lines: Iterable[bytes]) -> Known:
             folding.odd += 1
             continue
         folding.take(record)
-    return Known(folding.entries, folding.topics, folding.is_fresh, folding.is_sealed, folding.odd)
+    return Known(
+        folding.entries, folding.topics, folding.is_fresh, folding.is_sealed, folding.odd, folding.learnt,
+        folding.horizon,
+    )  # fmt: skip
 
 
 class _Folding:
@@ -151,6 +171,8 @@ class _Folding:
         self.topics: dict[str, Topic] = {}
         self.is_fresh = self.is_sealed = False
         self.odd = 0
+        self.learnt: dict[str, Learnt] = {}
+        self.horizon: str | None = None
 
     def take(self, record: Record) -> None:
         match record:
@@ -168,8 +190,18 @@ class _Folding:
                 self.is_fresh = True
             case Dreamt():
                 self.is_fresh = False
+            case Learnt():
+                self._mark(record)
+            case Horizon():
+                self.horizon = record.at
             case Sealed():
                 self.is_sealed = True
+
+    def _mark(self, record: Learnt) -> None:
+        self.learnt.pop(record.session_id, None)
+        self.learnt[record.session_id] = record
+        if len(self.learnt) > MOST_MARKS:
+            self.horizon = self.learnt.pop(next(iter(self.learnt))).at or self.horizon
 
 
 def applied(known: Known, records: Iterable[Record]) -> Known:
@@ -182,6 +214,9 @@ def whole(known: Known) -> Iterator[Record]:
     """Yield the records that make what is known, and no others."""
     yield from known.entries.values()
     yield from known.topics.values()
+    if known.horizon is not None:
+        yield Horizon(at=known.horizon)
+    yield from known.learnt.values()
     if known.is_fresh:
         yield Extracted()
 

@@ -1,22 +1,26 @@
 """Remember for one agent of one user: extract, dream, and tell a session.
 
     memory = Remembering(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
-    memory.before_drop(entries)            what a compaction is about to drop; it fails no turn
+    memory.learn(entries)                  what is new in the session
+    memory.before_drop(entries, place)     what is new before a place: a compaction is about to drop it; fails no turn
     memory.dream()                         topics of what is known; skipped where another pass is under way
     kept.apply(*memory.events(session.state))                              before the turn begins
 
 Rules: what is extracted replaces what was known, in one transaction; a failure changes nothing, is told and audited;
 what is stored is stored whatever becomes of its audit entry, and that is told. Without a model (`ask`) all of it is
-deterministic. One dream at a time for an agent and its user, over all processes: who comes second goes away.
+deterministic. One dream at a time for an agent and its user, over all processes: who comes second goes away. Up to
+where the session was learnt from is marked in the same transaction, so that nothing is learnt from twice: by who comes
+next, after a restart, or where what is left was learnt from by another process meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
+from lore.compaction.activity import Entries
 from lore.compaction.locks import trylock
 from lore.compaction.memory import audit
 from lore.compaction.memory.asking import Ask, Extraction, asked
@@ -25,10 +29,14 @@ from lore.compaction.memory.dreaming import Dream, dream
 from lore.compaction.memory.hearing import heard
 from lore.compaction.memory.heuristics import noticed
 from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
-from lore.compaction.memory.records import SECTIONS, Known, Record, Structure, dreamt, replaced
+from lore.compaction.memory.listening import NOTHING, Given, to_learn
+from lore.compaction.memory.marks import Mark, mark_of
+from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, dreamt, replaced
 from lore.compaction.memory.telling import topics_events
 from lore.compaction.settings import Memory
 from lore.errors import LoreError
+from lore.formats.times import seconds
+from lore.model.canonical import encode
 from lore.model.events import Event, SessionStarted
 from lore.model.state import Entry, Session
 from lore.store.base import Store, StoreError, Tell
@@ -38,14 +46,20 @@ WINDOW = 60_000  # tokens that a model reads at once
 ASKED = 3  # times that the same words are asked about because another writer came between
 QUIET = "nothing was extracted since the last dream"
 BUSY = "another pass is under way"
+LEARNT = "nothing was said in it since it was learnt from"
+UNSPOKEN = "no person said anything in it"
 
 
 class Extracted(NamedTuple):
-    """What an extraction changed, by kind; `failure` says why what was known stays as it was."""
+    """What an extraction changed, by kind; `failure` says why what was known stays as it was.
+
+    `skipped` says why there was nothing to learn from.
+    """
 
     removed: Mapping[str, int]
     added: Mapping[str, int]
     failure: str = ""
+    skipped: str = ""
 
 
 class Dreamt(NamedTuple):
@@ -83,16 +97,37 @@ class Remembering:
         self._window = window
         self._tell = tell
         self._locks = locks
+        self._mark: Mark | None = None  # as it was made last, for where a wipe took it: what was wiped stays so
 
     def extract(self, entries: Iterable[Entry]) -> Extracted:
         """Learn from what was said in these entries, which may be iterated more than once; raises StoreError.
 
-        Costs O(their text), and with a model a question for each window of it.
+        Costs O(their text), and with a model a question for each window of it. Marks nothing.
         """
-        at = self._clock()
-        learning = _Learning(self._learnt, entries, read(self.store, self.bucket).structure)
-        if learning.is_news:
-            change(self.store, self.bucket, lambda known: learning.records(known, at, self._session_id), at=at)
+        return self._extracted(_Learning(self._learnt, lambda known: Given(entries)), ())
+
+    def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> Extracted:
+        """Learn from what is new in a session's timeline, up to a place where it is given; raises StoreError.
+
+        With `again` from all of it. What is new is told by the mark that this leaves.
+        """
+
+        def pick(known: Known) -> Given:
+            return to_learn(entries, None if again else self._mark_in(known), stop)
+
+        mark = mark_of(entries, stop)
+        done = self._extracted(_Learning(self._learnt, pick), mark)
+        if not (done.failure or done.skipped):
+            self._mark = mark
+        is_silent = done.skipped and to_learn(entries, None, stop) is NOTHING
+        return done._replace(skipped=UNSPOKEN) if is_silent else done
+
+    def _extracted(self, learning: _Learning, mark: Mark) -> Extracted:
+        at, name = self._clock(), self._session_id
+        mine = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
+        learning.begin(read(self.store, self.bucket))
+        if learning.is_news or (mine is not None and learning.is_read):
+            change(self.store, self.bucket, lambda known: learning.records(known, at, name, mine), at=at)
         done = learning.done
         if done.failure:
             self._tell(f"nothing was remembered by {self._who}: {done.failure}; what was known stays")
@@ -100,13 +135,27 @@ class Remembering:
             self._note("extract", at, done.removed, done.added, done.failure)
         return done
 
-    def before_drop(self, entries: Iterable[Entry]) -> Extracted:
+    def _mark_in(self, known: Known) -> Mark | None:
+        found = None if self._session_id is None else known.learnt.get(self._session_id)
+        return self._mark if found is None else found.mark
+
+    def mark(self) -> Mark | None:
+        """Return up to where the session was learnt from; None where it was not, or that cannot be read."""
+        try:
+            return self._mark_in(read(self.store, self.bucket))
+        except LoreError:  # whoever learns next is told
+            return self._mark
+
+    def before_drop(self, entries: Entries, stop: int | None = None) -> Extracted:
         """Learn from what a compaction is about to drop, all of its stages' entries; never raises.
 
         It goes on where memory fails: that is told, and audited where the store can.
         """
+        return self._safely(lambda: self.learn(entries, stop))
+
+    def _safely(self, learn: Callable[[], Extracted]) -> Extracted:
         try:
-            return self.extract(entries)
+            return learn()
         except LoreError as error:
             self._tell(f"nothing was remembered by {self._who}: {error.message}")
             self._note("extract", self._clock(), {}, {}, error.message)
@@ -131,19 +180,29 @@ class Remembering:
             self._note("dream", self._clock(), {}, {}, error.message)
             return Dreamt(failure=error.message)
 
-    def rest(self, entries: Sequence[Entry]) -> Rested:
-        """Learn from what is left of a session in which nobody speaks, and dream; never raises.
+    def rest(self, entries: Entries, last: float | None = None) -> Rested:
+        """Learn from what is left of a session in which nobody speaks since `last`, and dream; never raises.
 
-        One such pass at a time for an agent and its user: who comes second does nothing.
+        One such pass at a time for an agent and its user: who comes second does nothing. A session without a mark that
+        was silent before memory was wiped, or before marks were let go of, is left alone.
         """
         try:
             with self._alone("rest") as is_held:
                 if not is_held:
                     return Rested(None, Dreamt(skipped=BUSY))
-                return Rested(self.before_drop(entries) if entries else Extracted({}, {}), self.while_idle())
+                return Rested(self._safely(lambda: self._rested(entries, last)), self.while_idle())
         except LoreError as error:  # of the lock
             self._tell(f"nothing was remembered by {self._who}: {error.message}")
             return Rested(Extracted({}, {}, error.message), Dreamt(failure=error.message))
+
+    def _rested(self, entries: Entries, last: float | None) -> Extracted:
+        known = read(self.store, self.bucket)
+        if last is not None and self._mark_in(known) is None:
+            wiped = audit.last_wipe(audit.log_of(self.store, self.bucket.user), self.bucket.agent)
+            past = [seconds(encode(one)) for one in (known.horizon, wiped) if one is not None]
+            if any(one is not None and last <= one for one in past):
+                return Extracted({}, {}, skipped=LEARNT)
+        return self.learn(entries)
 
     def events(self, state: Session) -> tuple[Event, ...]:
         """Return what the session is to be told before its next turn begins; nothing, and told, where memory fails."""
@@ -159,8 +218,8 @@ class Remembering:
     def _who(self) -> str:
         return f"agent {self.bucket.agent} of user {self.bucket.user}"
 
-    def _learnt(self, entries: Iterable[Entry], known: Structure) -> Extraction:
-        said = heard(entries)
+    def _learnt(self, given: Given, known: Structure) -> Extraction:
+        said = heard(*given)
         if self._ask is None:
             return Extraction(noticed(said, known))
         return asked(self._ask, said, known, window=self._window)
@@ -226,40 +285,53 @@ def remembering_of(
 
 
 class _Learning:
-    """What is learnt from entries, on top of what is known: again where another writer changed that."""
+    """What is learnt from entries, on top of what is known: again where another writer changed that.
 
-    def __init__(
-        self, learn: Callable[[Iterable[Entry], Structure], Extraction], entries: Iterable[Entry], known: Structure
-    ) -> None:
+    `pick` says which entries they are, by what is known: another writer may have learnt from them.
+    """
+
+    def __init__(self, learn: Callable[[Given, Structure], Extraction], pick: Callable[[Known], Given]) -> None:
         self._learn = learn
-        self._entries = entries
+        self._pick = pick
         self._tries = 0
-        self._ask(known)
 
-    def _ask(self, known: Structure) -> None:
-        self._known = known
-        self._found = self._learn(self._entries, known)
+    def begin(self, known: Known) -> None:
+        """Learn, on top of what is known."""
+        self._known, self._marks = known.structure, known.learnt
+        given = self._pick(known)
+        self._given = given is not NOTHING
+        self._found = self._learn(given, self._known) if self._given else Extraction(self._known)
 
     @property
     def is_news(self) -> bool:
         """Whether something is to be written."""
-        return not self._found.failure and self._found.structure != self._known
+        return self.is_read and self._found.structure != self._known
+
+    @property
+    def is_read(self) -> bool:
+        """Whether there were entries, and they were learnt from."""
+        return self._given and not self._found.failure
 
     @property
     def done(self) -> Extracted:
         """What it comes to."""
         if self._found.failure:
             return Extracted({}, {}, self._found.failure)
-        return Extracted(_more(self._known, self._found.structure), _more(self._found.structure, self._known))
+        removed, added = _more(self._known, self._found.structure), _more(self._found.structure, self._known)
+        return Extracted(removed, added, skipped="" if self._given else LEARNT)
 
-    def records(self, known: Known, at: str, session_id: str | None) -> tuple[Record, ...]:
+    def records(self, known: Known, at: str, session_id: str | None, mark: Learnt | None) -> tuple[Record, ...]:
         """Return the change for what is known now."""
-        if known.structure != self._known:
+        if (known.structure, known.learnt) != (self._known, self._marks):
             self._tries += 1
             if self._tries > ASKED:
                 raise StoreError("other writers are always faster", hint="extract again")
-            self._ask(known.structure)
-        return replaced(known, self._found.structure, at=at, session_id=session_id) if self.is_news else ()
+            self.begin(known)
+        if not self.is_read:
+            return ()
+        return (
+            *replaced(known, self._found.structure, at=at, session_id=session_id), *(() if mark is None else (mark,))
+        )  # fmt: skip
 
 
 def _more(one: Structure, other: Structure) -> dict[str, int]:

@@ -3,7 +3,8 @@
 In: headers, entries and silences of sessions as they were read. Out: what was learnt and dreamt, said in a line. Rules:
 only sessions of agents that are opted in, and never a subagent's or one that keeps memory; a session is learnt from
 once for each time that nobody speaks for `[sessions] gap_secs`, and only where a person spoke since the time before;
-one pass at a time for an agent and its user, over all processes: who comes second tries again with the next look.
+what was learnt from is marked in the store, so that a watch that begins anew does not pay for it again; one pass at a
+time for an agent and its user, over all processes: who comes second tries again with the next look.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import NamedTuple
 
 from lore.compaction.carrying import moment
 from lore.compaction.memory.asking import asking
-from lore.compaction.memory.listening import Silence, to_learn
+from lore.compaction.memory.listening import Silence
 from lore.compaction.memory.remembering import WINDOW, Remembering, Rested, is_idle, remembering_of
 from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.compaction.summarizers import summarizer_of
 from lore.model.events import SessionStarted
 from lore.model.state import Chain
+from lore.run.compacting.stopping import Waiting, interruptible
 from lore.store.base import Store, Tell
 
 
@@ -46,16 +48,17 @@ class Rests:
     """Knows which sessions of a store are to be learnt from; not safe between threads."""
 
     def __init__(
-        self, store: Store, wanted: Remembered, settings: Compaction | None, tell: Tell, clock: Callable[[], float]
+        self, store: Store, wanted: Remembered, settings: Compaction | None, tell: Tell, clock: Callable[[], float],
+        waiting: Waiting,
     ) -> None:  # fmt: skip
         self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
         self._ask = None
         if settings is not None and wanted.memory.system == "structured":
-            self._ask = asking(summarizer_of(settings, os.environ, tell=tell))
+            self._ask = asking(interruptible(summarizer_of(settings, os.environ, tell=tell), waiting))
         self._window = WINDOW if settings is None else settings.summarizer_window
         self._whose: dict[str, Remembering | None] = {}
         self._quiet: dict[str, _Quiet] = {}
-        self._passed: dict[str, tuple[int, str | None]] = {}  # moves, and the last entry that was learnt from
+        self._passed: dict[str, int] = {}  # how far each had moved at its latest pass
 
     def memory_of(self, header: SessionStarted) -> Remembering | None:
         """Return the memory that a session belongs to; None where nothing of it is remembered."""
@@ -82,20 +85,18 @@ class Rests:
         return [name for name, one in self._quiet.items() if self._is_new(name, one) and is_idle(gap, one.last, now)]
 
     def _is_new(self, name: str, one: _Quiet) -> bool:
-        return one.moves > self._passed.get(name, (0, None))[0]
+        return one.moves > self._passed.get(name, 0)
 
     def rest(self, header: SessionStarted, silence: Silence, chain: Chain) -> str:
-        """Learn from a session and dream; returns what came of it in a line, empty where nothing did."""
+        """Learn from a session and dream; returns what came of it in a line, empty where nothing was new in it."""
         memory, name = self.memory_of(header), header.session_id
         if memory is None:
             return ""
-        mark = self._passed.get(name, (0, None))[1]
-        done = memory.rest(to_learn(chain.entries, mark))
+        done = memory.rest(chain.entries, silence.last)
         if done.extracted is None:
             self._tell(f"{name}: another pass is at work for this agent and user, skipped until the next look")
             return ""
-        last = chain.entries[-1].item.uuid if chain.entries else None
-        self._passed[name] = (silence.moves, mark if done.extracted.failure else last)
+        self._passed[name] = silence.moves
         return _said(done)
 
 
@@ -103,5 +104,6 @@ def _said(done: Rested) -> str:
     assert done.extracted is not None
     added, removed = (sum(one.values()) for one in (done.extracted.added, done.extracted.removed))
     if not (added or removed or done.dreamt.topics):
-        return ""
+        is_quiet = done.extracted.skipped or done.extracted.failure or done.dreamt.failure  # a failure is told
+        return "" if is_quiet else "idle: looked through, nothing new to remember"
     return f"idle: {added:,} remembered, {removed:,} taken away, {len(done.dreamt.topics):,} topics dreamt"

@@ -3,7 +3,8 @@
 In: a store, a policy, a clock, a wait. Out: a line a firing. Rules: heads are looked at, and only what is new of a
 session is read; a session is compacted between turns, never while a request is out; what is made is saved by delta, and
 a session that somebody else has written to meanwhile, or compacts, is left for the next look; no summary, nothing
-pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way. What goes is
+pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way, and for no
+model and no command. What goes is
 learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`resting`), where
 `[memory]` says so; sessions that keep memory themselves are passed over.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from itertools import islice
 from typing import NamedTuple
 
@@ -34,6 +36,7 @@ from lore.model.state import Chain, settled
 from lore.run.compacting.applying import AGENT, cache_of
 from lore.run.compacting.means import means_of, refuse_nested
 from lore.run.compacting.resting import Remembered, Rests
+from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_means
 from lore.session import Session
 from lore.store.address import open_there
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
@@ -51,7 +54,8 @@ Say = Callable[[str], None]
 class Hands(NamedTuple):
     """What a watch works with: `say` is told of firings, `tell` of what a person should know besides.
 
-    `is_ended` is asked between two sessions: a look over many of them, with a model to ask, takes long.
+    `is_ended` is asked between two sessions: a look over many of them, with a model to ask, takes long. `waiting`
+    surrounds each wait for a model or a command, and may raise `StoppedError` there.
     """
 
     wait: Wait
@@ -59,6 +63,7 @@ class Hands(NamedTuple):
     tell: Say
     clock: Callable[[], float] = time.time
     is_ended: Callable[[], bool] = lambda: False
+    waiting: Waiting = nullcontext
 
 
 class _Watched:
@@ -110,16 +115,22 @@ class Watch:
         self._settings = settings
         self._rules = rules
         self._hands = hands
-        self._rests = Rests(store, remembered, settings, hands.tell, hands.clock)
+        self._rests = Rests(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
         self._waiting: set[str] = set()
         self._heads: dict[str, Head] = {}
         self._held: OrderedDict[str, _Watched] = OrderedDict()
 
     def run(self) -> int:
         """Look until the wait says that it is enough; returns how many compactions were made."""
-        made = self.look()
-        while self._hands.wait():
+        made = 0
+        try:
             made += self.look()
+            while self._hands.wait():
+                made += self.look()
+        except StoppedError:
+            self._hands.tell(
+                "stopped while a model or a command was asked: nothing of that was stored, the next watch asks"
+            )
         return made
 
     def look(self) -> int:
@@ -208,6 +219,7 @@ class Watch:
                 self._hands.tell(f"{session_id}: another compaction is at work, skipped")
                 return False
             means = means_of(settings, self._hands.tell, session_id, agent=agent, user=user)
+            means = interruptible_means(means, self._hands.waiting)
             memory = self._rests.memory_of(watched.header)
             means = means if memory is None else means._replace(learn=memory.before_drop)
             done = carry_out(state, chain.id, firing, settings, means, at=now)

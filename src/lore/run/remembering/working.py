@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lore.compaction.memory.asking import Ask, asking
 from lore.compaction.memory.identities import bucket, is_reserved, refusal
-from lore.compaction.memory.remembering import WINDOW, Remembering
+from lore.compaction.memory.remembering import LEARNT, WINDOW, Remembering
 from lore.compaction.settings import Memory
 from lore.compaction.sources import NESTED, is_nested
 from lore.compaction.summarizers import summarizer_of
@@ -28,6 +28,12 @@ from lore.store.base import Store, Tell
 HINT_OPT_IN = '[memory] system = "structured" in lore.toml switches it on, agents = ["NAME"] names others than main'
 
 
+NO_MODEL = (
+    "without a model only plain English sentences are noticed; [compaction] in lore.toml names one that reads any "
+    'language: summarizer = "openai" with endpoint and model, or "command"; then `lore memory extract --again`'
+)
+
+
 class Named(NamedTuple):
     """Whose memory is meant; None where it is not said."""
 
@@ -36,9 +42,12 @@ class Named(NamedTuple):
 
 
 def extracted(
-    store: Store, session_id: str, whose: Named, settings: Settings, tell: Tell, *, clock: Clock = now
-) -> MemoryExtracted:
-    """Learn from a stored session; raises LoreError where its user or agent is another, or not opted in.
+    store: Store, session_id: str, whose: Named, settings: Settings, tell: Tell, *, again: bool = False,
+    clock: Clock = now,
+) -> MemoryExtracted:  # fmt: skip
+    """Learn from what is new in a stored session, with `again` from all of it.
+
+    Raises LoreError where its user or agent is another, or not opted in.
 
     Costs O(its events); their bytes are let go of as they are folded.
     """
@@ -49,13 +58,16 @@ def extracted(
         raise LoreError(f"session {session_id!r} is of user {header.user_id!r}", hint="leave --user out")
     mine = bucket(whose.user or header.user_id, whose.agent or header.agent_id)
     _check(settings.memory, mine.agent, is_forked=header.parent_session_id is not None)
-    memory = Remembering(
-        store, mine, clock=clock, session_id=session_id, ask=_ask(settings, tell), window=_window(settings), tell=tell
-    )
-    done = memory.extract(state.main().entries)
+    ask = _ask(settings, tell)
+    memory = Remembering(store, mine, clock=clock, session_id=session_id, ask=ask, window=_window(settings), tell=tell)
+    done = memory.learn(state.main().entries, again=again)
+    if ask is None and not (done.added or done.removed or done.skipped or done.failure):
+        tell(NO_MODEL)
+    if done.skipped == LEARNT:
+        tell("--again learns from all of the session, also what was closed or deleted since")
     return MemoryExtracted(
         store=store.url, user=mine.user, agent=mine.agent, session_id=session_id, removed=dict(done.removed),
-        added=dict(done.added), failure=done.failure or None,
+        added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
 
 

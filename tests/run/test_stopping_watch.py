@@ -1,0 +1,112 @@
+"""A watch that is asked to end while it waits for somebody else: at once, and with nothing half done."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from compaction.remembering import SAID
+from lore.compaction.base import Answer
+from lore.compaction.carrying import Means
+from lore.compaction.extractive import Extractive
+from lore.compaction.memory.audit import log_of
+from lore.compaction.memory.buckets import read
+from lore.compaction.memory.identities import bucket
+from lore.run.compacting.stopping import StoppedError, Stopping, interruptible, interruptible_means
+from run.test_resting_watch import begun, exchange
+from storing import opened
+
+POLICY = """[compaction]
+continuous_interval = {interval}
+keep_recent = 2
+summarizer = "command"
+command = ["./ask"]
+timeout_secs = 600
+[memory]
+system = "{system}"
+"""
+SCRIPT = """#!/bin/sh
+echo asked > asked
+exec sleep 600
+"""
+
+
+def test_a_signal_ends_what_is_waited_for_and_nothing_else():
+    stopping, cleaned = Stopping(), []
+
+    def ask():
+        with stopping.waiting():
+            try:
+                stopping.hear()
+            finally:
+                stopping.hear()  # one more, while the first is cleaned up after
+                cleaned.append(stopping.asked.is_set())
+
+    with pytest.raises(StoppedError):
+        ask()
+    assert cleaned == [True]
+    stopping.hear()
+    with pytest.raises(StoppedError), stopping.waiting():
+        raise AssertionError("a signal that came before is heard, too")
+
+
+def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
+    entered = []
+
+    class Slow:
+        name = "slow"
+
+        def summarize(self, request):
+            assert entered == ["in"]
+            return Answer("a summary")
+
+    def waiting():
+        entered.append("in")
+        return nullcontext()
+
+    assert interruptible(Slow(), waiting).summarize(None).text == "a summary"
+    entered.clear()
+    means = interruptible_means(Means(Slow(), lambda window: "context"), waiting)
+    assert (means.summarizer.name, means.ask(None), entered) == ("slow", "context", ["in"])
+    built_in = Extractive()
+    assert interruptible_means(Means(built_in), waiting)[:2] == (built_in, None)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize(("interval", "system"), [(0, "structured"), (1, "")])
+def test_sigterm_does_not_wait_for_a_model_that_is_asked_and_nothing_is_lost(interval, system, tmp_path, monkeypatch):
+    """A watch that was asked to end once ended when its model had answered, which takes minutes: it was killed."""
+    monkeypatch.chdir(tmp_path)
+    store = opened("sqlite", tmp_path)
+    kept = begun(store)
+    for number in range(1, 5):
+        exchange(kept, number, SAID)
+    before = [one.head for one in store.list()]
+    Path("lore.toml").write_text(POLICY.format(interval=interval, system=system))
+    Path("ask").write_text(SCRIPT)
+    Path("ask").chmod(0o755)
+    os.mkfifo("asked")
+    fifo = os.open("asked", os.O_RDWR)  # so that the other end waits for nobody
+    run = [sys.executable, "-m", "lore", "compact", store.url, "--watch", "--interval", "60"]
+    environ = {**os.environ, "LORE_STATE": str(tmp_path / "state")}
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ) as watch:
+        try:
+            assert select.select([fifo], [], [], 60)[0], watch.poll()
+            watch.send_signal(signal.SIGTERM)
+            said, told = watch.communicate(timeout=60)
+        finally:
+            watch.kill()
+            os.close(fifo)
+    assert (watch.returncode, said) == (0, b"")
+    assert b"stopped while a model or a command was asked" in told
+    assert b"Traceback" not in told
+    assert [one.head for one in store.list()] == before
+    assert (read(store, bucket("ann")).learnt, log_of(store, "ann").entries) == ({}, ())
+    store.close()
