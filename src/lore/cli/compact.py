@@ -169,7 +169,7 @@ def _ending_all() -> Generator[None]:
     """End by SIGTERM as by an interrupt: sources and summarisers in groups of their own would outlive lore."""
     import signal
 
-    def ended(number: int, _: FrameType | None) -> None:
+    def ended(number: int, _: object) -> None:
         raise SystemExit(128 + number)
 
     before = signal.signal(signal.SIGTERM, ended)
