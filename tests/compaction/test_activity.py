@@ -8,7 +8,6 @@ from msgspec import Raw
 from lore.compaction.activity import (
     IMAGE_TOKENS,
     Sizes,
-    begins_as_tick,
     calls_tools,
     has_real_activity,
     messages,
@@ -19,6 +18,7 @@ from lore.compaction.activity import (
     tool_calls,
 )
 from lore.model.canonical import encode
+from lore.prompt.speakers import begins_as_tick
 from strategies.compacting import Compacted
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Cut, Firing, Shortened
 from lore.compaction.compacting import compacted
@@ -90,11 +92,13 @@ def test_outside_context_stands_before_the_message_that_waits():
     assert agent.entries()[2].item.uuid == "u13"
 
 
-def test_outside_context_waits_for_a_message_that_has_not_come():
+@pytest.mark.parametrize("source", ["tick", "user"])
+def test_outside_context_waits_for_a_message_that_has_not_come(source):
+    """A tick that only its text told was given what was meant for the person who comes back."""
     agent = agent_of()
     agent.squeeze(2, 1)
     assert agent.made[0][0][-1].insert_at == 3
-    agent.user("[SCHEDULED TICK]", source="tick")
+    agent.user("[SCHEDULED TICK]", source=source)
     agent.turn()
     agent.answer()
     assert not any("outside" in origin for origin, _ in agent.turns[-1].texts)

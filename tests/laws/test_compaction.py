@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lore.compaction import overflow
-from lore.compaction.activity import Sizes, is_message, is_real, overhead, tokens_of
+from lore.compaction.activity import Sizes, is_message, overhead, tokens_of
 from lore.compaction.base import Cut, Firing
 from lore.compaction.compacting import compacted
 from lore.compaction.cutting import cut, kept, opening, pruned
@@ -22,6 +22,7 @@ from lore.model.state import settled
 from lore.model.turn import seconds
 from lore.model.vector import Vector
 from lore.prompt.settings import Rules
+from lore.prompt.speakers import is_real
 from lore.run.recording import Recording
 from strategies.compacting import OUTSIDE, Compacted, plots
 from strategies.sessions import scripts, setups

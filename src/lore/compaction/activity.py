@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
-from lore.compaction.base import BYTES_PER_TOKEN, TICKS
-from lore.model.canonical import text_of
+from lore.compaction.base import BYTES_PER_TOKEN
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -32,7 +31,7 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
-from lore.prompt.placing import is_real as is_said_by_user
+from lore.prompt.speakers import is_real
 
 Entries: TypeAlias = Vector[Entry] | Sequence[Entry]
 
@@ -47,24 +46,6 @@ _IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
 def is_message(item: Item) -> bool:
     """Tell whether an item is a message: dividers and opaque items are none."""
     return not isinstance(item, CompactDivider | OpaqueItem)
-
-
-def is_real(item: Item) -> bool:
-    """Tell whether a person said it."""
-    return is_said_by_user(item) and isinstance(item, UserMessage) and not _is_tick(item)
-
-
-def _is_tick(item: UserMessage) -> bool:
-    if item.blocks is None:
-        return begins_as_tick(item.text)
-    first = next((one for one in item.blocks if isinstance(one, TextBlock)), None)
-    return first is not None and begins_as_tick(first.text)
-
-
-def begins_as_tick(text: Raw) -> bool:
-    """Tell whether a JSON string begins as a scheduler's message does. O(1) for nearly all."""
-    start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]
-    return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)
 
 
 def has_real_activity(entries: Entries) -> bool:

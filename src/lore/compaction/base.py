@@ -18,7 +18,6 @@ from lore.errors import LoreError
 from lore.model.state import Entry
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
-TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")
 BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
-from lore.compaction.activity import is_real, overhead, tokens_of
+from lore.compaction.activity import overhead, tokens_of
 from lore.compaction.base import Firing
 from lore.compaction.cutting import kept, pruned
 from lore.compaction.overflow import latest, with_results
@@ -29,7 +29,7 @@ from lore.model.events import (
 )  # fmt: skip
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
-from lore.prompt.placing import is_real as waits_for
+from lore.prompt.speakers import is_real
 
 
 def compacted(
@@ -101,7 +101,7 @@ def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
     """Yield the outside context that would go with what goes, before a model ever read it: it waited for a person."""
     if not chain.outside:
         return
-    came = max((place for place, entry in enumerate(chain.entries) if waits_for(entry.item)), default=-1)
+    came = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
     for one in chain.outside:
         if came < one.place < firing.cut.place and one.place not in firing.cut.held:
             yield one.content

@@ -8,10 +8,11 @@ what no model has answered yet stays, whoever said it. A cut that takes no messa
 
 from __future__ import annotations
 
-from lore.compaction.activity import Entries, calls_tools, is_message, is_real
+from lore.compaction.activity import Entries, calls_tools, is_message
 from lore.compaction.base import Cut
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.model.state import Entry
+from lore.prompt.speakers import is_real
 
 
 def cut(entries: Entries, keep_recent: int) -> Cut | None:

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from lore.compaction.activity import Entries, calls_tools, has_real_activity, is_real, messages
+from lore.compaction.activity import Entries, calls_tools, has_real_activity, messages
 from lore.compaction.base import Cut, Firing, Trigger, Window
 from lore.compaction.cutting import cut
 from lore.compaction.overflow import stages
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracked
 from lore.model.items import AssistantMessage, ToolCall
+from lore.prompt.speakers import is_real
 
 AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 BEFORE_TURN: tuple[Trigger, ...] = ("overflow", "gap")

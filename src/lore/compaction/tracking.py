@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lore.compaction.activity import is_real
 from lore.model.events import (
     MAIN,
     Append,
@@ -25,6 +24,7 @@ from lore.model.events import (
 )
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.turn import seconds
+from lore.prompt.speakers import is_real
 
 
 class Speaker:

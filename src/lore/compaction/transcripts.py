@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from lore.compaction.base import TICKS, Request
+from lore.compaction.base import Request
 from lore.compaction.wrapping import harmless, one_line
 from lore.model.canonical import text_of
 from lore.model.items import (
@@ -34,6 +34,7 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.state import Entry
+from lore.prompt.speakers import TICKS
 
 MOST = 2_000  # characters of a call's input, and of its result
 INJECTED = "context_injection"

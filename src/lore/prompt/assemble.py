@@ -28,8 +28,8 @@ from lore.model.vector import Vector
 from lore.prompt import layout, marks
 from lore.prompt.base import Dialect, Finishing, Place, Rendered, Unit
 from lore.prompt.models import takes_system_messages
-from lore.prompt.placing import is_real
 from lore.prompt.settings import Policy, Rules
+from lore.prompt.speakers import is_from_user, is_real
 from lore.prompt.tail import tail_of
 
 VOLATILE = "context of this turn"
@@ -164,16 +164,16 @@ class Assembler:
             self._groups.append(self._end)
             if self._end.results and _sums_up_nothing(entries[at].item):
                 units = ()
-            self._end = self._group(units, at, size, is_real(entries[at].item), segments, omitted)
+            self._end = self._group(units, at, size, entries[at].item, segments, omitted)
             at += size
         self._segments = self._segments.extend(segments)
         self._omitted = self._omitted.extend(omitted)
 
     def _group(
-        self, units: tuple[Unit, ...], at: int, size: int, real: bool, segments: list[Segment], omitted: list[str]
+        self, units: tuple[Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _Mark:
         """Render a group of entries, and before it the inserts whose place has come."""
-        end, due = self._end, self._due(units, at, real)
+        end, due = self._end, self._due(units, at, first)
         units = (*[unit for insert in self._inserts[end.inserts : due] for unit in layout.inserted(insert)], *units)
         place, last, markable, count, left_out = end.place, "", end.markable, end.segments, end.omitted
         for unit in units:
@@ -193,12 +193,16 @@ class Assembler:
         results, model = (last == "results", last == "assistant") if last else (end.results, end.model)
         return _Mark(end.entries + size, due, count, left_out, place, results, model, markable)
 
-    def _due(self, units: tuple[Unit, ...], at: int, real: bool) -> int:
+    def _due(self, units: tuple[Unit, ...], at: int, first: Item) -> int:
         """Count the inserts up to a group: they wait for one that text may stand before, and that says something."""
         begun = due = self._end.inserts
-        if not real and self._end.results:
+        if self._end.results and not is_from_user(first):
             return begun
-        while due < len(self._inserts) and self._inserts[due].place <= at and (real or not self._inserts[due].outside):
+        while (
+            due < len(self._inserts)
+            and self._inserts[due].place <= at
+            and (not self._inserts[due].outside or is_real(first))
+        ):
             due += 1
         if due > begun and not any(self.dialect.render(unit, self._end.place).segments for unit in units):
             return begun

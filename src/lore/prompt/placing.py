@@ -7,25 +7,17 @@ a model repeat itself until its context was full). Source: the two systems that 
 
 from __future__ import annotations
 
-from lore.model.items import Item, TextBlock, ToolCall, UserMessage, is_absent, is_blank
+from lore.model.items import ToolCall
 from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
-
-
-def is_real(item: Item) -> bool:
-    """Tell whether an item is a message that a user wrote, and says something."""
-    if type(item) is not UserMessage or item.source != "user":
-        return False
-    if item.blocks is None:
-        return not is_absent(item.text) and not is_blank(item.text)
-    return any(type(one) is not TextBlock or not is_blank(one.text) for one in item.blocks)
+from lore.prompt.speakers import is_from_user
 
 
 def anchor(chain: Chain) -> int | None:
     """Return the place of the last real user message that no request has sent; None where there is none."""
     entries = chain.entries
     for place in range(len(entries) - 1, chain.sent - 1, -1):
-        if is_real(entries[place].item):
+        if is_from_user(entries[place].item):
             return place
     return None
 
@@ -42,7 +34,7 @@ def fits(entries: Vector[Entry], place: int) -> bool:
     """Tell whether text may stand before the entry at a place."""
     if place >= len(entries):
         return False
-    if place == 0 or is_real(entries[place].item):
+    if place == 0 or is_from_user(entries[place].item):
         return True
     group = entries[place - 1].group
     if entries[place].group == group:

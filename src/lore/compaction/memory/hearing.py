@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from lore.compaction.base import TICKS
 from lore.model.canonical import printable, text_of
 from lore.model.items import AssistantMessage, TextBlock, UserMessage, is_absent
 from lore.model.mask import mask
 from lore.model.state import Entry
+from lore.prompt.speakers import TICKS
 
 Role = Literal["user", "assistant"]
 _TAG = re.compile(r"<([a-z]+(?:-[a-z]+)+)(?: [^<>]*)?>")

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lore.compaction.activity import Entries, has_real_activity, is_real, needs_extraction
+from lore.compaction.activity import Entries, has_real_activity, needs_extraction
 from lore.compaction.memory.marks import Mark, behind
 from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnStarted
 from lore.model.items import Item, UserMessage
 from lore.model.state import Entry
 from lore.model.turn import seconds
+from lore.prompt.speakers import is_real
 
 
 class Silence:

@@ -10,7 +10,6 @@ where the moment is chosen), and O(what is pruned) for each firing.
 from __future__ import annotations
 
 from lore.cache.rules import Rules
-from lore.compaction.activity import is_real
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 from lore.formats.base import HOLDS, Read
@@ -18,6 +17,7 @@ from lore.model.compacted import CompactedTotals, DryRun
 from lore.model.events import MAIN, Append, Event, TurnStarted
 from lore.model.state import Chain
 from lore.model.turn import seconds
+from lore.prompt.speakers import is_real
 from lore.run.compacting.accounts import Accounts
 from lore.run.compacting.answers import UNCONFIGURED, answer, notes
 from lore.run.compacting.ordering import ENDS, ended_first

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lore.compaction.activity import is_real
 from lore.formats.base import Read
 from lore.model.events import Append, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
+from lore.prompt.speakers import is_real
 
 ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
 

@@ -21,7 +21,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.activity import is_real
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.carrying import carry_out, judged, moment, waits
 from lore.compaction.costs import Rhythm
@@ -33,6 +32,7 @@ from lore.compaction.tracking import Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
+from lore.prompt.speakers import is_real
 from lore.run.compacting.applying import AGENT, cache_of
 from lore.run.compacting.means import means_of, refuse_nested
 from lore.run.compacting.resting import Remembered, Rests
