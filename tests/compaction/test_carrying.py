@@ -7,14 +7,14 @@ import pytest
 from compaction.remembering import ANN, memory
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Answer, SummaryError
-from lore.compaction.carrying import Means, judged, prepare
+from lore.compaction.carrying import Means, judged, prepare, scale_of
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.listening import to_learn
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
 from lore.model.events import MAIN
-from model.making import Fold, append, said, started, user
+from model.making import Fold, append, event, said, started, user
 from storing import opened
 
 
@@ -115,3 +115,21 @@ def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
     prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
     assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
     store.close()
+
+
+def test_what_stays_is_measured_in_tokens_as_they_were_billed():
+    """All that an estimate fell short of was taken for what stands first: a compaction seemed to save half of it."""
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for number, billed in enumerate((1_100, 1_300, 1_500), 1):
+        usage = {"fresh_tokens": billed, "read_tokens": 0, "output_tokens": 1}
+        for one in (
+            append(user(f"u{number}", "x" * 400)), event("turn_started", turn=number),
+            append(said(f"a{number}")), event("turn_completed", turn=number, usage=usage),
+        ):  # fmt: skip
+            made.take(one)
+            tracker.feed(one)
+    chain = made.state.chain(MAIN)
+    scale, estimate = scale_of(tracker, chain), tokens_of(chain.entries)
+    assert scale.head <= 1_100
+    assert scale.rate > 1
+    assert scale.prompt(estimate) == pytest.approx(1_500, abs=20)

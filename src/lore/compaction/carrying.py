@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec import structs
+
 from lore.cache.bills import total
 from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
 from lore.compaction.base import Firing, Request, Summarizer, SummaryError, Trigger, Window
@@ -109,17 +111,18 @@ def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
     return tuple([one.item.uuid for one in islice(chain.entries, firing.cut.place)])
 
 
-def scale_of(chain: Chain) -> Scale:
+def scale_of(tracker: Tracker, chain: Chain) -> Scale:
     """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
 
-    A bill from before the latest compaction says nothing of what is there now, and is left out.
+    What stands before the timeline is no longer than the shortest prompt that was billed; the rest of the difference
+    is how many tokens an estimated one is. A bill from before the latest compaction says nothing of what is there now.
     """
-    usage = None if chain.last is None else chain.last.usage
+    usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
     whole = None if usage is None else total(usage)
-    if whole is None or not chain.sent or _is_compacted(chain):
+    if whole is None or least is None or not chain.sent or _is_compacted(chain):
         return Scale(overhead(chain))
     sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
-    return Scale(max(0, whole - sent))
+    return Scale.of(whole, sent, min(max(0, whole - sent), least))
 
 
 def _is_compacted(chain: Chain) -> bool:
@@ -133,15 +136,28 @@ def judged(
     tracker: Tracker, chain: Chain, settings: Compaction, ask: Collection[Trigger], *, now: float | None,
     agent: str | None = None,
 ) -> Firing | None:  # fmt: skip
-    """Ask the policy about a chain, its overhead as it was billed."""
-    before = max(overhead(chain), scale_of(chain).head) if settings.window and "overflow" in ask else 0
+    """Ask the policy about a chain, its window and what stands before the timeline as they were billed."""
+    before = 0
+    if settings.window and "overflow" in ask:
+        scale = scale_of(tracker, chain)
+        before, settings = max(overhead(chain), scale.estimated(scale.head)), in_estimates(settings, scale)
     return due(
         tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, user=tracker.user, overhead=before,
         ask=ask,
     )  # fmt: skip
 
 
-def waits(firing: Firing, chain: Chain, settings: Compaction, cache: Cache | None, rhythm: Rhythm, now: float) -> bool:
+def in_estimates(settings: Compaction, scale: Scale) -> Compaction:
+    """Return the settings with the window as estimates measure it."""
+    if not settings.window:
+        return settings
+    return structs.replace(settings, window=max(1, scale.estimated(settings.window)))
+
+
+def waits(
+    firing: Firing, tracker: Tracker, chain: Chain, settings: Compaction, cache: Cache | None, rhythm: Rhythm,
+    now: float,
+) -> bool:  # fmt: skip
     """Tell whether a cadence had better wait until the cache has gone cold anyway: `when = "cheapest"`.
 
     As far as can be foreseen: so many requests come before a pause as did on average, and as many behind it.
@@ -150,7 +166,7 @@ def waits(firing: Firing, chain: Chain, settings: Compaction, cache: Cache | Non
         return False
     if not cache.is_warm(rhythm.pause(now)):
         return False
-    until, scale = rhythm.until(cache.lives), scale_of(chain)
+    until, scale = rhythm.until(cache.lives), scale_of(tracker, chain)
     after = tokens_of(kept(chain.entries, firing.cut)) + settings.summary_tokens
     before = tokens_of(chain.entries)
     grown = before // max(1, rhythm.requests)

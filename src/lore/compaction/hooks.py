@@ -178,7 +178,7 @@ class Continuous:
         chain, firing = self._judged(("overflow", "cadence"), now)
         if firing is None:
             return done
-        if waits(firing, chain, self._settings, self._cache, self._rhythm, now):
+        if waits(firing, self._tracker, chain, self._settings, self._cache, self._rhythm, now):
             self._waits = True
             return done
         held = ExitStack()

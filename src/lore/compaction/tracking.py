@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lore.cache.bills import total, unbelievable
 from lore.model.events import (
     MAIN,
     Append,
@@ -51,7 +52,8 @@ class Speaker:
 class Tracked:
     """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
     compaction (-1: there was none), `compacted_at` is its time, `rested_at` too until the next turn begins; `ended_at`
-    when each agent's last turn ended, or what it answered last came.
+    when each agent's last turn ended, or what it answered last came. `least_billed` are the tokens of the shortest
+    prompt that was billed.
     """
 
     def __init__(self, user: str | None = None) -> None:
@@ -59,6 +61,7 @@ class Tracked:
         self.exchanges = 0
         self.turns = 0
         self.compactions = 0
+        self.least_billed: int | None = None
         self.compacted = -1
         self.compacted_at: float | None = None
         self.rested_at: float | None = None
@@ -120,6 +123,12 @@ class Tracked:
         if ended is not None:
             self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
 
+    def _finish(self, event: TurnCompleted | TurnFailed | TurnCanceled) -> None:
+        self._end(event.agent_id, event.at)
+        whole = None if event.usage is None or unbelievable(event.usage) else total(event.usage)
+        if whole is not None:
+            self.least_billed = whole if self.least_billed is None else min(whole, self.least_billed)
+
     def _turn(self, event: TurnStarted) -> None:
         self.turns += 1
         self.rested_at = None
@@ -175,7 +184,7 @@ class Tracker:
             case TurnStarted():
                 self.chain(event.chain)._turn(event)  # pyright: ignore[reportPrivateUsage]
             case TurnCompleted() | TurnFailed() | TurnCanceled():
-                self.chain(event.chain)._end(event.agent_id, event.at)  # pyright: ignore[reportPrivateUsage]
+                self.chain(event.chain)._finish(event)  # pyright: ignore[reportPrivateUsage]
             case CompactApplied():
                 self.chain(event.chain)._compact(event)  # pyright: ignore[reportPrivateUsage]
             case Remove():

@@ -174,7 +174,7 @@ def _made(
     if firing is None:
         return _not_due(asking.trigger, held, settings)
     cache = cache_of(session, chain, rules, now)
-    if waits(firing, chain, settings, cache, held.rhythm, now):
+    if waits(firing, tracker, chain, settings, cache, held.rhythm, now):
         return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
     return carry_out(session, chain.id, firing, settings, means, at=now)
 
@@ -193,7 +193,7 @@ def _not_due(trigger: Trigger, held: Held, settings: Compaction) -> str:
 def _result(
     path: str, place: str, held: Held, made: Done, settings: Compaction, rules: Rules, now: float
 ) -> Compacted:  # fmt: skip
-    fired = fired_of(held.session, held.chain, made, settings, rules, now)
+    fired = fired_of(held, made, settings, rules, now)
     shown = _shown(place)
     how = "appended to" if place == path else "written behind the log, in"
     said = f"{len(made.events):,} events were {how} {shown}."
@@ -203,14 +203,13 @@ def _result(
     )  # fmt: skip
 
 
-def fired_of(
-    session: Session, chain: Chain, made: Done, settings: Compaction, rules: Rules, now: float
-) -> Fired:  # fmt: skip
+def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: float) -> Fired:
     """Describe what was made, with its cost as far as the prices of the chain's model are known."""
+    session, chain = held.session, held.chain
     folding = Folding(session)
     for one in made.events:
         folding.apply(one)
-    after, scale = folding.chain(chain.id), scale_of(chain)
+    after, scale = folding.chain(chain.id), scale_of(held.tracker, chain)
     sizes = Sizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
     sizes = sizes._replace(after=sizes.after + made.context_tokens)
     cache = cache_of(session, chain, rules, now, sizes.before)

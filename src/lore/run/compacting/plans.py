@@ -15,8 +15,8 @@ from msgspec import structs
 
 from lore.compaction.activity import in_tokens, is_message, overhead
 from lore.compaction.base import Firing, Trigger
+from lore.compaction.carrying import in_estimates, request_of
 from lore.compaction.carrying import moment as stamp
-from lore.compaction.carrying import request_of
 from lore.compaction.compacting import compacted
 from lore.compaction.costs import FREE, Cache, Scale, Sizes
 from lore.compaction.cutting import kept, pruned
@@ -122,8 +122,8 @@ class Plan:
         scale, tracker = known.scale, world.tracker
         before = max(scale.estimated(scale.head), overhead(chain))
         firing = due(
-            tracker.chain(name), chain.entries, self._scaled(scale), now=at, agent=agent, user=tracker.user,
-            overhead=before, tokens=world.tokens(name), ask=ask,
+            tracker.chain(name), chain.entries, in_estimates(self._settings, scale), now=at, agent=agent,
+            user=tracker.user, overhead=before, tokens=world.tokens(name), ask=ask,
         )  # fmt: skip
         if firing is None:
             self._waits = self._waits and called is None
@@ -132,12 +132,6 @@ class Plan:
         else:
             self._waits = False
             self._fire(firing._replace(trigger=called or firing.trigger), known, chain, at)
-
-    def _scaled(self, scale: Scale) -> Compaction:
-        """Return the settings with the window as estimates measure it."""
-        if not self._settings.window:
-            return self._settings
-        return structs.replace(self._settings, window=max(1, scale.estimated(self._settings.window)))
 
     def _fire(self, firing: Firing, known: Known, chain: Chain, at: float | None) -> None:
         world, settings, entries = self.world, self._settings, chain.entries

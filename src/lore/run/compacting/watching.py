@@ -203,7 +203,7 @@ class Watch:
         ask = TRIGGERS if _is_asked(chain) else ("overflow", "cadence")
         firing = judged(watched.tracker, chain, settings, ask, now=now)
         cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
-        if firing is not None and waits(firing, chain, settings, cache, watched.rhythm, now):
+        if firing is not None and waits(firing, watched.tracker, chain, settings, cache, watched.rhythm, now):
             self._waiting.add(session_id)
             return None
         self._waiting.discard(session_id)
