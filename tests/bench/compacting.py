@@ -38,7 +38,8 @@ def dry_run(folder: Path, lore: tuple[str, ...], most: int | None, pairs: int) -
     folded = [(*lore, "fold", path) for path in paths]
     found = clock.alternate(lambda: _each(tried), lambda: _each(folded), min(pairs, 2), clock.WALL)
     most_taken = max(map(_peak, tried[-3:])) if measurable() else 0
-    said = f"{found}, {len(paths)} sessions; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s; {most_taken / 1e6:.0f} MB"
+    times = f"{found.left_seconds:.2f} s against {found.right_seconds:.2f} s"
+    said = f"{found}, {len(paths)} sessions; {times}; {most_taken / 1e6:.0f} MB"
     return measure, bar, said, found.median <= 2 and most_taken <= 200e6
 
 
