@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore import event
-from lore.compaction.base import Window
+from lore.compaction.base import Cut, Window
+from lore.compaction.compacting import compacted
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, due, window
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.tracking import Tracked, Tracker
@@ -260,3 +261,18 @@ def test_a_window_is_fixed_where_sources_are_to_be_asked_and_only_there():
     assert agent.due(asking, 5).window == Window(clock(5) - DAY, clock(5))
     assert agent.due(ANY, 3, ask=AFTER_TURN).window is None
     assert due(Tracker(agent.events).chain(), agent.entries(), asking, now=None).window is None
+
+
+def test_a_gap_with_nothing_to_prune_asks_the_sources_alone_and_once():
+    """Who came back to a short session after a day was told nothing of what had happened meanwhile."""
+    agent, asking = Dated(), Compaction(gap_secs=60, keep_recent=6, context_sources=(SOURCE,))
+    agent.exchange(0)
+    assert agent.due(Compaction(gap_secs=60, keep_recent=6), 10, ask=BEFORE_TURN) is None
+    firing = agent.due(asking, 10, ask=BEFORE_TURN)
+    assert (firing.trigger, firing.cut, firing.window) == ("gap", Cut(0), Window(clock(10) - DAY, clock(10)))
+    for one in compacted(agent.session.state, "main", firing, "", "news", at=stamp(10)):
+        agent.write(one)
+        agent.session.apply(one)
+    assert agent.due(asking, 10, ask=BEFORE_TURN) is None
+    agent.exchange(10)
+    assert agent.due(asking, 20, ask=BEFORE_TURN).window == Window(clock(10), clock(20))

@@ -125,6 +125,14 @@ def test_what_sources_may_say_is_paid_for_in_every_turn_behind_it(tried):
     assert asked.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(500, rel=0.05)
 
 
+def test_a_gap_with_nothing_to_prune_pays_for_what_sources_may_say(tried):
+    gaps = {"gap_secs": PAUSE // 2, "keep_recent": 500}
+    assert tried(talk(8, pause_after=5), **gaps).triggers == []
+    (one,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
+    assert (one.trigger, one.pruned, one.after_tokens - one.before_tokens) == ("gap", 0, pytest.approx(500, rel=0.05))
+    assert one.cost.saved < 0
+
+
 BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
 
 

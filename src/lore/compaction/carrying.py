@@ -62,8 +62,12 @@ class Prepared(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The events of a compaction, and how many messages go and stay; `context_tokens` of what sources said."""
+    """The events of a compaction, and how many messages go and stay; `context_tokens` of what sources said.
 
+    There are none where a gap had nothing to prune, and no source had anything to say.
+    """
+
+    trigger: Trigger
     events: tuple[Event, ...]
     pruned: int
     kept: int
@@ -104,7 +108,8 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
     )
     gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
     stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
-    return Done(events, _messages(gone), _messages(stay), in_tokens(len(prepared.context.encode("utf-8", "replace"))))
+    context = in_tokens(len(prepared.context.encode("utf-8", "replace")))
+    return Done(firing.trigger, events, _messages(gone), _messages(stay), context)
 
 
 def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:

@@ -79,13 +79,16 @@ def overflow(asked: Asked) -> Firing | None:
 
 
 def gap(asked: Asked) -> Firing | None:
-    """Compact when somebody speaks again after a pause of `gap_secs`; never where times are unknown."""
+    """Compact when somebody speaks again after a pause of `gap_secs`; never where times are unknown.
+
+    Where nothing is to go yet, the sources are asked alone: who comes back is told what happened meanwhile.
+    """
     silent = silence(asked)
     if not asked.settings.gap_secs or silent is None or silent < asked.settings.gap_secs:
         return None
     if _in_loop(asked.entries) or not _is_active(asked):
         return None  # who asked for a long job was not away while it went on
-    return _firing("gap", asked)
+    return _firing("gap", asked) or _asking("gap", asked)
 
 
 def cadence(asked: Asked) -> Firing | None:
@@ -127,7 +130,8 @@ def silence(asked: Asked) -> float | None:
 
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
-    """Return the time to ask outside sources about: since the last compaction, at most the look-back.
+    """Return the time to ask outside sources about: since they were last asked, or the last compaction, at most the
+    look-back.
 
     It is empty, and never reversed, where the clock went back.
     """
@@ -143,6 +147,12 @@ def _firing(trigger: Trigger, asked: Asked) -> Firing | None:
     if asked.now is None or not asked.settings.context_sources:
         return Firing(trigger, made)
     return Firing(trigger, made, window(asked.tracked, asked.settings, asked.now))
+
+
+def _asking(trigger: Trigger, asked: Asked) -> Firing | None:
+    if asked.now is None or not asked.settings.context_sources:
+        return None
+    return Firing(trigger, Cut(0), window(asked.tracked, asked.settings, asked.now))
 
 
 def _is_active(asked: Asked) -> bool:

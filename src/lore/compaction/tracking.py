@@ -15,6 +15,7 @@ from lore.model.events import (
     MAIN,
     Append,
     CompactApplied,
+    ContextPersisted,
     Event,
     Remove,
     SessionStarted,
@@ -51,9 +52,9 @@ class Speaker:
 
 class Tracked:
     """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
-    compaction (-1: there was none), `compacted_at` is its time, `rested_at` too until the next turn begins; `ended_at`
-    when each agent's last turn ended, or what it answered last came. `least_billed` are the tokens of the shortest
-    prompt that was billed.
+    compaction (-1: there was none), `compacted_at` is its time, or when outside context came, `rested_at` too until
+    the next turn begins; `ended_at` when each agent's last turn ended, or what it answered last came. `least_billed`
+    are the tokens of the shortest prompt that was billed.
     """
 
     def __init__(self, user: str | None = None) -> None:
@@ -140,10 +141,13 @@ class Tracked:
         self._unsent.clear()
 
     def _compact(self, event: CompactApplied) -> None:
-        at = seconds(event.at)
         self.compactions += 1
         self.compacted = self.finished
-        self.compacted_at = self.rested_at = self._at if at is None else at
+        self._rest(event.at)
+
+    def _rest(self, at: str | None) -> None:
+        rested = seconds(at)
+        self.compacted_at = self.rested_at = self._at if rested is None else rested
 
     def _remove(self, event: Remove) -> None:
         for uuid in event.uuids:
@@ -187,6 +191,8 @@ class Tracker:
                 self.chain(event.chain)._finish(event)  # pyright: ignore[reportPrivateUsage]
             case CompactApplied():
                 self.chain(event.chain)._compact(event)  # pyright: ignore[reportPrivateUsage]
+            case ContextPersisted(outside=True):
+                self.chain(event.chain)._rest(event.at)  # pyright: ignore[reportPrivateUsage]
             case Remove():
                 self.chain(event.chain)._remove(event)  # pyright: ignore[reportPrivateUsage]
             case SessionStarted() if self.user is None:

@@ -30,7 +30,7 @@ from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.compacted import Compacted, Fired
-from lore.model.events import CompactApplied, Event, SessionStarted, encode
+from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.run.appending import HINT_CONVERT, appending
@@ -176,14 +176,18 @@ def _made(
     cache = cache_of(session, chain, rules, now)
     if waits(firing, tracker, chain, settings, cache, held.rhythm, now):
         return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
-    return carry_out(session, chain.id, firing, settings, means, at=now)
+    done = carry_out(session, chain.id, firing, settings, means, at=now)
+    return done if done.events else f"{_FEW.format(settings.keep_recent)}, and no source had anything to say."
+
+
+_FEW = "Nothing was compacted: there are no messages besides the last {} that stay"
 
 
 def _not_due(trigger: Trigger, held: Held, settings: Compaction) -> str:
     if trigger == "gap" and settings.gap_secs and not held.tracker.chain(held.chain.id).is_timed:
         return "Nothing was compacted: gap triggers cannot be judged, the session holds no times."
     if trigger == "manual":
-        return f"Nothing was compacted: there are no messages besides the last {settings.keep_recent} that stay."
+        return f"{_FEW.format(settings.keep_recent)}."
     return f"Nothing was compacted: no {trigger} is due."
 
 
@@ -215,9 +219,8 @@ def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: fl
     cache = cache_of(session, chain, rules, now, sizes.before)
     end = None if chain.last is None else seconds(chain.last.at)
     summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
-    trigger = next((one.trigger for one in made.events if isinstance(one, CompactApplied)), "overflow")
     return Fired(
-        trigger=trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
+        trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
         pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
         cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
     )  # fmt: skip

@@ -139,7 +139,8 @@ class Plan:
         stay = kept(entries, firing.cut) if firing.cut.place else tuple(entries)
         summary = EXTRACTIVE.summarize(request_of(chain, firing, settings)).text if gone else ""
         before = world.tokens(chain.id)
-        events = compacted(world.session, chain.id, firing, summary, at=None if at is None else stamp(at))
+        unsaid = " " if firing.window is not None and not gone else None  # that they were asked, not what they said
+        events = compacted(world.session, chain.id, firing, summary, unsaid, at=None if at is None else stamp(at))
         calls = [one.item.call_id for one in gone if isinstance(one.item, ToolCall)]
         context = settings.context_token_cap if settings.context_sources and firing.window is not None else 0
         spelled = in_tokens(len(encode(summary)) - 2)  # as the timeline counts it

@@ -223,6 +223,8 @@ class Watch:
             memory = self._rests.memory_of(watched.header)
             means = means if memory is None else means._replace(learn=memory.before_drop)
             done = carry_out(state, chain.id, firing, settings, means, at=now)
+            if not done.events:
+                return False
             delta = SessionDelta(
                 base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=moment(now)
             )  # fmt: skip
@@ -232,7 +234,8 @@ class Watch:
                 self._hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
                 return False
         watched.took(done.events, head)
-        self._hands.say(f"{session_id}: {firing.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept")
+        told = " and told what happened meanwhile" if done.context_tokens else ""
+        self._hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{told}")
         return True
 
 

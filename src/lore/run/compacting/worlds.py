@@ -78,8 +78,10 @@ class World:
             self.tracker.feed(event)
             self._folding.apply(event)
         self.fresh = True
-        if gone:  # else results were cut, and what was put in before still stands
+        if gone:
             self.added, self._context = summary + context, context
+        else:  # results were cut, or sources asked alone: what was put in before still stands
+            self.added, self._context = self.added + context, self._context + context
 
     def _left(self, event: Event) -> Event | None:
         """Return what an event says of items that are still there; None where that is nothing."""
