@@ -130,7 +130,9 @@ def test_a_gap_with_nothing_to_prune_pays_for_what_sources_may_say(tried):
     assert tried(talk(8, pause_after=5), **gaps).triggers == []
     (one,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
     assert (one.trigger, one.pruned, one.after_tokens - one.before_tokens) == ("gap", 0, pytest.approx(500, rel=0.05))
-    assert one.cost.saved < 0
+    assert one.cost.next_warm == pytest.approx(one.cost.next_cold)  # all that stood in the cache stays there
+    assert 0 < one.cost.next_warm < 0.01
+    assert -0.01 < one.cost.saved < 0
 
 
 BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
@@ -143,6 +145,9 @@ BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tok
         (Change(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
         (Change(1_000, 8_450, 200), 1_000, 240),  # what was pruned reached past what was read
         (Change(0, 0, 0), 9_000, 490),
+        (Change(1_000, 0, 200, new=200), 9_000, 690),  # put in behind all that was read
+        (Change(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
+        (Change(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
         (Change(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
     ],
 )

@@ -30,7 +30,7 @@ from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
 from lore.compaction.wrapping import wrapped
 from lore.model.canonical import text_of
-from lore.model.events import Event
+from lore.model.events import ContextPersisted, Event
 from lore.model.items import CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
 
@@ -72,6 +72,11 @@ class Done(NamedTuple):
     pruned: int
     kept: int
     context_tokens: int
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether anything that was sent goes or changes: else only what sources said was added."""
+        return not all(isinstance(one, ContextPersisted) for one in self.events)
 
 
 def carry_out(

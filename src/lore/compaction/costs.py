@@ -24,8 +24,8 @@ LEAST, MOST = 0.25, 4.0  # how far bills may be from estimates, to be believed
 
 
 class Sizes(NamedTuple):
-    """A prompt in tokens: `before` and `after` a compaction, the `head` that both begin with, and by how many tokens
-    it grows from one request to the next.
+    """A prompt in tokens: `before` and `after` a compaction, the `head` that both begin with (all of it where nothing
+    was pruned), and by how many tokens it grows from one request to the next.
     """
 
     before: int

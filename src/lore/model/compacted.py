@@ -67,7 +67,8 @@ class CompactedSide(Struct, frozen=True, kw_only=True):
 
 
 class CompactedTotals(Struct, frozen=True, kw_only=True):
-    """Sums over a session. `recorded` compactions stand in the recording, `fired` are those of the policy.
+    """Sums over a session. `recorded` compactions stand in the recording, `fired` are those of the policy, `refreshed`
+    of them only ask outside sources, for there is nothing to prune.
 
     `saved` is what the policy saves in US dollars, below 0 what it costs; `summaries` what its summaries cost, null
     where that is not known: then `saved` is too, and `saved_without_summaries` is what is known of it. `overfull`
@@ -79,6 +80,7 @@ class CompactedTotals(Struct, frozen=True, kw_only=True):
     unpriced: int
     recorded: int
     fired: int
+    refreshed: int = 0
     without: CompactedSide
     compacted: CompactedSide
     summaries: float | None

@@ -34,6 +34,7 @@ class _Seen(NamedTuple):
     tokens: int
     added: int
     rewritten: bool
+    new: int
 
 
 class _Open(NamedTuple):
@@ -93,10 +94,10 @@ class Accounts:
         seen: list[_Seen] = []
         for plan in self._plans:
             world = plan.world
-            if world.fresh and plan.fires:
+            if plan.fires and (world.fresh or world.new):
                 plan.fires[-1].warm = self._cache.is_warm(pause)
-            seen.append(_Seen(world.tokens(event.chain), world.added, world.fresh))
-            world.fresh = False
+            seen.append(_Seen(world.tokens(event.chain), world.added, world.fresh, world.new))
+            world.sent()
         self._open = _Open(event.turn, at, chain.model, self._sizes.tokens_of(chain.entries), pause, tuple(seen))
         self.turn = event.turn
         self.last = at if at is not None else self.last
@@ -136,8 +137,8 @@ class Accounts:
             size, other, price, paid = whole, bill, self._cache.price, cost
             if plan.fires:
                 removed = max(0, opened.tokens - (seen.tokens - seen.added))
-                rate = self.scale.rate
-                change = Change(self.scale.head, round(removed * rate), round(seen.added * rate), seen.rewritten)
+                removed, added, new = (round(one * self.scale.rate) for one in (removed, seen.added, seen.new))
+                change = Change(self.scale.head, removed, added, seen.rewritten, new)
                 size = max(0, whole - change.removed + change.added)
                 other = None if bill is None else rebilled(bill, change)
                 price = self._prices.cache(asked, size).price
@@ -170,7 +171,8 @@ class Accounts:
         figures = "estimated" if self.unbilled else "recorded"
         return CompactedTotals(
             turns=self.turns, unbilled=self.unbilled, unpriced=self.unpriced, recorded=compactions,
-            fired=len(plan.fires), without=self._recorded.side(figures),
+            fired=len(plan.fires), refreshed=sum(not one.rewrites for one in plan.fires),
+            without=self._recorded.side(figures),
             compacted=plan.ledger.side("estimated" if plan.fires else figures), summaries=dollars(summaries),
             saved=None if saved is None or summaries is None else dollars(saved - summaries),
             saved_without_summaries=dollars(saved),

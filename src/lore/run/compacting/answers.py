@@ -29,19 +29,27 @@ _WAITED = "Here it is cheapest to wait with cadences until the cache has gone co
 
 def _verdict(totals: CompactedTotals) -> str:
     saved, known, cost = totals.saved, totals.saved_without_summaries, totals.without.cost
-    times = f"{totals.fired:,} compaction{'s' if totals.fired > 1 else ''}"
+    times = _times(totals)
     if known is None or cost is None:
-        return f"Unknown in money: no price or no bill is known for these turns; {times} would have been made."
+        return f"Unknown in money: no price or no bill is known for these turns; the policy comes to {times}."
     share = f" ({abs(known) / cost:.0%} of the {money(cost)} that {_was(totals)})" if cost else ""
     besides = "" if saved is not None else f", before what {times} would have cost for the summaries (not known)"
     if known > 0:
         return f"Yes: {times} would have saved about {money(known)}{share}, estimated{besides}."
     if known < 0:
-        return (
-            f"Not in money: {times} would have cost about {money(-known)} more{share}, estimated{besides}: each "
-            "rewrites the cache, and what follows does not pay for that."
-        )
+        why = "each rewrites the cache, and what follows does not pay for that"
+        if totals.fired == totals.refreshed:
+            why = "what sources say is paid for in every turn behind it"
+        return f"Not in money: {times} would have cost about {money(-known)} more{share}, estimated{besides}: {why}."
     return f"No: {times} would have come too late to save anything{besides}."
+
+
+def _times(totals: CompactedTotals) -> str:
+    done, asked = totals.fired - totals.refreshed, totals.refreshed
+    parts = [f"{done:,} compaction{'s' * (done > 1)}"] if done or not asked else []
+    if asked:
+        parts.append(f"asking outside sources {asked:,} time{'s' * (asked > 1)}")
+    return " and ".join(parts)
 
 
 def _was(totals: CompactedTotals) -> str:

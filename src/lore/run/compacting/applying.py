@@ -219,6 +219,8 @@ def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: fl
     cache = cache_of(session, chain, rules, now, sizes.before)
     end = None if chain.last is None else seconds(chain.last.at)
     summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
+    if not made.rewrites:
+        sizes = sizes._replace(head=sizes.before)
     return Fired(
         trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
         pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,

@@ -20,13 +20,15 @@ from lore.model.events import Billed
 
 class Change(NamedTuple):
     """How a prompt differs from the recorded one, in tokens: `head` comes first in both, then `removed` of the
-    recorded one or `added` in their place. `rewritten`: it is the first since the compaction.
+    recorded one or `added` in their place, `new` of them sent for the first time. `rewritten`: it is the first since
+    the compaction.
     """
 
     head: int
     removed: int
     added: int
     rewritten: bool = False
+    new: int = 0
 
 
 def rebilled(bill: Billed, change: Change) -> Billed | None:
@@ -40,10 +42,10 @@ def rebilled(bill: Billed, change: Change) -> Billed | None:
     removed = min(change.removed, whole - head)
     size, read = whole - removed + change.added, bill.read_tokens or 0
     past = read - head - removed  # how far behind what was pruned the cache was read
-    if change.rewritten or past < 0:
+    if change.rewritten or past < 0 or past == removed == 0:
         read = min(read, head)
     else:
-        read += change.added - removed
+        read += change.added - change.new - removed
     return _split(bill, read, size)
 
 

@@ -66,6 +66,7 @@ class Fire:
     sizes: Sizes
     cache: Cache
     summary: Decimal | None
+    rewrites: bool = True
     warm: bool | None = None
     saved: Decimal | None = FREE
     turns: int = 0
@@ -147,11 +148,13 @@ class Plan:
         world.compact(events, [one.item.uuid for one in gone], calls, summary=spelled, context=context)
         cache, grown = known.cache()
         scale, after = known.scale, world.tokens(chain.id)
-        sizes = Sizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
+        rewrites = bool(gone or firing.shortened)
+        head = scale.head if rewrites else scale.prompt(before)
+        sizes = Sizes(scale.prompt(before), scale.prompt(after), head, grown)
         self.fires.append(
             Fire(
                 firing.trigger, known.turn, at, _messages(stay), _messages(gone), None if context else 0, sizes, cache,
-                known.summary(sum(sizes.before - sizes.head for _ in gone[:1])),
+                known.summary(sum(sizes.before - sizes.head for _ in gone[:1])), rewrites,
             )
         )  # fmt: skip
 

@@ -31,7 +31,8 @@ class World:
     """A session with the compactions of a policy. `added` are the tokens that these put in and that stand there now.
 
     Those of outside context are among them, and counted without events: nobody was asked. `fresh` says that no request
-    has gone out since the last of them; who sends one takes it back.
+    has gone out since something was pruned or cut, `new` are the tokens that were put in alone since the last one; who
+    sends one calls `sent`.
     """
 
     def __init__(self, format: str) -> None:
@@ -41,6 +42,7 @@ class World:
         self._calls: set[str] = set()
         self.tracker = Tracker()
         self.added = self._context = 0
+        self.new = 0
         self.fresh = False
 
     def take(self, event: Event) -> None:
@@ -77,11 +79,15 @@ class World:
         for event in events:
             self.tracker.feed(event)
             self._folding.apply(event)
-        self.fresh = True
         if gone:
-            self.added, self._context = summary + context, context
+            self.added, self._context, self.new = summary + context, context, 0
         else:  # results were cut, or sources asked alone: what was put in before still stands
-            self.added, self._context = self.added + context, self._context + context
+            self.added, self._context, self.new = self.added + context, self._context + context, self.new + context
+        self.fresh = self.fresh or not context or bool(gone)
+
+    def sent(self) -> None:
+        """Take that a request has gone out."""
+        self.fresh, self.new = False, 0
 
     def _left(self, event: Event) -> Event | None:
         """Return what an event says of items that are still there; None where that is nothing."""
