@@ -87,6 +87,25 @@ def test_a_session_is_compacted_when_it_becomes_due():
     assert dividers(store) == 1
 
 
+def test_a_session_without_times_says_once_that_no_gap_can_be_judged():
+    """A watch waited for gaps that never came, and said nothing."""
+    store = Counting()
+    kept = begun(store)
+    settings = Compaction(gap_secs=10, keep_recent=2)
+
+    def speak():
+        kept.apply(event("append", item=user(f"u{kept.turns}")))
+        kept.save()
+
+    def answer():
+        kept.begin_turn()
+        kept.apply(event("append", item=said(f"a{kept.turns}")), event("turn_completed", turn=kept.turns))
+        kept.save()
+
+    _, told = watched(store, speak, answer, speak, answer, speak, settings=settings)
+    assert told == ["s1: gap triggers cannot be judged: the session holds no times"]
+
+
 def test_only_what_has_changed_is_read():
     store = Counting()
     kept, other = begun(store), begun(store, "s2")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lore.compaction.overflow import CALM
 from lore.compaction.settings import Compaction
+from lore.compaction.tracking import UNTIMED
 from lore.model.compacted import CompactedTotals
 
 UNCONFIGURED = (
@@ -84,7 +85,7 @@ def notes(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator
     if near:
         yield f"how near it came: {', '.join(near)}"
     if settings.gap_secs and not seen.timed:
-        yield "gap triggers cannot be judged: the session holds no times"
+        yield UNTIMED
     if totals.fired:
         yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
     if totals.fired and settings.summarizer != "extractive":
