@@ -168,6 +168,7 @@ def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
     said_, told = watched(store, replaced, back, lambda: exchange(kept, 6), settings=settings)
     assert [one for one in told if "no such file" in one]
     assert (len(said_), dividers(store)) == (1, 1)
+    assert said_[0].endswith(" tokens of outside context")
 
 
 def test_a_pause_ends_only_where_somebody_speaks():

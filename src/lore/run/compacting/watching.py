@@ -240,7 +240,8 @@ class Watch:
                 self._hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
                 return False
         watched.took(done.events, head)
-        self._hands.say(f"{session_id}: {firing.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept")
+        context = f", {done.context_tokens:,} tokens of outside context" if done.context_tokens else ""
+        self._hands.say(f"{session_id}: {firing.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{context}")
         return True
 
 
