@@ -471,7 +471,7 @@ def test_a_watch_remembers_what_was_said_once_nobody_speaks_any_more():
         try:
             first = watch.stdout.readline()
             watch.send_signal(signal.SIGTERM)
-            assert (first, watch.wait(timeout=30)) == (b"s-1: idle: 1 remembered, 0 taken away, 1 topics dreamt\n", 0)
+            assert (first, watch.wait(timeout=30)) == (b"s-1: idle: 1 remembered, 0 taken away, 1 topic dreamt\n", 0)
         finally:
             watch.kill()
     ran = lore("memory", "show", "user_preferences", "--user", "ada", "--store", "sqlite:s.db")
