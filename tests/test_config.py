@@ -131,7 +131,12 @@ def test_a_policy_has_its_keys_at_the_top_or_in_a_table(tmp_path):
     ("text", "said", "hint"),
     [
         ("continous_interval = 5\n", "unknown key compaction.continous_interval", "continuous_interval?"),
-        ("[compaction]\ngap_secs = 5\n[check]\n", "check stands beside [compaction]", "take it out"),
+        (
+            "[compaction]\ngap_secs = 5\n[memory]\n",
+            "memory stands beside [compaction]",
+            "--config reads a whole lore.toml",
+        ),
+        ("gap_secs = 5\n[compaction]\n", "gap_secs stands beside [compaction]", "put it below"),
         ("gap_secs = -5\n", "gap_secs is below 0", ""),
         ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
         ("when = 'later'\n", "when: invalid enum value 'later'", "one of: 'now', 'cheapest'"),
@@ -145,6 +150,21 @@ def test_a_policy_that_cannot_be_is_one_line(tmp_path, text, said, hint):
         policy(str(path))
     assert said in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_programs_are_named_from_the_folder_of_the_settings(tmp_path, monkeypatch):
+    """A watch that was started in another folder did not find them."""
+    sources = "".join(
+        f"[[compaction.context_sources]]\nname = '{name}'\ncommand = {command}\n"
+        for name, command in (("a", ["bin/a", "x/y"]), ("b", ["git"]))
+    )
+    write(tmp_path / "lore.toml", f"[compaction]\nsummarizer = 'command'\ncommand = ['./sum']\n{sources}")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    found = load(None, tmp_path / "below").compaction
+    assert found == policy("../lore.toml")
+    assert found.command == (str(tmp_path / "sum"),)
+    assert [one.command for one in found.context_sources] == [(str(tmp_path / "bin/a"), "x/y"), ("git",)]
 
 
 def test_a_policy_that_is_not_there_says_what_was_asked(tmp_path):

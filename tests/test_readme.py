@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from lore import Kept, Session, open_store
 from lore.cli.main import main
+from lore.compaction.settings import Compaction
+from lore.config import policy
 from lore.model.events import PromptDelta
 
 ROOT = Path(__file__).parent.parent
@@ -114,7 +117,7 @@ def test_the_commands_of_the_readme_keep_sessions_in_a_store(
 ) -> None:
     shutil.copytree(ROOT / "fixtures" / "sessions", tmp_path / "sessions")
     monkeypatch.chdir(tmp_path)
-    commands = re.findall(r"^    lore ((?!memory)[^\n]*sqlite:sessions.db[^\n]*)$", README, re.MULTILINE)
+    commands = re.findall(r"^    lore ((?!memory|compact)[^\n]*sqlite:sessions.db[^\n]*)$", README, re.MULTILINE)
     assert len(commands) == 6
     named = [one.replace("~/.claude/projects", "sessions").replace("SESSION_ID", "knows-0001") for one in commands]
     assert [main(command.split()) for command in named] == [0] * 6
@@ -130,12 +133,15 @@ def test_the_policy_of_the_readme_is_tried_and_its_memory_kept(
     assert len(policy[0].strip().splitlines()) == 6, "six lines"
     monkeypatch.chdir(tmp_path)
     Path("policy.toml").write_text(textwrap.dedent(policy[0]), "utf-8")
-    Path("lore.toml").write_text('[memory]\nsystem = "structured"\n', "utf-8")
+    memory = re.search(r"^    \[memory\]\n(?:    [^\n]+\n|\n)+", README, re.MULTILINE)
+    assert memory is not None
+    Path("lore.toml").write_text(textwrap.dedent(memory[0]), "utf-8")
     shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", "session.jsonl")
-    commands = re.findall(r"^    lore ((?:compact|memory) (?!fixtures)[^\n]*)$", README, re.MULTILINE)
-    assert len(commands) == 5
+    commands = re.findall(r"^    lore ((?:compact|memory|convert) (?!fixtures)[^\n]*)$", README, re.MULTILINE)
+    commands = [one for one in commands if not one.endswith("--watch")]
+    assert len(commands) == 7
     assert main(["store", "import", "session.jsonl", "--store", "sqlite:sessions.db"]) == 0
-    assert [main(one.replace("SESSION_ID", "knows-0001").split()) for one in commands] == [0] * 5
+    assert [main(one.replace("SESSION_ID", "knows-0001").split()) for one in commands] == [0] * 7
     said = capsys.readouterr()
     assert "error" not in said.err
     assert "no trigger would have fired" in said.out
@@ -202,3 +208,26 @@ def test_the_harness_of_the_readme_is_killed_and_resumed(tmp_path: Path) -> None
     assert len(bodies) > len(set(bodies)) == 3, "what was asked again was asked with the same bytes"
     assert [len(one) for one in messages] == sorted(len(one) for one in messages)
     assert not kept.store.verify().damage
+
+
+def test_the_keys_of_the_readme_are_those_of_a_policy_with_their_defaults(tmp_path: Path) -> None:
+    table = README[README.index("| `[compaction]`") :].split("\n\n", 1)[0]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (\S[^|]*) \|", table, re.MULTILINE)
+    said = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
+    known = {one.name: one.default for one in fields(Compaction)}
+    assert said.keys() == known.keys()
+    assert said == {name: _written(default) for name, default in known.items()}
+    example = re.search(r"^      \[\[compaction\.context_sources\]\].*?\n\n", README, re.MULTILINE | re.DOTALL)
+    assert example is not None
+    (tmp_path / "policy.toml").write_text(textwrap.dedent(example[0]), "utf-8")
+    assert [one.name for one in policy(str(tmp_path / "policy.toml")).context_sources] == ["commits"]
+
+
+def _written(default: object) -> str:
+    match default:
+        case str() if default:
+            return f'`"{default}"`'
+        case int() | float():
+            return f"{default:.0f}"
+        case _:
+            return "none"

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.settings import Simulate
 from lore.check.budgets import Budgets
@@ -92,9 +93,10 @@ def policy(name: str) -> Compaction:
         table = {"compaction": table}
     elif len(table) > 1:
         other = next(key for key in table if key != "compaction")
-        hint = "put it below [compaction], or take it out"
+        whole = other in Settings.__struct_fields__ or isinstance(table[other], dict)
+        hint = "--config reads a whole lore.toml" if whole else "put it below [compaction], or take it out"
         raise LoreError(f"{name}: {other} stands beside [compaction]", hint=hint, where=Where(name))
-    return _settings(table, name).compaction or Compaction()
+    return _placed(_settings(table, name).compaction or Compaction(), Path(name))
 
 
 def _read(path: Path, *, named: bool) -> Settings | None:
@@ -107,7 +109,21 @@ def _read(path: Path, *, named: bool) -> Settings | None:
         table = cast("dict[str, Any]", tool["lore"])
     if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LoreError(f"{shown}: tool.lore is no table", hint="write [tool.lore.check]", where=Where(shown))
-    return _settings(table, shown)
+    found = _settings(table, shown)
+    return found if found.compaction is None else replace(found, compaction=_placed(found.compaction, path))
+
+
+def _placed(compaction: Compaction, file: Path) -> Compaction:
+    """Return a policy whose programs that are named by a path are found from wherever lore is started."""
+    folder = os.path.dirname(os.path.abspath(file))
+
+    def placed(command: tuple[str, ...]) -> tuple[str, ...]:
+        if not command or not os.path.dirname(command[0]):  # a name alone is looked for on the PATH
+            return command
+        return os.path.normpath(os.path.join(folder, command[0])), *command[1:]
+
+    sources = tuple([replace(one, command=placed(one.command)) for one in compaction.context_sources])
+    return replace(compaction, command=placed(compaction.command), context_sources=sources)
 
 
 def _table(path: Path, shown: str, named: str) -> dict[str, Any]:

@@ -152,6 +152,16 @@ def test_a_policy_without_triggers_says_what_to_set():
     assert dry()["answer"] == "The policy switches no trigger on: set continuous_interval, gap_secs or window."
 
 
+def test_a_policy_that_never_fires_says_how_near_it_came():
+    """It said No, and left a person to guess which number to change."""
+    put("p.toml", b"continuous_interval = 9\ngap_secs = 1800\nwindow = 100000\n")
+    near = "6 user exchanges (continuous_interval 9), longest pause 25 s (gap_secs 1,800)"
+    assert dry()["notes"] == [f"how near it came: {near}, longest prompt 6,010 tokens (overflow above 70,000)"]
+    put("p.toml", b"gap_secs = 1800\n")
+    put("s.jsonl", talk(1))
+    assert dry()["notes"] == ["how near it came: no pause (gap_secs 1,800)"]
+
+
 def test_a_recorded_compaction_stays_and_what_it_kept_of_pruned_items_is_no_problem():
     put("s.jsonl", talk(5), record_line("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u1", "a5"]))
     result = dry()
@@ -476,7 +486,7 @@ def test_a_watch_remembers_what_was_said_once_nobody_speaks_any_more():
         try:
             first = watch.stdout.readline()
             watch.send_signal(signal.SIGTERM)
-            assert (first, watch.wait(timeout=30)) == (b"s-1: idle: 1 remembered, 0 taken away, 1 topics dreamt\n", 0)
+            assert (first, watch.wait(timeout=30)) == (b"s-1: idle: 1 remembered, 0 taken away, 1 topic dreamt\n", 0)
         finally:
             watch.kill()
     ran = lore("memory", "show", "user_preferences", "--user", "ada", "--store", "sqlite:s.db")

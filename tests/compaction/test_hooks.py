@@ -91,6 +91,19 @@ def test_a_gap_is_compacted_before_the_turn_and_saved(kept):
     assert continuous.before_turn(NOW + 500) is None  # there is nothing left to prune
 
 
+def test_a_session_without_times_says_once_that_no_gap_can_be_judged(kept):
+    """A harness that gave no times waited for gaps that never came, and heard nothing."""
+    told = []
+    continuous = Continuous(kept, GAP, Means(Extractive(), tell=told.append))
+    for number in range(1, 5):
+        assert continuous.before_turn(NOW + 500 * number) is None
+        kept.apply(event("append", item=user(f"u{number}")))
+        kept.begin_turn()
+        kept.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=number))
+        kept.save()
+    assert told == ["gap triggers cannot be judged: the session holds no times"]
+
+
 def test_outside_context_is_there_for_the_first_answer(kept):
     asked = []
     means = Means(Extractive(), lambda window: asked.append(window) or "it rained", b"key")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
 from compaction.remembering import ANN, SAID, Model, memory, topics
 from compaction.test_hooks import CADENCE, GAP, NOW, Failing, stamp
+from lore.compaction import hooks as hooks_page
 from lore.compaction.base import SummaryError
 from lore.compaction.carrying import Means
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
 from lore.compaction.locks import trylock
+from lore.compaction.memory.asking import asking
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.remembering import remembering_of
 from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.config import policy
+from lore.run.compacting.means import means_of
 from lore.session import event
 from lore.store.keeping import Kept
 from model.making import call, said, user
@@ -242,3 +248,26 @@ def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, setti
     assert (mine, continuous.after_turn(NOW + 3), continuous.before_turn(NOW + 3_000)) == (None, None, None)
     assert threading.active_count() == before
     assert [one.session_id for one in store.list()] == ["s1"]
+
+
+def test_a_harness_is_written_from_the_docstring(store, tmp_path, monkeypatch):
+    """Where the means and the memory come from stood nowhere."""
+    monkeypatch.chdir(tmp_path)
+    Path("policy.toml").write_text("gap_secs = 100\nkeep_recent = 2\n", "utf-8")
+    lines = [
+        re.split(r"\s{3,}", line[4:])[0] for line in str(hooks_page.__doc__).splitlines() if line.startswith("    ")
+    ]
+    begin, end = (next(at for at, line in enumerate(lines) if word in line) for word in ("policy(", "before_turn("))
+    names = {
+        "policy": policy, "means_of": means_of, "remembering_of": remembering_of, "Memory": Memory, "asking": asking,
+        "Continuous": Continuous, "store": store, "stamp": lambda: stamp(0),
+        "header": event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"),
+    }  # fmt: skip
+    for number in range(1, 5):  # each turn by a process of its own
+        names["kept"] = Kept.begin(store, names["header"])
+        exec("\n".join(lines[begin:end]), names)  # noqa: S102 - the docstring is ours
+        assert names["continuous"].before_turn(NOW + 10 * number) is None
+        spoken(names["kept"], number, 10 * number, *PREFERS)
+    assert names["continuous"].before_turn(NOW + 500).pruned == 6
+    names["continuous"].settle(NOW + 500, wait=True)
+    assert preferences(store) == PREFERS

@@ -18,10 +18,10 @@ from lore.compaction.memory.buckets import FEW, change, read, wipe
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.marks import BACK, DIGITS, behind, mark_of
 from lore.compaction.memory.records import MOST_MARKS, Horizon, Learnt, Remembered
-from lore.compaction.memory.remembering import LEARNT, UNSPOKEN
+from lore.compaction.memory.remembering import LEARNT, LEFT, UNSPOKEN
 from lore.session import event
 from lore.store.keeping import Kept
-from model.making import Fold, append, call, started, user
+from model.making import Fold, append, call, said, started, user
 from storing import opened
 
 TESTS = Path(__file__).parents[1]
@@ -106,6 +106,14 @@ def test_what_is_learnt_and_its_mark_are_one_write(store, tmp_path):
     volume = next(one for one in store.list() if one.session_id.count("/") == 3)
     lines = store.load(volume.session_id).events
     assert [json.loads(line)["kind"] for line in lines[1:]] == ["remembered", "extracted", "learnt"]
+
+
+def test_where_a_compaction_took_what_was_said_nobody_is_told_that_no_person_spoke(store, tmp_path):
+    """After a long session was compacted it read "no person said anything in it"."""
+    fold = Fold(started(), append(user("u1", SAID)), append(said("a1", "ok")), append(said("a2", "done")))
+    assert memory(store, tmp_path).before_drop(fold.state.main().entries, 2).added
+    fold.take(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["a2"]))
+    assert memory(store, tmp_path).learn(fold.state.main().entries).skipped == LEFT
 
 
 def test_a_failure_marks_nothing_and_what_nobody_said_neither(store, tmp_path):

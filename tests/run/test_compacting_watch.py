@@ -87,6 +87,25 @@ def test_a_session_is_compacted_when_it_becomes_due():
     assert dividers(store) == 1
 
 
+def test_a_session_without_times_says_once_that_no_gap_can_be_judged():
+    """A watch waited for gaps that never came, and said nothing."""
+    store = Counting()
+    kept = begun(store)
+    settings = Compaction(gap_secs=10, keep_recent=2)
+
+    def speak():
+        kept.apply(event("append", item=user(f"u{kept.turns}")))
+        kept.save()
+
+    def answer():
+        kept.begin_turn()
+        kept.apply(event("append", item=said(f"a{kept.turns}")), event("turn_completed", turn=kept.turns))
+        kept.save()
+
+    _, told = watched(store, speak, answer, speak, answer, speak, settings=settings)
+    assert told == ["s1: gap triggers cannot be judged: the session holds no times"]
+
+
 def test_only_what_has_changed_is_read():
     store = Counting()
     kept, other = begun(store), begun(store, "s2")
@@ -149,6 +168,7 @@ def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
     said_, told = watched(store, replaced, back, lambda: exchange(kept, 6), settings=settings)
     assert [one for one in told if "no such file" in one]
     assert (len(said_), dividers(store)) == (1, 1)
+    assert said_[0].endswith(" tokens of outside context")
 
 
 def test_a_pause_ends_only_where_somebody_speaks():

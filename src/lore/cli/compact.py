@@ -37,7 +37,10 @@ _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the polic
 @quiet_pipe
 def run(
     session: Annotated[
-        str, typer.Argument(metavar="SESSION", help="A lore log, URL#ID, with --dry-run any session log; or a store.")
+        str,
+        typer.Argument(
+            metavar="SESSION", help="A lore log or URL#ID; with --dry-run any session log, with --watch a store."
+        ),
     ],
     policy: Annotated[
         str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
@@ -67,8 +70,8 @@ def run(
     """Compact a session now, or try a policy on any recording.
 
     With --dry-run nothing is written, and no source, command or model is asked. Else the summary, and what outside
-    sources say, are appended as events: the log is never shortened. Exit code 3: no summary could be had, and nothing
-    was done.
+    sources say, are appended as events: the log is never shortened, and `lore fold --pruned` shows what went. --watch
+    ends with SIGTERM or an interrupt. Exit code 3: no summary could be had, and nothing was done.
     """
     from lore.errors import LoreError
     from lore.run.options import Options

@@ -11,7 +11,8 @@ from lore.cli.common import AsJson, Colour, Config, Force, Output, quiet_pipe, s
 from lore.cli.storing import SessionId, Url, answer, opened
 
 app = typer.Typer(
-    help="Look at and change what is remembered across sessions.\n\nKept by user and agent, in a store.",
+    help="Look at and change what is remembered across sessions.\n\n"
+    'Kept by user and agent, in a store; [memory] system = "structured" in lore.toml switches it on.',
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -224,7 +225,7 @@ def dream(
 ) -> int:
     """Make topics of what is known: what sessions are told.
 
-    Skipped where nothing is new, or another pass is at it.
+    Skipped where nothing is new, or another pass is at it. Only for an agent that is opted in, as `extract`.
     Exit 3 where the summariser's answer could not be used, and one topic was made of all.
     """
     from lore.report.remembered import write_dreamt

@@ -1,9 +1,15 @@
 """Continuous compaction for a harness that keeps its session in a store (`lore.store.keeping.Kept`).
 
-    continuous = Continuous(kept, settings, means)
+    settings = policy("policy.toml")   `lore.config`; or `settings.Compaction(continuous_interval=5)`
+    means = means_of(settings, print, kept.session_id)   `lore.run.compacting.means`: summariser, sources, their key
+    memory = remembering_of(kept.store, header, Memory("structured"), clock=stamp, ask=asking(means.summarizer))
+    continuous = Continuous(kept, settings, means, memory=memory)    anew after each start; `stamp()` is RFC 3339
     continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
     kept.apply(message); kept.begin_turn(…); kept.save(); …the request, its answer…; kept.save()
     continuous.after_turn(now)         when the turn has ended, its calls and results applied
+    continuous.settle(now, wait=True)  at the end: what is still under way is waited for, and applied
+
+Gaps are judged by times: `kept.begin_turn(…, at=stamp())`, or those of messages (`event("append", at=stamp(), …)`).
 
 `before_turn` compacts after a pause (gap) or where the window is full, at once, so that outside context is there for
 the first answer: it takes as long as the slowest source (30 s at most) and the summary; where nothing is due, O(what is
@@ -37,7 +43,7 @@ from lore.compaction.memory.minding import Mind
 from lore.compaction.memory.remembering import Remembering
 from lore.compaction.settings import Compaction, Sessions
 from lore.compaction.sources import is_nested
-from lore.compaction.tracking import Tracker
+from lore.compaction.tracking import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event
 from lore.model.state import Chain, settled
@@ -98,7 +104,7 @@ class Continuous:
         self._agent = agent
         self._cache = cache
         self._work: _Work | None = None
-        self._waits = False
+        self._waits = self._told = False
         window = 0 if settings is None else settings.window
         self._mind = None if memory is None else Mind(memory, window=window, gap_secs=sessions.gap_secs)
         unset = settings is None and memory is None
@@ -143,6 +149,7 @@ class Continuous:
         if self._work is not None or self._settings is None:
             return None
         self._catch_up()
+        self._tell_untimed()
         _, firing = self._judged(("overflow", "gap"), now)
         if firing is None and self._waits and self._is_cold(now):
             _, firing = self._judged(("manual",), now)
@@ -159,6 +166,12 @@ class Continuous:
                 self._failed(error)
                 return done
             return self._apply(prepared, now)
+
+    def _tell_untimed(self) -> None:
+        assert self._settings is not None
+        if self._settings.gap_secs and not self._told and not self._tracker.chain(MAIN).is_timed:
+            self._told = True
+            self._means.tell(UNTIMED)
 
     def after_turn(self, now: float) -> Done | None:
         """Begin what is due after a turn, in the background; returns what was done by an earlier call's work."""

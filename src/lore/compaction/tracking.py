@@ -28,6 +28,8 @@ from lore.model.items import AssistantMessage, ToolCall
 from lore.model.turn import seconds
 from lore.prompt.speakers import is_real
 
+UNTIMED = "gap triggers cannot be judged: the session holds no times"
+
 
 class Speaker:
     """When one (agent, user) spoke last, and before what is not answered yet."""

@@ -18,8 +18,8 @@ class CompactionCost(Struct, frozen=True, kw_only=True):
     `warm` says whether the cache still held the prompt. `next_warm` and `next_cold` are what the next request costs
     more for it (below 0: less), in a warm and in a cold cache, `later` what each request after that saves,
     `pays_after` the number of requests after which it has paid for itself. `summary` is what the summary's own request
-    costs (0 without a model). `saved` is the sum over the `turns` that followed in the recording, before the next
-    compaction; both are null where nothing has followed yet.
+    costs (0 without a model). `saved` is how much less than as recorded the `turns` cost that followed before the next
+    compaction, earlier ones' effect included; both are null where nothing has followed yet.
     """
 
     currency: str = "USD"

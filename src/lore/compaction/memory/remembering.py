@@ -38,6 +38,7 @@ from lore.errors import LoreError
 from lore.formats.times import seconds
 from lore.model.canonical import encode
 from lore.model.events import Event, SessionStarted
+from lore.model.items import CompactDivider
 from lore.model.state import Entry, Session
 from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
@@ -48,6 +49,7 @@ QUIET = "nothing was extracted since the last dream"
 BUSY = "another pass is under way"
 LEARNT = "nothing was said in it since it was learnt from"
 UNSPOKEN = "no person said anything in it"
+LEFT = "in what compactions left of it no person says anything"
 
 
 class Extracted(NamedTuple):
@@ -120,7 +122,10 @@ class Remembering:
         if not (done.failure or done.skipped):
             self._mark = mark
         is_silent = done.skipped and to_learn(entries, None, stop) is NOTHING
-        return done._replace(skipped=UNSPOKEN) if is_silent else done
+        if not is_silent:
+            return done
+        is_left = any(isinstance(one.item, CompactDivider) for one in entries)
+        return done._replace(skipped=LEFT if is_left else UNSPOKEN)
 
     def _extracted(self, learning: _Learning, mark: Mark) -> Extracted:
         at, name = self._clock(), self._session_id

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from lore.compaction.overflow import CALM
 from lore.compaction.settings import Compaction
+from lore.compaction.tracking import UNTIMED
 from lore.model.compacted import CompactedTotals
 
 UNCONFIGURED = (
@@ -73,10 +76,24 @@ def _room(totals: CompactedTotals) -> str:
     return f" {_turns(before)} filled over 90 % of the window; with it {after:,} would."
 
 
-def notes(totals: CompactedTotals, settings: Compaction, *, timed: bool, plans: int) -> Iterator[str]:
+class Seen(NamedTuple):
+    """What a dry run saw of a session: has it times, how many user exchanges, its longest pause before one of them in
+    seconds, and how many moments were tried.
+    """
+
+    timed: bool
+    exchanges: int
+    pause: float | None
+    plans: int
+
+
+def notes(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator[str]:
     """Yield what has to be known to read the figures."""
-    if settings.gap_secs and not timed:
-        yield "gap triggers cannot be judged: the session holds no times"
+    near = list(_near(totals, settings, seen)) if totals.turns and not totals.fired else []
+    if near:
+        yield f"how near it came: {', '.join(near)}"
+    if settings.gap_secs and not seen.timed:
+        yield UNTIMED
     if totals.fired:
         yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
     if totals.fired and settings.summarizer != "extractive":
@@ -89,11 +106,24 @@ def notes(totals: CompactedTotals, settings: Compaction, *, timed: bool, plans: 
         yield f"{_turns(totals.unbilled)} without a bill: prompts and costs are estimated, without what was answered"
     if totals.unpriced:
         yield f"{_turns(totals.unpriced)} without a price, or whose cache nobody knows, are left out of the costs"
-    if plans > 1 and totals.fired:
+    if seen.plans > 1 and totals.fired:
         yield "the cheapest moment is chosen in hindsight, the same for all cadences of the session"
     if totals.recorded:
         many = totals.recorded > 1
         yield f"{totals.recorded:,} compaction{'s' * many} of the recording stay{'s' * (not many)} on both sides"
+
+
+def _near(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator[str]:
+    """Yield how far a session was from each trigger that is on: what to set for it to fire."""
+    if settings.continuous_interval:
+        many = "" if seen.exchanges == 1 else "s"
+        yield f"{seen.exchanges:,} user exchange{many} (continuous_interval {settings.continuous_interval:,})"
+    if settings.gap_secs and seen.timed:
+        pause = "no pause" if seen.pause is None else f"longest pause {seen.pause:,.0f} s"
+        yield f"{pause} (gap_secs {settings.gap_secs:,})"
+    if settings.window:
+        most = settings.window * CALM // 100
+        yield f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {most:,})"
 
 
 def _turns(count: int) -> str:

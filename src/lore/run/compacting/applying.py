@@ -25,7 +25,7 @@ from lore.compaction.memory.asking import asking as model_of
 from lore.compaction.memory.remembering import remembering_of
 from lore.compaction.settings import Compaction, Memory
 from lore.compaction.summarizers import summarizer_of
-from lore.compaction.tracking import Tracker
+from lore.compaction.tracking import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
@@ -185,7 +185,7 @@ _FEW = "Nothing was compacted: there are no messages besides the last {} that st
 
 def _not_due(trigger: Trigger, held: Held, settings: Compaction) -> str:
     if trigger == "gap" and settings.gap_secs and not held.tracker.chain(held.chain.id).is_timed:
-        return "Nothing was compacted: gap triggers cannot be judged, the session holds no times."
+        return f"Nothing was compacted: {UNTIMED}."
     if trigger == "manual":
         return f"{_FEW.format(settings.keep_recent)}."
     return f"Nothing was compacted: no {trigger} is due."

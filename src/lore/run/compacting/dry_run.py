@@ -19,7 +19,7 @@ from lore.model.state import Chain
 from lore.model.turn import seconds
 from lore.prompt.speakers import is_real
 from lore.run.compacting.accounts import Accounts
-from lore.run.compacting.answers import UNCONFIGURED, answer, notes
+from lore.run.compacting.answers import UNCONFIGURED, Seen, answer, notes
 from lore.run.compacting.ordering import ENDS, ended_first
 from lore.run.compacting.plans import Moment, Plan
 from lore.run.memory import collected_seldom
@@ -135,10 +135,11 @@ class _Trial:
         plan = self._accounts.cheapest()
         accounts, settings, main = self._accounts, self._settings, self._main or MAIN
         totals: CompactedTotals = accounts.totals(plan, self._compactions)
-        timed = plan.world.tracker.chain(main).is_timed
+        tracked = plan.world.tracker.chain(main)
+        seen = Seen(tracked.is_timed, tracked.exchanges, plan.pause, len(self._plans))
         said = answer(totals, settings, plan.moment)
         return DryRun(
             session=self._recording.shown, configured=True, when=plan.moment, triggers=accounts.fired(plan),
-            totals=totals, answer=said, notes=list(notes(totals, settings, timed=timed, plans=len(self._plans))),
+            totals=totals, answer=said, notes=list(notes(totals, settings, seen)),
             problems=list(self._recording.problems.kept),
         )  # fmt: skip

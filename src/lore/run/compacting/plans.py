@@ -21,7 +21,7 @@ from lore.compaction.compacting import compacted
 from lore.compaction.costs import FREE, Cache, Scale, Sizes
 from lore.compaction.cutting import kept, pruned
 from lore.compaction.extractive import Extractive
-from lore.compaction.policy import due
+from lore.compaction.policy import Asked, due, silence
 from lore.compaction.settings import Compaction
 from lore.model.canonical import encode
 from lore.model.compacted import Fired
@@ -100,6 +100,7 @@ class Plan:
         self.ledger = Ledger()
         self.fires: list[Fire] = []
         self.overfull = 0
+        self.pause: float | None = None  # the longest that ended when somebody spoke
         self._settings = settings
         self._waits = False
 
@@ -121,6 +122,8 @@ class Plan:
         world = self.world
         chain = settled(world.chain(name))
         scale, tracker = known.scale, world.tracker
+        if "gap" in ask:
+            self._rested(silence(Asked(tracker.chain(name), chain.entries, self._settings, at, agent, tracker.user)))
         before = max(scale.estimated(scale.head), overhead(chain))
         firing = due(
             tracker.chain(name), chain.entries, in_estimates(self._settings, scale), now=at, agent=agent,
@@ -133,6 +136,10 @@ class Plan:
         else:
             self._waits = False
             self._fire(firing._replace(trigger=called or firing.trigger), known, chain, at)
+
+    def _rested(self, pause: float | None) -> None:
+        if pause is not None:
+            self.pause = pause if self.pause is None else max(self.pause, pause)
 
     def _fire(self, firing: Firing, known: Known, chain: Chain, at: float | None) -> None:
         world, settings, entries = self.world, self._settings, chain.entries

@@ -21,6 +21,7 @@ from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.compaction.summarizers import summarizer_of
 from lore.model.events import SessionStarted
 from lore.model.state import Chain
+from lore.report.terminal import counted
 from lore.run.compacting.stopping import Waiting, interruptible
 from lore.store.base import Store, Tell
 
@@ -106,4 +107,4 @@ def _said(done: Rested) -> str:
     if not (added or removed or done.dreamt.topics):
         is_quiet = done.extracted.skipped or done.extracted.failure or done.dreamt.failure  # a failure is told
         return "" if is_quiet else "idle: looked through, nothing new to remember"
-    return f"idle: {added:,} remembered, {removed:,} taken away, {len(done.dreamt.topics):,} topics dreamt"
+    return f"idle: {added:,} remembered, {removed:,} taken away, {counted(len(done.dreamt.topics), 'topic')} dreamt"

@@ -28,7 +28,7 @@ from lore.compaction.locks import trylock
 from lore.compaction.memory.identities import is_reserved
 from lore.compaction.memory.listening import Silence
 from lore.compaction.settings import Compaction
-from lore.compaction.tracking import Tracker
+from lore.compaction.tracking import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
@@ -117,6 +117,7 @@ class Watch:
         self._hands = hands
         self._rests = Rests(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
         self._waiting: set[str] = set()
+        self._untimed: set[str] = set()  # those of which it was said
         self._heads: dict[str, Head] = {}
         self._held: OrderedDict[str, _Watched] = OrderedDict()
 
@@ -201,6 +202,8 @@ class Watch:
         """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
         session_id = watched.header.session_id
         ask = TRIGGERS if _is_asked(chain) else ("overflow", "cadence")
+        if ask == TRIGGERS and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed:
+            self._tell_untimed(session_id)
         firing = judged(watched.tracker, chain, settings, ask, now=now)
         cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
         if firing is not None and waits(firing, watched.tracker, chain, settings, cache, watched.rhythm, now):
@@ -208,6 +211,11 @@ class Watch:
             return None
         self._waiting.discard(session_id)
         return firing
+
+    def _tell_untimed(self, session_id: str) -> None:
+        if session_id not in self._untimed:
+            self._untimed.add(session_id)
+            self._hands.tell(f"{session_id}: {UNTIMED}")
 
     def _compact(
         self, settings: Compaction, watched: _Watched, chain: Chain, firing: Firing, now: float
@@ -234,8 +242,8 @@ class Watch:
                 self._hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
                 return False
         watched.took(done.events, head)
-        told = " and told what happened meanwhile" if done.context_tokens else ""
-        self._hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{told}")
+        context = f", {done.context_tokens:,} tokens of outside context" if done.context_tokens else ""
+        self._hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{context}")
         return True
 
 
