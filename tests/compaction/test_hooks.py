@@ -212,3 +212,29 @@ def test_settings_that_cannot_be_are_refused(kept):
         Continuous(kept, Compaction(keep_recent=-1), Means(Extractive()))
     with pytest.raises(LoreError, match="needs a key"):
         Continuous(kept, GAP, Means(Extractive(), lambda _: ""))
+
+
+@pytest.mark.parametrize("now", [1_767_225_600_000.0, float("nan"), float("inf"), -1.0])
+def test_a_time_that_is_none_is_refused_before_anything_is_done(kept, now):
+    """A harness that counts in milliseconds met a traceback from the depths, after its sources had been asked."""
+    continuous = Continuous(kept, GAP, Means(Extractive()))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    for hook in (continuous.before_turn, continuous.after_turn):
+        with pytest.raises(LoreError, match="no time in seconds since 1970"):
+            hook(now)
+    assert stored(kept) == []
+
+
+def test_a_session_without_times_says_once_that_its_gaps_cannot_be_judged(kept):
+    """Its gaps never fired, and nothing said why."""
+    told = []
+    continuous = Continuous(kept, GAP, Means(Extractive(), tell=told.append))
+    for number in range(1, 5):
+        continuous.before_turn(NOW + 500 * number)
+        kept.apply(event("append", item=user(f"u{number}")))
+        kept.begin_turn()
+        kept.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=kept.turns))
+        kept.save()
+    assert [one for one in told if "cannot be judged" in one] == told
+    assert len(told) == 1

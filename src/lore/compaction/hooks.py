@@ -46,6 +46,7 @@ from lore.store.address import noted
 from lore.store.applying import lines_of
 from lore.store.keeping import Kept
 
+LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down
 _SESSIONS = Sessions()
 
 
@@ -75,6 +76,12 @@ class _Work:
         return not self._thread.is_alive()
 
 
+def _check(now: float) -> None:
+    """Raise LoreError for a time that is none: milliseconds, most often."""
+    if not 0 <= now <= LATEST:
+        raise LoreError(f"{now} is no time in seconds since 1970", hint="time.time() is one")
+
+
 class Continuous:
     """Compacts one kept session as the policy says, and remembers; without settings and a memory nothing is looked at,
     read or run.
@@ -98,7 +105,7 @@ class Continuous:
         self._agent = agent
         self._cache = cache
         self._work: _Work | None = None
-        self._waits = False
+        self._waits = self._told_untimed = False
         window = 0 if settings is None else settings.window
         self._mind = None if memory is None else Mind(memory, window=window, gap_secs=sessions.gap_secs)
         unset = settings is None and memory is None
@@ -122,6 +129,7 @@ class Continuous:
         """
         if self._off:
             return None
+        _check(now)
         done = self._compacted(now)
         if self._mind is not None:
             self.while_idle(now)
@@ -143,6 +151,7 @@ class Continuous:
         if self._work is not None or self._settings is None:
             return None
         self._catch_up()
+        self._tell_untimed(self._settings)
         _, firing = self._judged(("overflow", "gap"), now)
         if firing is None and self._waits and self._is_cold(now):
             _, firing = self._judged(("manual",), now)
@@ -164,6 +173,7 @@ class Continuous:
         """Begin what is due after a turn, in the background; returns what was done by an earlier call's work."""
         if self._off:
             return None
+        _check(now)
         done = self._begun(now)
         if self._mind is not None:
             self._catch_up()
@@ -233,6 +243,12 @@ class Continuous:
 
     def _failed(self, error: SummaryError) -> None:
         self._means.tell(f"nothing was compacted, no summary could be had: {error.message}")
+
+    def _tell_untimed(self, settings: Compaction) -> None:
+        """Say once that gaps cannot be judged, where that is so."""
+        if settings.gap_secs and not self._told_untimed and not self._tracker.chain(MAIN).is_timed:
+            self._told_untimed = True
+            self._means.tell("gap triggers cannot be judged: the session's events have no times (`at`)")
 
     def _judged(self, ask: tuple[Trigger, ...], now: float) -> tuple[Chain, Firing | None]:
         assert self._settings is not None
