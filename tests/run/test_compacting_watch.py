@@ -109,6 +109,10 @@ def test_while_a_request_is_out_nothing_is_compacted():
         exchange(kept, number)
     exchange(kept, 4, answered=False)
     assert watched(store)[0] == []
+    assert watched(store, settings=Compaction(window=4000))[0] == []
+    kept.apply(event("append", item=said("a4", "y" * 4000)), event("turn_completed", turn=kept.turns))
+    kept.save()
+    assert watched(store, settings=Compaction(window=4000))[0] == ["s1: overflow: 4 messages pruned, 4 kept"]
 
 
 def test_a_session_that_somebody_writes_to_is_left_for_the_next_look():
