@@ -361,6 +361,8 @@ def test_a_policy_that_cannot_be_is_one_line_and_nothing_changes(policy, said_):
         (("s.jsonl", "--trigger", "soon"), "unknown trigger 'soon'"),
         (("s.jsonl", "--dry-run", "-o", "x"), "--dry-run writes nothing"),
         (("s.jsonl", "--summarizer", "magic"), "--summarizer magic"),
+        (("s.jsonl", "-o", "-"), "--output names a file"),  # made a file of this name
+        (("s.jsonl", "-o", "sqlite:s.db#s-1"), "--output names a file"),
         (("sqlite:s.db", "--watch", "--json"), "--watch compacts a store"),
         (("sqlite:none.db", "--watch"), "there is no store"),
         (("sqlite:none.db", "--watch", "--interval", "0"), "--interval"),
