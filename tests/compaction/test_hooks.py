@@ -238,3 +238,16 @@ def test_a_session_without_times_says_once_that_its_gaps_cannot_be_judged(kept):
         kept.save()
     assert [one for one in told if "cannot be judged" in one] == told
     assert len(told) == 1
+
+
+def test_what_was_made_in_the_background_is_let_go_of_where_another_wrote_meanwhile(kept):
+    told, summarizer = [], Waiting()
+    continuous = Continuous(kept, CADENCE, Means(summarizer, tell=told.append))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    assert continuous.after_turn(NOW + 5) is None
+    exchange(Kept.open(kept.store, "s1"), 5, 6)
+    summarizer.go.set()
+    assert continuous.settle(NOW + 7, wait=True) is None
+    assert stored(kept) == []
+    assert [one for one in told if "the store holds more" in one]
