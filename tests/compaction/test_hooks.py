@@ -251,3 +251,19 @@ def test_what_was_made_in_the_background_is_let_go_of_where_another_wrote_meanwh
     assert continuous.settle(NOW + 7, wait=True) is None
     assert stored(kept) == []
     assert [one for one in told if "the store holds more" in one]
+
+
+def test_what_was_taken_back_meanwhile_is_not_written_into_a_summary(kept):
+    """A rewind while the summary is made: what it was made of is not what would go."""
+    told, summarizer = [], Waiting()
+    continuous = Continuous(kept, CADENCE, Means(summarizer, tell=told.append))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    continuous.after_turn(NOW + 5)
+    kept.apply(event("remove", uuids=["u3", "a3"]))
+    for number in (5, 6):
+        exchange(kept, number, number)
+    summarizer.go.set()
+    assert continuous.settle(NOW + 8, wait=True) is None
+    assert dividers(kept) == []
+    assert [one for one in told if "has changed meanwhile" in one]
