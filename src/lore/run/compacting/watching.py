@@ -269,7 +269,7 @@ def watch(
     _refuse_nothing(settings, remembered)
     if settings is not None:
         means_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
-    store = open_there(url, lru_cache(MOST)(hands.tell))  # a damaged session is told with every look otherwise
+    store = open_there(url, lru_cache(1_024)(hands.tell))  # a damaged session is told with every look otherwise
     try:
         hands.tell(f"watching {shown(url)}")
         return Watch(store, settings, rules, hands, remembered).run()
