@@ -423,6 +423,22 @@ def test_a_log_that_is_read_only_is_one_line():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_store_that_takes_no_writes_is_one_line_and_nothing_is_changed(monkeypatch):
+    from lore.store.base import StoreError
+    from lore.store.sqlite import Sqlite
+
+    def refused(*_):
+        raise StoreError("s.db cannot be written: attempt to write a readonly database")
+
+    lore("store", "import", "s.jsonl", "--store", "sqlite:s.db")
+    with monkeypatch.context() as patch:
+        patch.setattr(Sqlite, "save_delta", refused)
+        ran = compact("sqlite:s.db#s-1")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: s.db cannot be written: attempt to write a readonly database\n"
+    assert b"compact_applied" not in lore("store", "export", "s-1", "--store", "sqlite:s.db").out.encode()
+
+
 def test_what_a_compaction_runs_ends_with_it_when_it_is_terminated():
     """The source was left to hang for ever, with nobody to end it after its 30 seconds."""
     os.mkfifo("alive")
