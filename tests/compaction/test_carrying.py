@@ -154,3 +154,9 @@ def test_a_bill_that_cannot_be_is_not_the_shortest_prompt():
     chain, tracker = billed_as(0, -5, 1_300, 1_500)
     assert tracker.chain(MAIN).least_billed == 1_300
     assert scale_of(tracker, chain).head <= 1_300
+
+
+@pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])
+def test_a_bill_far_from_its_estimate_is_believed_within_bounds(bills, rate):
+    chain, tracker = billed_as(*bills)
+    assert scale_of(tracker, chain).rate == rate
