@@ -386,6 +386,8 @@ def test_a_policy_that_cannot_be_is_one_line_and_nothing_changes(policy, said_):
         (("s.jsonl", "--trigger", "soon"), "unknown trigger 'soon'"),
         (("s.jsonl", "--dry-run", "-o", "x"), "--dry-run writes nothing"),
         (("s.jsonl", "--summarizer", "magic"), "--summarizer magic"),
+        (("s.jsonl", "-o", "-"), "--output names a file"),  # made a file of this name
+        (("s.jsonl", "-o", "sqlite:s.db#s-1"), "--output names a file"),
         (("sqlite:s.db", "--watch", "--json"), "--watch compacts a store"),
         (("sqlite:none.db", "--watch"), "there is no store"),
         (("sqlite:none.db", "--watch", "--interval", "0"), "--interval"),
@@ -446,6 +448,22 @@ def test_a_log_that_is_read_only_is_one_line():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_store_that_takes_no_writes_is_one_line_and_nothing_is_changed(monkeypatch):
+    from lore.store.base import StoreError
+    from lore.store.sqlite import Sqlite
+
+    def refused(*_):
+        raise StoreError("s.db cannot be written: attempt to write a readonly database")
+
+    lore("store", "import", "s.jsonl", "--store", "sqlite:s.db")
+    with monkeypatch.context() as patch:
+        patch.setattr(Sqlite, "save_delta", refused)
+        ran = compact("sqlite:s.db#s-1")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: s.db cannot be written: attempt to write a readonly database\n"
+    assert b"compact_applied" not in lore("store", "export", "s-1", "--store", "sqlite:s.db").out.encode()
+
+
 def test_what_a_compaction_runs_ends_with_it_when_it_is_terminated():
     """The source was left to hang for ever, with nobody to end it after its 30 seconds."""
     os.mkfifo("alive")

@@ -110,6 +110,17 @@ def test_users_and_agents_do_not_see_each_other():
     )
 
 
+def test_users_whose_names_look_alike_are_printed_apart():
+    url = "sqlite:s.db"
+    for number, name in enumerate(("ann", "ann ", "a\u0301nn", "ánn")):
+        begun(url, session_id=f"s{number}", user_id=name)
+        assert memory("extract", f"s{number}", url=url).code == 0
+    printed = {one.partition("  ")[0] for one in memory("users", url=url).out.splitlines()[:-1]}
+    assert printed == {"ann", '"ann "', '"a\\u0301nn"', "ánn"}
+    assert memory("wipe", "--user", "ann ", url=url).out.startswith('wiped user "ann ": 1 fact')
+    assert len(answered("users", url=url, schema="memory-users")["users"]) == 3
+
+
 @each_store
 def test_a_text_is_deleted_and_stays_nowhere_but_in_topics_that_are_named(url):
     filled(url)

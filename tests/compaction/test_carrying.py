@@ -117,10 +117,10 @@ def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
     store.close()
 
 
-def test_what_stays_is_measured_in_tokens_as_they_were_billed():
-    """All that an estimate fell short of was taken for what stands first: a compaction seemed to save half of it."""
+def billed_as(*bills):
+    """Fold and track a session with these bills."""
     made, tracker = Fold(started(session_id="s1")), Tracker()
-    for number, billed in enumerate((1_100, 1_300, 1_500), 1):
+    for number, billed in enumerate(bills, 1):
         usage = {"fresh_tokens": billed, "read_tokens": 0, "output_tokens": 1}
         for one in (
             append(user(f"u{number}", "x" * 400)), event("turn_started", turn=number),
@@ -128,8 +128,35 @@ def test_what_stays_is_measured_in_tokens_as_they_were_billed():
         ):  # fmt: skip
             made.take(one)
             tracker.feed(one)
-    chain = made.state.chain(MAIN)
+    return made.state.chain(MAIN), tracker
+
+
+def test_what_stays_is_measured_in_tokens_as_they_were_billed():
+    """All that an estimate fell short of was taken for what stands first: a compaction seemed to save half of it."""
+    chain, tracker = billed_as(1_100, 1_300, 1_500)
     scale, estimate = scale_of(tracker, chain), tokens_of(chain.entries)
     assert scale.head <= 1_100
     assert scale.rate > 1
     assert scale.prompt(estimate) == pytest.approx(1_500, abs=20)
+
+
+@pytest.mark.parametrize("bills", [(600, 700, 0), (600, 700, -5), (600, 700, 10**15)])
+def test_a_bill_that_cannot_be_measures_nothing(bills):
+    """A turn that was billed as nothing made the window four times as wide, and an overflow was not seen."""
+    chain, tracker = billed_as(*bills)
+    assert scale_of(tracker, chain).rate == 1
+    settings = Compaction(window=360, keep_recent=2)
+    assert (firing := judged(tracker, chain, settings, ("overflow",), now=None)) is not None
+    assert firing.trigger == "overflow"
+
+
+def test_a_bill_that_cannot_be_is_not_the_shortest_prompt():
+    chain, tracker = billed_as(0, -5, 1_300, 1_500)
+    assert tracker.chain(MAIN).least_billed == 1_300
+    assert scale_of(tracker, chain).head <= 1_300
+
+
+@pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])
+def test_a_bill_far_from_its_estimate_is_believed_within_bounds(bills, rate):
+    chain, tracker = billed_as(*bills)
+    assert scale_of(tracker, chain).rate == rate

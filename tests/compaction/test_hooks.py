@@ -239,3 +239,44 @@ def test_settings_that_cannot_be_are_refused(kept):
         Continuous(kept, Compaction(keep_recent=-1), Means(Extractive()))
     with pytest.raises(LoreError, match="needs a key"):
         Continuous(kept, GAP, Means(Extractive(), lambda _: ""))
+
+
+@pytest.mark.parametrize("now", [1_767_225_600_000.0, float("nan"), float("inf"), -1.0])
+def test_a_time_that_is_none_is_refused_before_anything_is_done(kept, now):
+    """A harness that counts in milliseconds met a traceback from the depths, after its sources had been asked."""
+    continuous = Continuous(kept, GAP, Means(Extractive()))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    for hook in (continuous.before_turn, continuous.after_turn):
+        with pytest.raises(LoreError, match="no time in seconds since 1970"):
+            hook(now)
+    assert stored(kept) == []
+
+
+def test_what_was_made_in_the_background_is_let_go_of_where_another_wrote_meanwhile(kept):
+    told, summarizer = [], Waiting()
+    continuous = Continuous(kept, CADENCE, Means(summarizer, tell=told.append))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    assert continuous.after_turn(NOW + 5) is None
+    exchange(Kept.open(kept.store, "s1"), 5, 6)
+    summarizer.go.set()
+    assert continuous.settle(NOW + 7, wait=True) is None
+    assert stored(kept) == []
+    assert [one for one in told if "the store holds more" in one]
+
+
+def test_what_was_taken_back_meanwhile_is_not_written_into_a_summary(kept):
+    """A rewind while the summary is made: what it was made of is not what would go."""
+    told, summarizer = [], Waiting()
+    continuous = Continuous(kept, CADENCE, Means(summarizer, tell=told.append))
+    for number in range(1, 5):
+        exchange(kept, number, number)
+    continuous.after_turn(NOW + 5)
+    kept.apply(event("remove", uuids=["u3", "a3"]))
+    for number in (5, 6):
+        exchange(kept, number, number)
+    summarizer.go.set()
+    assert continuous.settle(NOW + 8, wait=True) is None
+    assert dividers(kept) == []
+    assert [one for one in told if "has changed meanwhile" in one]

@@ -135,6 +135,22 @@ def test_a_pass_that_can_take_no_lock_is_told_and_raises_nothing(store, tmp_path
     assert "cannot keep locks" in heard[0]
 
 
+def test_a_dream_of_what_is_not_all_that_is_known_any_more_is_given_up(store, tmp_path):
+    """What was extracted while a model dreamt would count as dreamt over."""
+    memory(store, tmp_path).extract(entries(SAID))
+    model = Model(topics("one", "two", "three"))
+
+    def asked(*args):
+        memory(store, tmp_path, session_id="s2").extract(entries("I live in Oslo."))
+        return model(*args)
+
+    with pytest.raises(StoreError, match="something else was extracted meanwhile"):
+        memory(store, tmp_path, ask=asked).dream()
+    assert read(store, ANN).topics == {}
+    assert read(store, ANN).is_fresh
+    assert memory(store, tmp_path, ask=model).dream().topics == ("one", "three", "two")
+
+
 def test_a_dream_that_fell_back_is_visible_and_dreamt_again(store, tmp_path):
     heard = []
     memory(store, tmp_path).extract(entries(SAID))

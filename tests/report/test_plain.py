@@ -7,7 +7,7 @@ import io
 import pytest
 
 from lore.report.console import console, line, wants_colour
-from lore.report.plain import visible
+from lore.report.plain import named, visible
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,21 @@ def test_colour_is_written_where_it_is_wanted_and_only_there():
 )
 def test_the_flag_comes_first_then_no_color_then_force_color_then_the_terminal(flag, environment, terminal, wanted):
     assert wants_colour(flag, environment, terminal=terminal) is wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("ann", "ann"),
+        ("Åse of Oslo", "Åse of Oslo"),
+        ("ann ", '"ann "'),
+        ("ann  b", '"ann  b"'),
+        ("A\u030ase", '"A\\u030ase"'),
+        ("\uff41nn", '"\\uff41nn"'),
+        ('"ann "', r'"\"ann \""'),
+        ("a, b", '"a, b"'),
+    ],
+)
+def test_a_name_that_could_be_taken_for_another_is_quoted(name, shown):
+    """Two users stood in a list under what looked like one name: which one a wipe would take could not be seen."""
+    assert named(name) == shown

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 import pytest
 
 from compaction.programs import program
 from lore.compaction.settings import Compaction, ContextSource
 from lore.model.items import CompactDivider
-from lore.run.compacting.watching import Hands, Watch
+from lore.run.compacting.watching import Hands, Watch, watch
 from lore.run.rules import packaged
 from lore.session import event
-from lore.store.base import ConflictError
+from lore.store.base import ConflictError, StoreError
 from lore.store.keeping import Kept
 from lore.store.memory import Memory
+from lore.store.registry import open_store
 from model.making import said, user
 from waiting import Script
 
@@ -126,6 +128,10 @@ def test_while_a_request_is_out_nothing_is_compacted():
         exchange(kept, number)
     exchange(kept, 4, answered=False)
     assert watched(store)[0] == []
+    assert watched(store, settings=Compaction(window=4000))[0] == []
+    kept.apply(event("append", item=said("a4", "y" * 4000)), event("turn_completed", turn=kept.turns))
+    kept.save()
+    assert watched(store, settings=Compaction(window=4000))[0] == ["s1: overflow: 4 messages pruned, 4 kept"]
 
 
 def test_a_session_that_somebody_writes_to_is_left_for_the_next_look():
@@ -191,3 +197,58 @@ def test_a_cadence_that_had_better_wait_is_made_once_the_cache_is_cold():
     settings = Compaction(continuous_interval=2, keep_recent=2, when="cheapest", summary_tokens=5_000)
     assert watched(store, settings=settings, now=BEGUN + 10)[0] == []
     assert len(watched(store, settings=settings, now=BEGUN + 1_000)[0]) == 1
+
+
+def test_a_session_that_was_deleted_and_begun_anew_under_its_name_is_another_one():
+    """What the deleted one had said was summed up, and written into the one that bears its name now."""
+    store = Counting()
+    kept = begun(store)
+    kept.apply(event("append", item=user("secret", "remember: the code is 7351")))
+    for number in (1, 2, 3):
+        exchange(kept, number)
+
+    def anew():
+        store.delete("s1")
+        other = begun(store)
+        for number in range(11, 17):
+            exchange(other, number)
+
+    said_, told = watched(store, anew, settings=Compaction(continuous_interval=6, keep_recent=2))
+    assert (said_, told) == (["s1: cadence: 10 messages pruned, 2 kept"], [])
+    assert b"7351" not in store.load("s1").log
+
+
+def test_a_store_that_is_gone_for_a_moment_does_not_end_the_watch():
+    store = Counting()
+    kept = begun(store)
+    for number in (1, 2, 3):
+        exchange(kept, number)
+    listed = store.list
+
+    def gone(project_id=None):
+        store.list = listed
+        raise StoreError("the server is away")
+
+    def away():
+        store.list = gone
+
+    said_, told = watched(store, away, lambda: exchange(kept, 4))
+    assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
+    assert [one for one in told if "the server is away" in one]
+
+
+def test_a_damaged_session_is_told_once_and_the_others_are_watched(tmp_path):
+    """It was told with every look: every ten seconds, for days."""
+    url = f"jsonl:{tmp_path / 'store'}"
+    with closing(open_store(url)) as store:
+        for name in ("s1", "s2"):
+            kept = begun(store, name)
+            for number in range(1, 5):
+                exchange(kept, number)
+    log = next(one for one in (tmp_path / "store").iterdir() if one.name.startswith("s1"))
+    log.write_bytes(bytes(log.stat().st_size))
+    said_, told = [], []
+    hands = Hands(Script(*[lambda: None] * 3), said_.append, told.append, lambda: BEGUN + 60)
+    watch(url, CADENCE, packaged(), hands)
+    assert said_ == ["s2: cadence: 6 messages pruned, 2 kept"]
+    assert len([one for one in told if "s1" in one]) == 1

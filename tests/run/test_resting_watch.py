@@ -85,6 +85,14 @@ def test_a_session_is_learnt_from_and_dreamt_over_once_for_each_time_that_nobody
     assert [one.op for one in log_of(store, "ann").entries] == ["extract", "dream"] * 2
 
 
+def test_a_session_that_was_looked_through_is_not_read_again_while_nobody_speaks():
+    store, clock = Counting(), Clock()
+    exchange(begun(store), 1, SAID)
+    looks = [clock.at(400), clock.at(401, store.loads.clear), clock.at(402), clock.at(10_000)]
+    watched(store, *looks, clock=clock)
+    assert [name for name, after in store.loads if name == "s1" and after < 2**50] == []
+
+
 def test_a_watch_that_begins_anew_learns_nothing_again():
     """Each restart once paid for all idle sessions again, and brought tasks back that another session had closed."""
     store, clock = Counting(), Clock()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from lore.cache.bills import total
+from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
 from lore.compaction.base import Firing, Request, Summarizer, SummaryError, Trigger, Window
 from lore.compaction.chunking import summarized
@@ -128,7 +128,7 @@ def scale_of(tracker: Tracker, chain: Chain) -> Scale:
     is how many tokens an estimated one is. A bill from before the latest compaction says nothing of what is there now.
     """
     usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
-    whole = None if usage is None else total(usage)
+    whole = None if usage is None or unbelievable(usage) else total(usage)
     if whole is None or least is None or not chain.sent or _is_compacted(chain):
         return Scale(overhead(chain))
     sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])

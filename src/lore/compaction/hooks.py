@@ -52,6 +52,7 @@ from lore.store.address import noted
 from lore.store.applying import lines_of
 from lore.store.keeping import Kept
 
+LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down
 _SESSIONS = Sessions()
 
 
@@ -79,6 +80,12 @@ class _Work:
         if wait:
             self._thread.join()
         return not self._thread.is_alive()
+
+
+def _check(now: float) -> None:
+    """Raise LoreError for a time that is none: milliseconds, most often."""
+    if not 0 <= now <= LATEST:
+        raise LoreError(f"{now} is no time in seconds since 1970", hint="time.time() is one")
 
 
 class Continuous:
@@ -128,6 +135,7 @@ class Continuous:
         """
         if self._off:
             return None
+        _check(now)
         done = self._compacted(now)
         if self._mind is not None:
             self.while_idle(now)
@@ -177,6 +185,7 @@ class Continuous:
         """Begin what is due after a turn, in the background; returns what was done by an earlier call's work."""
         if self._off:
             return None
+        _check(now)
         done = self._begun(now)
         if self._mind is not None:
             self._catch_up()

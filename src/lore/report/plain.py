@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from unicodedata import normalize
 
 from lore.model.mask import mask
 
 _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 # Characters that count as printable and show nothing: fillers, and marks that only change others.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
+_PARTING = frozenset('",')  # what names are quoted with, and parted by
 
 
 def visible(text: str) -> str:
@@ -17,6 +21,12 @@ def visible(text: str) -> str:
     if text.isprintable() and _BLANK.search(text) is None:
         return text
     return "".join(map(_shown, text))
+
+
+def named(name: str) -> str:
+    """Return a name as it is; in quotes, with escapes, where it could be taken for another one: `"ann "` for one."""
+    plain = " ".join(normalize("NFKC", name).split())
+    return name if name == plain and not set(name) & _PARTING else json.dumps(name)
 
 
 def uncommanded(text: str) -> str:

@@ -19,6 +19,7 @@ from lore.model.remembered import (
     RememberedTopic,
 )
 from lore.report.console import line
+from lore.report.plain import named
 from lore.report.terminal import counted
 from lore.report.timeline import short
 
@@ -36,7 +37,8 @@ def _sums(counts: Mapping[str, int], *, zeros: bool = False) -> str:
 def write_users(result: MemoryUsers, out: Console) -> None:
     """Write one line a user."""
     for one in result.users:
-        out.print(line((one.user, "bold"), f"  {_sums(one.counts)}, by {', '.join(one.agents)}"))
+        agents = ", ".join(map(named, one.agents))
+        out.print(line((named(one.user), "bold"), f"  {_sums(one.counts)}, by {agents}"))
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
 
@@ -44,7 +46,7 @@ def write_list(result: MemoryShown, out: Console) -> None:
     """Write how much each agent remembers, its topics, and when it last failed to."""
     for one in result.agents:
         waiting = ", not all dreamt over yet" if one.undreamt else ""
-        out.print(line(("agent " + one.agent, "bold"), f"  {_sums(one.counts)}{waiting}"))
+        out.print(line(("agent " + named(one.agent), "bold"), f"  {_sums(one.counts)}{waiting}"))
         for topic in one.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {short(topic.summary)}{_ends(topic)}"))
         _odd(one, out)
@@ -69,15 +71,15 @@ def _odd(one: RememberedAgent, out: Console) -> None:
 def _whose(result: MemoryShown, out: Console) -> None:
     holding = [one for one in result.agents if any(one.counts.values())]
     if not holding:
-        out.print(line(f"nothing is remembered of user {result.user} in {result.store}"))
+        out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
     else:
-        out.print(line(f"user {result.user}: {counted(len(holding), 'agent')} in {result.store}"))
+        out.print(line(f"user {named(result.user)}: {counted(len(holding), 'agent')} in {result.store}"))
 
 
 def write_shown(result: MemoryShown, out: Console) -> None:
     """Write what is remembered, word for word."""
     for one in result.agents:
-        out.print(line(("agent " + one.agent, "bold")))
+        out.print(line(("agent " + named(one.agent), "bold")))
         for topic in one.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_ends(topic)}"))
             for said in topic.content.splitlines():
@@ -99,7 +101,7 @@ def write_deleted(result: MemoryDeleted, out: Console) -> None:
 
 def write_wiped(result: MemoryWiped, out: Console) -> None:
     """Write how much was taken away, by kind."""
-    whose = f"user {result.user}" + (f", agent {result.agent}" if result.agent is not None else "")
+    whose = f"user {named(result.user)}" + (f", agent {named(result.agent)}" if result.agent is not None else "")
     out.print(line(("wiped ", "bold"), f"{whose}: {_sums(result.counts, zeros=True)}"))
 
 
@@ -108,10 +110,10 @@ def write_audit(result: MemoryAudit, out: Console) -> None:
     for one in result.entries:
         changes = [f"{sign}{_sums(counts)}" for sign, counts in (("-", one.removed), ("+", one.added)) if counts]
         said = ", ".join(filter(None, (" ".join(changes), one.failure and f"failed: {one.failure}")))
-        agent = "all agents" if one.agent is None else f"agent {one.agent}"
+        agent = "all agents" if one.agent is None else f"agent {named(one.agent)}"
         out.print(line(f"{one.at}  ", (f"{one.op:<8}", "bold"), f"{agent}{_session(one)}: {said or 'nothing'}"))
     entries = f"{len(result.entries):,} {'entry' if len(result.entries) == 1 else 'entries'}"
-    out.print(line(f"user {result.user}: {entries} in its audit log"))
+    out.print(line(f"user {named(result.user)}: {entries} in its audit log"))
     if result.unreadable:
         out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
 
@@ -124,7 +126,7 @@ def _session(one: AuditEntry) -> str:
 
 def write_extracted(result: MemoryExtracted, out: Console) -> None:
     """Write how much was learnt, and unlearnt."""
-    who = f"agent {result.agent} of user {result.user}"
+    who = f"agent {named(result.agent)} of user {named(result.user)}"
     if result.failure is not None:
         out.print(line(("nothing was remembered ", "yellow"), f"by {who}: {result.failure}"))
         return

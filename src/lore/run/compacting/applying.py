@@ -42,6 +42,7 @@ from lore.run.problems import Problems
 from lore.run.recording import Recording
 from lore.run.writing import written
 from lore.store.address import address_of, open_there
+from lore.store.registry import scheme_of
 from lore.store.registry import shown as shown_url
 
 Clock = Callable[[], float]
@@ -105,6 +106,8 @@ def _to_file(
     path: str, options: Options, settings: Compaction, rules: Rules, asking: Asking, output: Output
 ) -> Compacted:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
+    if output.path == corpus.STDIN or scheme_of(output.path) is not None:
+        raise LoreError(f"--output names a file, and {_shown(output.path)} is none", hint="name another one")
     data = b"".join(corpus.pieces(path))
     if not LoreLog.recognises(data[: corpus.HEAD]):
         raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)

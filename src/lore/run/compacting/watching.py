@@ -17,6 +17,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -40,6 +41,7 @@ from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_me
 from lore.session import Session
 from lore.store.address import open_there
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
+from lore.store.chain import follow
 from lore.store.registry import shown
 from lore.store.saving import save_delta
 
@@ -79,6 +81,11 @@ class _Watched:
         self.header = header
         self._feed(events)
         self.head = data.head
+
+    def is_continued_by(self, data: SessionData) -> bool:
+        """Tell whether these events come behind what was read: another session may bear the name by now."""
+        digests = follow(bytes.fromhex(self.head.digest), data.events)
+        return data.head.digest == (digests[-1].hex() if digests else self.head.digest)
 
     def take(self, data: SessionData) -> None:
         """Take what was added."""
@@ -127,7 +134,10 @@ class Watch:
         try:
             made += self.look()
             while self._hands.wait():
-                made += self.look()
+                try:
+                    made += self.look()
+                except StoreError as error:  # gone for a moment: a watch runs for days, and the store may come back
+                    self._hands.tell(f"{shown(self._store.url)}: {error.message}; the next look tries again")
         except StoppedError:
             self._hands.tell(
                 "stopped while a model or a command was asked: nothing of that was stored, the next watch asks"
@@ -156,7 +166,7 @@ class Watch:
                 break
             try:
                 self._rest(name)
-            except StoreError as error:
+            except LoreError as error:
                 self._hands.tell(f"{name}: {error.message}")
         return made
 
@@ -189,10 +199,13 @@ class Watch:
 
     def _read(self, session_id: str) -> _Watched:
         watched = self._held.pop(session_id, None)
-        if watched is None:
-            watched = _Watched(self._store.load(session_id))
+        added = None if watched is None else self._store.load(session_id, after=watched.head.number)
+        if watched is not None and added is not None and watched.is_continued_by(added):
+            watched.take(added)
         else:
-            watched.take(self._store.load(session_id, after=watched.head.number))
+            if watched is not None:  # it was deleted, and another one begun
+                self._rests.forget(session_id)
+            watched = _Watched(self._store.load(session_id))
         self._held[session_id] = watched
         while len(self._held) > MOST:
             self._held.popitem(last=False)
@@ -267,7 +280,7 @@ def watch(
     _refuse_nothing(settings, remembered)
     if settings is not None:
         means_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
-    store = open_there(url, hands.tell)
+    store = open_there(url, lru_cache(1_024)(hands.tell))  # a damaged session is told with every look otherwise
     try:
         hands.tell(f"watching {shown(url)}")
         return Watch(store, settings, rules, hands, remembered).run()
