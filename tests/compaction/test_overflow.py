@@ -64,3 +64,14 @@ def test_room_is_kept_for_a_summary(reserve):
     plan = stages(agent.entries(), 2_000, reserve=reserve)
     assert plan.tokens == 550 + max(reserve, 37)
     assert len(plan.drained) == 20
+
+
+@pytest.mark.parametrize(("overhead", "fires"), [(9_000, False), (10_500, True)])
+def test_where_the_head_fills_the_window_little_goes_only_when_it_must(overhead, fires):
+    """Behind a head of 80 % of the window each turn pruned a message or two, and paid for the whole prompt anew."""
+    agent = Compacted()
+    for _ in range(4):
+        agent.user("x" * 400)
+        agent.answer("y" * 400)
+    plan = stages(agent.entries(), 12_000, overhead=overhead)
+    assert (plan is not None and plan.full) is fires

@@ -8,8 +8,10 @@ from contextlib import closing
 import pytest
 
 from compaction.programs import program
+from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
 from lore.model.items import CompactDivider
+from lore.run.compacting.applying import AGENT
 from lore.run.compacting.watching import Hands, Watch, watch
 from lore.run.rules import packaged
 from lore.session import event
@@ -87,6 +89,19 @@ def test_a_session_is_compacted_when_it_becomes_due():
     said_, _ = watched(store, lambda: exchange(kept, 4), lambda: None)
     assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
     assert dividers(store) == 1
+
+
+def test_a_session_that_another_compaction_held_is_looked_at_again():
+    """Whoever held the lock ended without having compacted, and the session was not looked at until it changed."""
+    store = Counting()
+    kept = begun(store)
+    for number in range(1, 5):
+        exchange(kept, number)
+    held = trylock(store.url, AGENT, "ada")
+    held.__enter__()
+    said_, told = watched(store, lambda: held.__exit__(None, None, None), lambda: None)
+    assert ["another compaction is at work" in one for one in told] == [True]
+    assert (len(said_), dividers(store)) == (1, 1)
 
 
 def test_a_session_without_times_says_once_that_no_gap_can_be_judged():

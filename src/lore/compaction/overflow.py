@@ -4,7 +4,8 @@ In: entries and the model's window, in tokens. Out: a plan, or None where nothin
 the window, but not above 90 %, the last 10 messages stay, if that brings it to 70 %; else the last 4, if that brings
 it to 90 %; else results of more than 2,000 characters are cut to 1,920 as well; else it is final: more cannot be
 done. Limits and texts: openfang's overflow recovery. Unlike there, what is at most 90 % full is never final,
-all that goes is counted whichever stage drops it, and characters are characters.
+all that goes is counted whichever stage drops it, and characters are characters. What would free less than 5 % waits
+until 90 % are full: where the head alone is long, a message would go with every turn, and the cache with it.
 
 What is dropped, its count and the number in the marker are one list: `Stages.drained`.
 """
@@ -24,7 +25,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, TextBlock, ToolCall, blocks_of, is_absent
 from lore.model.state import Entry
 
-CALM, FULL = 70, 90  # percent of the window
+CALM, FULL, LEAST = 70, 90, 5  # percent of the window
 FIRST, SECOND = 10, 4  # messages that stay
 RESULT_LIMIT, RESULT_KEPT = 2_000, 1_920  # characters
 
@@ -64,11 +65,12 @@ def stages(
     if _share(before, window) <= FULL:
         first = _drop(entries, FIRST, overhead, reserve)
         if first is not None and _share(first.tokens, window) <= CALM:
-            return first
+            return first if _share(before - first.tokens, window) >= LEAST else None
     second = _drop(entries, SECOND, overhead, reserve) or Stages(None, (), "", (), before, final=False)
     second = second._replace(full=_share(before, window) > FULL)
     if _share(second.tokens, window) <= FULL:
-        return None if second.cut is None else second
+        gains = second.full or _share(before - second.tokens, window) >= LEAST
+        return second if second.cut is not None and gains else None
     third = _shorten(entries, second, overhead, reserve)
     return third._replace(final=_share(third.tokens, window) > FULL)
 

@@ -108,6 +108,8 @@ def notes(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator
         yield f"{_turns(totals.unpriced)} without a price, or whose cache nobody knows, are left out of the costs"
     if seen.plans > 1 and totals.fired:
         yield "the cheapest moment is chosen in hindsight, the same for all cadences of the session"
+    if totals.overfull is not None and totals.overfull[1]:
+        yield "what stays fills over 90 % of the window even so: shorten tools and system prompt, or raise window"
     if totals.recorded:
         many = totals.recorded > 1
         yield f"{totals.recorded:,} compaction{'s' * many} of the recording stay{'s' * (not many)} on both sides"

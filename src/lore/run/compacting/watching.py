@@ -238,6 +238,7 @@ class Watch:
         with trylock(self._store.url, agent, user) as free:
             if not free:
                 self._hands.tell(f"{session_id}: another compaction is at work, skipped")
+                self._waiting.add(session_id)  # whoever is at work may end without having done it
                 return False
             means = means_of(settings, self._hands.tell, session_id, agent=agent, user=user)
             means = interruptible_means(means, self._hands.waiting)
