@@ -1,4 +1,4 @@
-"""`lore compact`: policies tried on recordings, sessions compacted in logs and stores, stores watched."""
+"""`lore compact`: sessions compacted in logs and stores, stores watched."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from cli.compacting import POLICY, at, compact, dry, talk
 from cli.running import lore, process, put, session
 from cli.storing import URLS, valid
 from formats.claude import answered, asked, joined, text
 from lore.run.appending import appending
-from model.making import body, call, dumps, header, log, record, said, user
+from model.making import log, record, user
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
-
-USAGE = {"fresh_tokens": 10, "read_tokens": 4_000, "write_tokens": 500, "write_5m_tokens": 500, "output_tokens": 50}
-POLICY = b"continuous_interval = 2\nkeep_recent = 2\n"
 
 
 @pytest.fixture
@@ -29,210 +27,10 @@ def state(tmp_path, monkeypatch):
     monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
 
 
-def talk(exchanges=6, *, gap=30, timed=True, **fields):
-    """A log in which a person asks and is answered, `gap` seconds apart."""
-    lines = [header(**{"model": "claude-sonnet-4-5", "user_id": "ada", **fields})]
-    for n in range(1, exchanges + 1):
-        begin, end = ({"at": at(n * gap + more)} if timed else {} for more in (0, 5))
-        lines += [
-            record("append", item=user(f"u{n}", f"question {n} " + "x" * 400), **begin),
-            record("turn_started", turn=n, **begin),
-            record("append", item=said(f"a{n}", f"answer {n} " + "y" * 400), **end),
-            record("turn_completed", turn=n, usage={**USAGE, "read_tokens": 4_000 + 250 * n}, **end),
-        ]
-    return log(*lines)
-
-
-def at(seconds):
-    return f"2026-09-01T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
-
-
 @pytest.fixture(autouse=True)
 def files(desk):
     put("s.jsonl", talk())
     put("p.toml", POLICY)
-
-
-def dry(name="s.jsonl", policy="p.toml", *more):
-    ran = lore("compact", name, "--policy", policy, "--dry-run", "--json", *more)
-    assert ran.code == 0, ran.err
-    valid(ran.json, "compact")
-    return ran.json
-
-
-def compact(name="s.jsonl", *more):
-    return lore("compact", name, "--policy", "p.toml", *more)
-
-
-# dry runs
-
-
-def test_a_cadence_fires_on_its_multiples_and_each_firing_is_applied_before_the_next():
-    result = dry()
-    assert [(one["trigger"], one["turn"]) for one in result["triggers"]] == [
-        ("cadence", 2),
-        ("cadence", 4),
-        ("cadence", 6),
-    ]
-    assert [one["pruned"] for one in result["triggers"]] == [2, 4, 4]  # not the 2, 6, 10 of a view that never shrinks
-    assert all(one["kept"] == 2 for one in result["triggers"])
-
-
-def test_both_sides_are_summed_and_the_recorded_one_is_what_was_billed():
-    totals = dry()["totals"]
-    assert totals["without"]["figures"] == "recorded"
-    assert totals["without"]["billed"]["read_tokens"] == sum(4_000 + 250 * n for n in range(1, 7))
-    assert totals["compacted"]["figures"] == "estimated"
-    assert totals["compacted"]["prompt_tokens"] < totals["without"]["prompt_tokens"]
-    assert totals["saved"] == pytest.approx(totals["without"]["cost"] - totals["compacted"]["cost"], abs=2e-6)
-    assert totals["saved"] == pytest.approx(sum(one["cost"]["saved"] or 0 for one in dry()["triggers"]), abs=1e-5)
-
-
-def test_a_firing_is_credited_with_the_turns_behind_it_and_no_other():
-    """The turn that had just ended was credited to the compaction behind it: one after the last turn "saved"."""
-    assert [(one["cost"]["turns"], one["cost"]["saved"] is None) for one in dry()["triggers"]] == [
-        (2, False),
-        (2, False),
-        (None, True),
-    ]
-
-
-def test_a_bill_that_cannot_be_is_counted_on_no_side():
-    """It was summed as recorded and left out under the policy: what nobody was billed was "saved"."""
-    odd = {**USAGE, "write_1h_tokens": 1_000_000}
-    put("s.jsonl", talk(), record_line("turn_started", turn=7), record_line("turn_completed", turn=7, usage=odd))
-    totals = dry()["totals"]
-    assert totals["unbilled"] == 1
-    assert totals["saved"] < totals["without"]["cost"] < 1
-
-
-def test_the_cheapest_moment_never_costs_more_than_now_or_a_cold_cache():
-    put("s.jsonl", talk(12, gap=100) + talk(12, gap=900)[len(log(header())) :])
-    put("c.toml", POLICY + b'when = "cheapest"\n')
-    now, best = dry()["totals"], dry(policy="c.toml")["totals"]
-    assert best["saved"] >= now["saved"]
-
-
-def test_a_gap_fires_where_somebody_speaks_after_a_pause():
-    put("s.jsonl", talk(4, gap=1_000))
-    put("p.toml", b"gap_secs = 900\nkeep_recent = 2\n")
-    result = dry()
-    assert [(one["trigger"], one["turn"]) for one in result["triggers"]] == [("gap", 2), ("gap", 3)]
-    assert {one["cost"]["warm"] for one in result["triggers"]} == {False}
-
-
-def test_gaps_of_a_session_without_times_cannot_be_judged_and_it_says_so():
-    put("s.jsonl", talk(4, timed=False))
-    put("p.toml", b"gap_secs = 1\nkeep_recent = 2\n")
-    result = dry()
-    assert result["triggers"] == []
-    assert result["notes"] == ["gap triggers cannot be judged: the session holds no times"]
-
-
-def test_an_overflow_is_judged_by_what_was_billed():
-    put("p.toml", b"window = 6000\n")  # estimates alone see 1,300 tokens
-    put("s.jsonl", talk(12))
-    assert {one["trigger"] for one in dry()["triggers"]} == {"overflow"}
-
-
-def test_without_a_policy_nothing_is_asked_and_it_says_so():
-    ran = lore("compact", "s.jsonl", "--dry-run", "--json")
-    assert (ran.code, ran.json["triggers"], ran.json["configured"], ran.json["totals"]) == (0, [], False, None)
-    assert "Nothing is configured" in ran.json["answer"]
-    assert "Nothing is configured" in lore("compact", "s.jsonl").out
-
-
-def test_the_settings_have_a_policy_too():
-    put("lore.toml", b"[compaction]\n" + POLICY)
-    assert len(lore("compact", "s.jsonl", "--dry-run", "--json").json["triggers"]) == 3
-
-
-def test_a_policy_without_triggers_says_what_to_set():
-    put("p.toml", b"keep_recent = 2\n")
-    assert dry()["answer"] == "The policy switches no trigger on: set continuous_interval, gap_secs or window."
-
-
-def test_a_policy_that_never_fires_says_how_near_it_came():
-    """It said No, and left a person to guess which number to change."""
-    put("p.toml", b"continuous_interval = 9\ngap_secs = 1800\nwindow = 100000\n")
-    near = "6 user exchanges (continuous_interval 9), longest pause 25 s (gap_secs 1,800)"
-    assert dry()["notes"] == [f"how near it came: {near}, longest prompt 6,010 tokens (overflow above 70,000)"]
-    put("p.toml", b"gap_secs = 1800\n")
-    put("s.jsonl", talk(1))
-    assert dry()["notes"] == ["how near it came: no pause (gap_secs 1,800)"]
-
-
-def test_a_recorded_compaction_stays_and_what_it_kept_of_pruned_items_is_no_problem():
-    put("s.jsonl", talk(5), record_line("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u1", "a5"]))
-    result = dry()
-    assert result["totals"]["recorded"] == 1
-    assert result["problems"] == []
-
-
-def record_line(kind, **fields):
-    return dumps(record(kind, **fields)) + b"\n"
-
-
-def test_calls_and_results_of_pruned_items_are_no_problem_of_the_recording():
-    late = record_line("tool_result_cleared", call_ids=["c1"])
-    begun = record_line("append", item=call("t1", "c1", status="completed", output="z"))
-    head = log(header(model="claude-sonnet-4-5"))
-    put("s.jsonl", head + begun + talk(4)[len(log(header(model="claude-sonnet-4-5", user_id="ada"))) :] + late)
-    assert dry()["problems"] == []
-
-
-def test_what_has_no_price_is_null_and_the_answer_says_so():
-    put("s.jsonl", talk(model="nobody-knows"))
-    totals = dry()["totals"]
-    assert (totals["saved"], totals["without"]["cost"], totals["unpriced"]) == (None, None, 6)
-    assert dry()["answer"].startswith("Unknown in money")
-
-
-def test_a_summary_of_unknown_price_makes_the_sum_unknown_and_not_free():
-    put("p.toml", POLICY + b'summarizer = "command"\ncommand = ["never-run"]\n')
-    totals = dry()["totals"]
-    assert (totals["summaries"], totals["saved"]) == (None, None)
-    assert totals["saved_without_summaries"] is not None
-    assert "not known" in dry()["answer"]
-
-
-def test_sources_are_never_asked_in_a_dry_run():
-    put("p.toml", POLICY + b'[[context_sources]]\nname = "x"\ncommand = ["touch", "ran"]\n')
-    one = dry()["triggers"][0]
-    assert not Path("ran").exists()
-    assert one["context_tokens"] is None
-    assert one["after_tokens"] > 2_000  # counted with the most that they may say
-
-
-def test_a_dry_run_changes_nothing():
-    before = Path("s.jsonl").read_bytes()
-    dry()
-    assert Path("s.jsonl").read_bytes() == before
-
-
-def test_a_dry_run_takes_sessions_of_other_tools():
-    lines = [answered(f"a{n}", f"r{n}", text(f"reply {n}"), f"u{n}") for n in range(1, 5)]
-    asks = [asked(f"u{n}", f"ask {n}", f"a{n - 1}" if n > 1 else None) for n in range(1, 5)]
-    put("c.jsonl", joined(*[one for pair in zip(asks, lines, strict=True) for one in pair]))
-    assert dry("c.jsonl")["totals"]["turns"] == 4
-
-
-def test_requests_hold_no_session_to_compact():
-    put("r.jsonl", body())
-    ran = lore("compact", "r.jsonl", "--policy", "p.toml", "--dry-run")
-    assert ran.code == 2
-    assert "not as events" in ran.err
-
-
-def test_the_text_has_a_row_a_firing_both_sides_and_the_answer():
-    out = lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run").out
-    assert out.count("cadence") == 3
-    assert "as recorded" in out
-    assert "with the policy" in out
-    assert "Prompts would have been" in out
-
-
-# compacting
 
 
 def test_a_log_is_compacted_and_its_lines_stay():
