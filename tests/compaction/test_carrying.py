@@ -74,6 +74,15 @@ def test_all_that_an_overflow_drops_is_learnt_from_whichever_stage_drops_it(shar
     assert done.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
 
 
+def test_an_overflow_whose_summary_failed_keeps_what_was_asked_for():
+    """Its marker stood there alone, and the model went on in an exchange whose beginning nobody had summed up."""
+    state, tracker = talk(12)
+    window = 100 * tokens_of(state.chain(MAIN).entries) // 95
+    done = prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=200), "overflow")
+    assert done.summary.startswith("[System: 20 earlier messages were removed")
+    assert "xxxx" in done.summary
+
+
 def test_an_overflow_that_leaves_room_prunes_nothing_without_a_summary():
     """At 71 % of the window a server that was away for a minute cost the session all but ten messages."""
     state, tracker = talk(12)

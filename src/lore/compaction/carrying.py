@@ -2,11 +2,11 @@
 
 In: a session as it is, a firing, the means. Out: events to apply and to store, and what went. Rules: nothing is changed
 here; a summary that cannot be had raises, and the caller prunes nothing, but for an overflow above 90 %, which has to
-make room: its marker stands in for the summary, and `tell` hears why. Sources are asked before the summary is, about
-the window that the firing fixed; what they say is wrapped as untrusted. Before anything else, what goes is learnt from
-(`learn`), all stages of an overflow included: once it is pruned, no later turn could. Outside context is never learnt
-from. Takes as long as the slowest source (30 s at most), the learning and the summary; may run in another thread than
-the session's, since states are never changed.
+make room: its marker and the built-in summary stand in, so that an exchange whose beginning goes keeps one, and `tell`
+hears why. Sources are asked before the summary is, about the window that the firing fixed; what they say is wrapped as
+untrusted. Before anything else, what goes is learnt from (`learn`), all stages of an overflow included: once it is
+pruned, no later turn could. Outside context is never learnt from. Takes as long as the slowest source (30 s at most),
+the learning and the summary; may run in another thread than the session's, since states are never changed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lore.compaction.chunking import summarized
 from lore.compaction.compacting import compacted
 from lore.compaction.costs import Cache, Rhythm, Scale, Sizes, cheapest
 from lore.compaction.cutting import kept, opening, pruned
+from lore.compaction.extractive import Extractive
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
@@ -201,8 +202,8 @@ def _summary(request: Request, firing: Firing, settings: Compaction, means: Mean
     except SummaryError as error:
         if not firing.marker:
             raise
-        means.tell(f"an overflow without a summary: {error.message}")
-        return ""
+        means.tell(f"an overflow with a summary by rule: {error.message}")
+        return f"{firing.marker}\n\n{Extractive().summarize(request).text}".strip()
 
 
 def _context(session: Session, firing: Firing, means: Means) -> str:

@@ -39,7 +39,7 @@ TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
 class Stages(NamedTuple):
     """A plan. `cut` is None where no message goes; `drained` are the uuids of the messages that do; `marker` stands in
     their place where they are not summed up; `tokens` is the estimate afterwards, with what comes before messages.
-    `full`: more than 90 % were used, so that room has to be made even without a summary.
+    `full`: more than 90 % were used, so that room has to be made even where no summary can be had.
     """
 
     cut: Cut | None

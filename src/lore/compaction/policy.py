@@ -67,7 +67,7 @@ def manual(asked: Asked) -> Firing | None:
 
 
 def overflow(asked: Asked) -> Firing | None:
-    """Compact where the window fills: `overflow.stages`. Without a summary only where room has to be made."""
+    """Compact where the window fills: `overflow.stages`. Where no summary can be had only if room has to be made."""
     settings = asked.settings
     plan = stages(
         asked.entries, settings.window, overhead=asked.overhead, tokens=asked.tokens, reserve=settings.summary_tokens
