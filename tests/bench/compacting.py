@@ -53,7 +53,8 @@ def learnt(folder: Path, lore: tuple[str, ...], turns: int) -> Fields:
     size = generate.write(log, turns)
     config.write_text('[memory]\nsystem = "structured"\n')
     clock.process(*lore, "store", "import", log, "--store", store)
-    session = next(iter(json.loads(line) for line in log.open()))["session_id"]
+    with log.open("rb") as file:
+        session = json.loads(file.readline())["session_id"]
     most = _peak((*lore, "memory", "extract", session, "--store", store, "--config", config))
     return measure, bar, f"{most / 1e6:.0f} MB, for a log of {size / 1e6:,.0f} MB", most <= 200e6
 
