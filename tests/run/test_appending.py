@@ -28,9 +28,9 @@ def log(desk):
     return Path(put("s.jsonl", session()))
 
 
-def refused(path, *events, before=None):
+def refused(path, *events, before=None, patience=module.PATIENCE):
     def attempt():
-        with appending(str(path)) as appender:
+        with appending(str(path), patience=patience) as appender:
             if before is not None:
                 before()
             appender.append(events or [EVENT])
@@ -197,10 +197,9 @@ def test_another_writer_waits_for_the_lock(log):
     assert log.read_bytes().endswith(b'"op":"remove"}\n' + LINE)
 
 
-def test_a_writer_that_never_lets_go_is_given_up_on(log, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+def test_a_writer_that_never_lets_go_is_given_up_on(log):
     with appending(str(log)):
-        assert "another writer holds s.jsonl" in refused(log)
+        assert "another writer holds s.jsonl" in refused(log, patience=0.05)
     assert log.read_bytes() == session()
 
 
