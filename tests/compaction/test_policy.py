@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from lore import event
 from lore.compaction.base import Cut, Window
@@ -268,6 +269,7 @@ def test_a_gap_with_nothing_to_prune_asks_the_sources_alone_and_once():
     agent, asking = Dated(), Compaction(gap_secs=60, keep_recent=6, context_sources=(SOURCE,))
     agent.exchange(0)
     assert agent.due(Compaction(gap_secs=60, keep_recent=6), 10, ask=BEFORE_TURN) is None
+    assert agent.due(structs.replace(asking, context_token_cap=0), 10, ask=BEFORE_TURN) is None
     firing = agent.due(asking, 10, ask=BEFORE_TURN)
     assert (firing.trigger, firing.cut, firing.window) == ("gap", Cut(0), Window(clock(10) - DAY, clock(10)))
     for one in compacted(agent.session.state, "main", firing, "", "news", at=stamp(10)):

@@ -142,17 +142,20 @@ def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
 
 def _firing(trigger: Trigger, asked: Asked) -> Firing | None:
     made = cut(asked.entries, asked.settings.keep_recent)
-    if made is None:
-        return None
-    if asked.now is None or not asked.settings.context_sources:
-        return Firing(trigger, made)
-    return Firing(trigger, made, window(asked.tracked, asked.settings, asked.now))
+    return None if made is None else Firing(trigger, made, _window(asked))
 
 
 def _asking(trigger: Trigger, asked: Asked) -> Firing | None:
-    if asked.now is None or not asked.settings.context_sources:
+    about = _window(asked)
+    return None if about is None else Firing(trigger, Cut(0), about)
+
+
+def _window(asked: Asked) -> Window | None:
+    """Return what the sources are asked about; None where there are none, or nothing that they say is taken."""
+    settings = asked.settings
+    if asked.now is None or not settings.context_sources or not settings.context_token_cap:
         return None
-    return Firing(trigger, Cut(0), window(asked.tracked, asked.settings, asked.now))
+    return window(asked.tracked, settings, asked.now)
 
 
 def _is_active(asked: Asked) -> bool:
