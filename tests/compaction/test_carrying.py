@@ -169,3 +169,11 @@ def test_a_bill_that_cannot_be_is_not_the_shortest_prompt():
 def test_a_bill_far_from_its_estimate_is_believed_within_bounds(bills, rate):
     chain, tracker = billed_as(*bills)
     assert scale_of(tracker, chain).rate == rate
+
+
+@pytest.mark.parametrize(("window", "fires"), [(2_300, True), (3_000, False)])
+def test_a_window_is_held_against_what_was_billed(window, fires):
+    """Estimates ran at a third of the bills, so that the window seemed a third full when it was at 83 %."""
+    chain, tracker = billed_as(1_100, 1_500, 1_900)
+    settings = Compaction(window=window, summary_tokens=10)
+    assert (judged(tracker, chain, settings, ("overflow",), now=None) is not None) is fires

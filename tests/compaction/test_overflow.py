@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lore.compaction.activity import tokens_of
 from lore.compaction.overflow import RESULT_KEPT, shortened, stages
 from strategies.compacting import Compacted
 
@@ -74,4 +75,16 @@ def test_where_the_head_fills_the_window_little_goes_only_when_it_must(overhead,
         agent.user("x" * 400)
         agent.answer("y" * 400)
     plan = stages(agent.entries(), 12_000, overhead=overhead)
-    assert (plan is not None and plan.full) is fires
+    assert (plan is not None) is fires
+    assert plan is None or plan.full
+
+
+@pytest.mark.parametrize(("size", "stay"), [(400, None), (1_600, 10)])
+def test_what_frees_less_than_a_twentieth_of_the_window_stays_until_it_is_full(size, stay):
+    agent = Compacted()
+    for _ in range(6):
+        agent.user("x" * size)
+        agent.answer("y" * size)
+    entries = agent.entries()
+    plan = stages(entries, 12_000, overhead=8_500 - tokens_of(entries))  # 71 %, and below 70 % without two messages
+    assert (None if plan is None else len(entries) - len(plan.drained)) == stay

@@ -6,9 +6,11 @@ Each of these could be wrong (the dearer moment chosen, a compaction that rewrit
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
 from lore.model.events import Billed
+from lore.run.compacting.answers import answer
 from lore.run.compacting.bills import Change, rebilled
 from lore.run.compacting.dry_run import dry_run
 from lore.run.options import Options
@@ -135,6 +137,36 @@ def test_a_gap_with_nothing_to_prune_pays_for_what_sources_may_say(tried):
     assert one.cost.next_warm == pytest.approx(one.cost.next_cold)  # all that stood in the cache stays there
     assert 0 < one.cost.next_warm < 0.01
     assert -0.01 < one.cost.saved < 0
+
+
+def test_what_is_put_in_is_written_once_and_read_from_then_on(tried):
+    found = tried(talk(3), gap_secs=50, keep_recent=500, **ASKED)
+    assert [one.cost.warm for one in found.triggers] == [True, True]
+    put_in = found.triggers[0].after_tokens - found.triggers[0].before_tokens
+    before, after = found.totals.without.billed, found.totals.compacted.billed
+    assert after.write_tokens - before.write_tokens == pytest.approx(2 * put_in, rel=0.05)
+    assert after.read_tokens - before.read_tokens == pytest.approx(put_in, rel=0.05)
+    assert (found.totals.fired, found.totals.refreshed) == (2, 2)
+    assert "asking outside sources 2 times" in found.answer
+    assert "paid for in every turn" in found.answer
+
+
+def test_sources_are_asked_once_in_a_pause_where_a_message_was_taken_back(tried):
+    back = [
+        record("append", item=user("taken"), at=at(PAUSE * 3)),
+        record("remove", uuids=["taken"], at=at(PAUSE * 3 + 1)),
+        record("append", item=user("said"), at=at(PAUSE * 3 + 2)),
+        record("turn_started", turn=3, at=at(PAUSE * 3 + 2)),
+    ]
+    gaps = {"gap_secs": PAUSE // 2, "keep_recent": 500}
+    assert len(tried(talk(2, extra=back), **gaps, **ASKED).triggers) == 1
+
+
+def test_prompts_never_get_shorter_by_all_they_are(tried):
+    """A session whose prompts shrank to a three-hundredth was said to be 100% shorter."""
+    totals = tried(talk(12), **OFTEN).totals
+    long = structs.replace(totals.without, prompt_tokens=1_000 * totals.compacted.prompt_tokens)
+    assert "99% shorter" in answer(structs.replace(totals, without=long), Compaction(**OFTEN), "now")
 
 
 BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)

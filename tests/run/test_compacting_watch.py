@@ -204,6 +204,20 @@ def test_a_pause_ends_only_where_somebody_speaks():
     assert watched(store, settings=settings, now=BEGUN + 500)[0] == ["s1: gap: 7 messages pruned, 2 kept"]
 
 
+@pytest.mark.parametrize("says", ["news", ""])
+def test_a_gap_with_nothing_to_prune_brings_what_sources_say_and_else_is_silent(tmp_path, says):
+    store, path = Counting(), program(tmp_path, "news", f"print({says!r})")
+    kept = begun(store)
+    exchange(kept, 1)
+    kept.apply(event("append", item=user("u9"), at="2026-09-01T00:08:00Z"))
+    kept.save()
+    before = kept.head
+    settings = Compaction(gap_secs=30, keep_recent=6, context_sources=(ContextSource("news", (path,)),))
+    said_, _ = watched(store, settings=settings, now=BEGUN + 500)
+    assert [one.split(",")[0] for one in said_] == ["s1: gap: 0 messages pruned"] * bool(says)
+    assert (Kept.open(store, "s1").head == before) is (says == "")
+
+
 def test_a_cadence_that_had_better_wait_is_made_once_the_cache_is_cold():
     store = Counting()
     kept = begun(store)

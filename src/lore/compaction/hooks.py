@@ -230,9 +230,8 @@ class Continuous:
         if done is None:
             self._means.tell("the session has changed meanwhile: what was to be pruned is not there any more")
             return None
-        if done.events:
-            self._kept.apply(*done.events)
-            self._kept.save(at=moment(now))
+        self._kept.apply(*done.events)
+        self._kept.save(at=moment(now))
         return done
 
     def _alone(self, held: ExitStack) -> bool:
