@@ -64,3 +64,9 @@ def desk(tmp_path, monkeypatch) -> Path:
     for name in ("LORE_DEBUG", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch) -> None:
+    """Keep locks and the key of boundary lines in the test's own folder."""
+    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))

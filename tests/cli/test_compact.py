@@ -22,11 +22,6 @@ from model.making import log, record, user
 pytestmark = pytest.mark.usefixtures("desk", "state")
 
 
-@pytest.fixture
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
-
-
 @pytest.fixture(autouse=True)
 def files(desk):
     put("s.jsonl", talk())

@@ -14,11 +14,6 @@ from model.making import body, call, dumps, header, log, record
 pytestmark = pytest.mark.usefixtures("desk", "state")
 
 
-@pytest.fixture
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
-
-
 @pytest.fixture(autouse=True)
 def files(desk):
     put("s.jsonl", talk())

@@ -6,7 +6,7 @@ import pytest
 
 from compaction.remembering import ANN, memory
 from lore.compaction.activity import tokens_of
-from lore.compaction.base import Answer, SummaryError
+from lore.compaction.base import Answer, SummaryError, Window
 from lore.compaction.carrying import Means, judged, prepare, scale_of
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import read
@@ -60,6 +60,15 @@ def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_nev
     noting = Noting()
     prepared(*talk(4), noting, Compaction(keep_recent=4))
     assert (noting.order, noting.learnt) == (["learn", "summarize"], ["u1", "a1", "a2"])
+
+
+def test_what_goes_is_learnt_from_before_sources_are_asked_too():
+    state, tracker = talk(4)
+    noting = Noting()
+    firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
+    means = Means(noting, lambda _: noting.order.append("ask") or "", b"key", learn=noting.learn)
+    prepare(state, MAIN, firing, Compaction(), means)
+    assert noting.order == ["learn", "ask", "summarize"]
 
 
 @pytest.mark.parametrize(("share", "stay"), [(80, 10), (95, 4)])

@@ -19,6 +19,8 @@ from lore.store.keeping import Kept
 from lore.store.memory import Memory
 from model.making import said, user
 
+pytestmark = pytest.mark.usefixtures("state")
+
 GAP = Compaction(gap_secs=100, keep_recent=2)
 CADENCE = Compaction(continuous_interval=2, keep_recent=2)
 
@@ -41,11 +43,6 @@ class Failing:
 
     def summarize(self, request):
         raise SummaryError("nobody is there")
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
 
 
 @pytest.fixture

@@ -27,12 +27,9 @@ from lore.store.keeping import Kept
 from model.making import call, said, user
 from storing import opened
 
+pytestmark = pytest.mark.usefixtures("state")
+
 PREFERS = ("I prefer tabs over spaces.",)
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
 
 
 @pytest.fixture(params=["memory", "sqlite"])

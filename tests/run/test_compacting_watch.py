@@ -22,13 +22,10 @@ from lore.store.registry import open_store
 from model.making import said, user
 from waiting import Script
 
+pytestmark = pytest.mark.usefixtures("state")
+
 BEGUN = 1_788_220_800.0  # 2026-09-01T00:00:00Z
 CADENCE = Compaction(continuous_interval=2, keep_recent=2)
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
 
 
 class Counting(Memory):

@@ -21,13 +21,10 @@ from model.making import said, user
 from run.test_compacting_watch import BEGUN, CADENCE, Counting
 from waiting import Script
 
+pytestmark = pytest.mark.usefixtures("state")
+
 ON = Remembered(Memory(system="structured"), Sessions(300))
 IDLE = "idle: 3 remembered, 0 taken away, 3 topics dreamt"
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
 
 
 def begun(store, name="s1", user_id="ann", **fields):
