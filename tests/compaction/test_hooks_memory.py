@@ -98,6 +98,15 @@ def test_ten_calls_are_learnt_from_in_the_background_and_once(kept, store, tmp_p
     assert (len(model.asked), preferences(store)) == (1, PREFERS)
 
 
+def test_a_harness_that_begins_anew_waits_until_as_much_is_new_again(kept, store, tmp_path):
+    for number, model in enumerate((Model({"preferences": list(PREFERS)}), Model({})), 1):
+        continuous = hooks(kept, tmp_path, ask=model)
+        spoken(kept, number, 10 * number, SAID, calls=10 if number == 1 else 1)
+        continuous.after_turn(NOW + 10 * number + 2)
+        continuous.settle(NOW + 10 * number + 2, wait=True)
+        assert len(model.asked) == (number == 1)
+
+
 def test_a_third_of_the_window_is_learnt_from(kept, store, tmp_path):
     continuous = hooks(kept, tmp_path, Compaction(window=10_000))
     spoken(kept, 1, 1, "x" * 11_000)
