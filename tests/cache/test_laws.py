@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cache.asking import piece, predicted, rules
 from cache.sessions import growing, sequences
-from lore.cache.base import Look, Mark, Piece, Request
+from lore.cache.base import Breakpoint, Look, Piece, Request
 from lore.cache.registry import CACHES, make
 from lore.model.common import common_bytes
 from lore.model.events import Billed
@@ -120,16 +120,16 @@ def test_with_room_for_all_the_order_of_independent_chains_does_not_matter(asked
 
 HOSTILE = (
     Request("h", []),
-    Request("h", [], 7, marks=(Mark(0), Mark(-1), Mark(99))),
-    Request("h", [Piece(b"", "messages")] * 5, marks=(Mark(4), Mark(4), Mark(2))),
+    Request("h", [], 7, breakpoints=(Breakpoint(0), Breakpoint(-1), Breakpoint(99))),
+    Request("h", [Piece(b"", "messages")] * 5, breakpoints=(Breakpoint(4), Breakpoint(4), Breakpoint(2))),
     Request("h", [Piece(b"", "messages", tokens=0)] * 3, -5, implicit=True, at=-1e18),
-    Request("h", [piece("a")] * 40, 10**9, marks=tuple(Mark(n % 60 - 10) for n in range(10_000)), at=1e18),
+    Request("h", [piece("a")] * 40, 10**9, breakpoints=tuple(Breakpoint(n % 60 - 10) for n in range(10_000)), at=1e18),
     Request("h", [piece("a")] * 40, 40, at=5.0, answered=1.0, output=[Piece(b"", "messages")]),
     Request("h", [piece("a")], 1, at=None, answered=7.0, output=[piece("b", 0), piece("c", None)]),
     Request("h", [piece("t", 5, "tools"), piece("s", 5, "system"), piece("t", 5, "tools")], space=b"\x00", cached=b"c"),
     Request("h", [piece("i", None, kind="image"), piece("?", None, kind="no such kind")], salts=(("system", b"x"),)),
     Request("", [piece("a", -5)], 1, at=3.0, cached=b"c"),
-    Request("h", [piece("a")._replace(tokens=10**15)], at=2.0, cached=b"c", marks=(Mark(0, -1.0),)),
+    Request("h", [piece("a")._replace(tokens=10**15)], at=2.0, cached=b"c", breakpoints=(Breakpoint(0, -1.0),)),
 )  # fmt: skip
 BILLS = (
     None,
@@ -199,7 +199,9 @@ def test_work_is_linear(name):
             same = len(text)
             text = [*text, *(piece(f"{turn}.{number}", 30) for number in range(3))]
             at = turn * 10.0
-            model.predict(Request("main", Counting(text), same, marks=(Mark(len(text) - 1),), at=at, answered=at))
+            model.predict(
+                Request("main", Counting(text), same, breakpoints=(Breakpoint(len(text) - 1),), at=at, answered=at)
+            )
             model.learn(None)
         return Counting.asked
 

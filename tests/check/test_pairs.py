@@ -15,7 +15,7 @@ from model.making import assistant, body, dumps, parsed, turn
 ONE = body("one " * 10_000)
 TWO = body("one " * 10_000, assistant("two"), "three")
 EDITED = body("one " * 10_000, assistant("TWO"), "three", "four")
-MARK = {"cache_control": {"type": "ephemeral"}}
+CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 
 
 def pair(*turns, **fields):
@@ -134,16 +134,16 @@ def test_an_expected_change_without_a_break_or_a_fall_is_nothing():
     assert codes(pair(*turns(ONE, TWO, changes=(Change("LORE125", "compacted"),)))) == []
 
 
-def test_a_change_behind_the_last_mark_is_no_bust():
-    left = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: noon")
-    right = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: one", "x")
+def test_a_change_behind_the_last_breakpoint_is_no_bust():
+    left = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: noon")
+    right = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: one", "x")
     found = pair(*turns(left, right))
     assert (codes(found), found.bust, found.lost_bytes) == (["LORE146"], False, 0)
     assert lost_tokens(found, 0) == (0, "estimated")
 
 
-def test_a_fall_beside_a_change_behind_the_last_mark_is_told_too():
-    long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **MARK}]}
+def test_a_fall_beside_a_change_behind_the_last_breakpoint_is_told_too():
+    long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **CACHE_CONTROL}]}
     left, right = body(long, "now: noon"), body(long, "now: one", "x")
     assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
 

@@ -13,19 +13,19 @@ import pytest
 from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
 
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 LONG = "word " * 4000  # far above every minimum
 
 
 def body(*turns: str, system: str = LONG, ttl: str | None = None, model: str = "claude-opus-4-6", **more: object):
-    """A request of Anthropic's: a marked system prompt, a history, a mark on the last message."""
-    mark = MARK if ttl is None else {**MARK, "ttl": ttl}
+    """A request of Anthropic's: a system prompt, a history, breakpoints on the prompt and the last message."""
+    breakpoint = CACHE_CONTROL if ttl is None else {**CACHE_CONTROL, "ttl": ttl}
     messages = [
         {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
         for number, text in enumerate(turns)
     ]
-    messages[-1]["content"][0]["cache_control"] = mark
-    head = [{"type": "text", "text": system, "cache_control": mark}]
+    messages[-1]["content"][0]["cache_control"] = breakpoint
+    head = [{"type": "text", "text": system, "cache_control": breakpoint}]
     return {"model": model, "max_tokens": 9, "system": head, "messages": messages, **more}
 
 
@@ -206,7 +206,8 @@ def test_what_a_request_asks_for_besides_multiplies_its_price(more, times):
     ("model", "change", "said"),
     [("gpt-5.4", "ttl=1h", "at Anthropic and Bedrock alone"),
      ("gpt-5.6-sol", "ttl=5m", "at Anthropic and Bedrock alone"),
-     ("gpt-5.4", "marks=auto", "caches with marks"), ("claude-opus-4-6", "model=claude-next-9", "no price is known")],
+     ("gpt-5.4", "breakpoints=auto", "caches with breakpoints"),
+     ("claude-opus-4-6", "model=claude-next-9", "no price is known")],
 )  # fmt: skip
 def test_a_change_that_changes_nothing_says_why(model, change, said):
     """`--what-if ttl=1h` on another provider's requests was taken and answered "0 tokens" without a word."""
@@ -220,13 +221,13 @@ def test_a_change_that_changes_nothing_says_why(model, change, said):
     assert [note for note in ran["notes"] if f"--what-if {change} changes nothing here" in note and said in note]
 
 
-def test_marks_of_its_own_keep_the_lifetimes_that_were_asked_for():
-    """`--what-if marks=auto` made five minutes of an hour, and an agent whose marks were right lost all it read."""
+def test_breakpoints_of_its_own_keep_the_lifetimes_that_were_asked_for():
+    """`--what-if breakpoints=auto` made five minutes of an hour, and an agent that set them right lost all it read."""
     path = capture(
         (body("one", ttl="1h"), usage(0, 5000), 0),
         (body("one", "1", "two", ttl="1h"), usage(5000, 9), 900),
     )
-    ran = lore("simulate", path, "--what-if", "marks=auto", "--json").json
+    ran = lore("simulate", path, "--what-if", "breakpoints=auto", "--json").json
     assert ran["what_if"][0]["tokens"] == 0
 
 

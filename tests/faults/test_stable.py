@@ -1,4 +1,4 @@
-"""Stable captures, changes of marks alone and expected causes give no waste at all."""
+"""Stable captures, changes of breakpoints alone and expected causes give no waste at all."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Prediction(NamedTuple):
 UNKNOWN = Prediction(None, None, None, "ceiling", "unknown")
 
 
-class Mark(NamedTuple):
+class Breakpoint(NamedTuple):
     """A cache breakpoint behind the piece at `place`; `lifetime` in seconds, None where the provider decides."""
 
     place: int
@@ -73,14 +73,14 @@ class Request(NamedTuple):
     The first `same` pieces are those of the chain's request before it. `at` and `answered` (when the response
     began) are seconds since the epoch. `space` separates what is never shared (account, cache key, salt);
     `salts` holds, by section, what enters the prefix at that section's beginning besides its text (parameters
-    that invalidate it). `marks` ascend; `implicit` says that the request leaves marking to the provider. `cached`
-    names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
+    that invalidate it). `breakpoints` ascend; `implicit` says that the request leaves breakpoints to the provider.
+    `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     """
 
     chain: str
     pieces: Sequence[Piece]
     same: int = 0
-    marks: tuple[Mark, ...] = ()
+    breakpoints: tuple[Breakpoint, ...] = ()
     implicit: bool = False
     model: str | None = None
     at: float | None = None

@@ -1,8 +1,8 @@
 """Whether a bill can be believed, and the positions that it tells.
 
 Rules: what is not billed is unknown; a request has at least one token; lifetimes add up to what was written.
-Read + write is the position of the last mark; read + what was written for an hour that of the last such mark.
-Where writes are not billed at all, everything that was sent stands in the cache.
+Read + write is the position of the last breakpoint; read + what was written for an hour that of the last such
+breakpoint. Where writes are not billed at all, everything that was sent stands in the cache.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def unbelievable(usage: Billed) -> str:
 
 
 def position(usage: Billed) -> int | None:
-    """Return the position of the request's last mark; None where the bill does not say."""
+    """Return the position of the request's last breakpoint; None where the bill does not say."""
     if usage.read_tokens is None:
         return None
     return usage.read_tokens + (usage.fresh_tokens or 0 if usage.write_tokens is None else usage.write_tokens)

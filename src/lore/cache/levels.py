@@ -194,7 +194,7 @@ def _head_moved(_: _Chain, lane: Lane, situation: Situation, habits: Habits, ___
 
 
 def _cut_back(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float | None) -> Level | None:
-    """Where history shrank or changed the last position before that holds, if a mark looks back so far."""
+    """Where history shrank or changed the last position before that holds, if a breakpoint looks back so far."""
     if situation.same == situation.size:
         return None
     lane.at(situation.same)
@@ -210,7 +210,7 @@ def _put_back(_: _Chain, __: Lane, situation: Situation, habits: Habits, ___: fl
 
 
 def _out_of_reach(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float | None) -> Level | None:
-    """More new positions than a mark looks back, where clients keep one mark at the end and each block counts."""
+    """More new positions than a breakpoint looks back, where clients keep one at the end and each block counts."""
     if runs_collapse(at) or situation.reach <= POSITIONS:
         return None
     return Level(lane.head, "lookback", sure=False)
@@ -315,7 +315,7 @@ def _learn_habits(chain: _Chain, situation: Situation, habits: Habits, read: int
 
 
 def _anchor(chain: _Chain, lane: Lane, situation: Situation, usage: Billed) -> None:
-    """Remember where this turn's marks stand."""
+    """Remember where this turn's breakpoints stand."""
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
     lane.at(situation.same)
     lane.shown(read)

@@ -66,7 +66,7 @@ def _bytes(facts: Facts, sizes: Sizes | None) -> str:
     part = f"they part at {where.path}" if where is not None else "they part"
     share = f"{sizes.shared:,} of {sizes.left:,} bytes are shared"
     if found.common >= limit_of(left.prompt):
-        return f"{part}, behind the last cache mark; {share}"
+        return f"{part}, behind the last cache breakpoint; {share}"
     return f"{part}; {share}"
 
 

@@ -114,7 +114,7 @@ class Pairs:
         self._sizes = Measure(size)
         self._measured: Turn | None = None
         self._lives: float | None = None
-        self._positions: tuple[int, ...] = ()  # the tokens at the last mark of the turn before the last one
+        self._positions: tuple[int, ...] = ()  # the tokens at the last breakpoint of the turn before the last one
         self._told: set[str] = set()  # what is true of every turn of a chain is said once
 
     def extended(self, turn: Turn) -> Extension | None:
@@ -228,7 +228,7 @@ class Pairs:
         return (unexplained(facts, None if verdict is None else SAID.get(verdict.reason)),)
 
     def _too_far(self, facts: Facts) -> Cause | None:
-        """Tell whether the last entry is out of reach of every mark; waste where the bill shows the miss."""
+        """Tell whether the last entry is out of reach of every breakpoint; waste where the bill shows the miss."""
         left, right = facts.left, facts.right
         if not self._billed or right.fidelity == "reconstructed":
             return None
@@ -236,9 +236,11 @@ class Pairs:
         if found is None or found.new < 0 or not found.exceeded:
             return None
         looked = (
-            f"{found.allowed} are looked back" if found.allowed else "only an entry at a mark was read at that time"
+            f"{found.allowed} are looked back"
+            if found.allowed
+            else "only an entry at a breakpoint was read at that time"
         )
-        said = f"{found.new} new positions stand between the last mark before and the next one; {looked}"
+        said = f"{found.new} new positions stand between the last breakpoint before and the next one; {looked}"
         if facts.fell:
             said += f"; the bill did not read {facts.fell:,} tokens that were cached"
         return Cause("LORE113", "messages", said, facts.found.common, "waste" if facts.fell else None)
@@ -274,7 +276,7 @@ def _last_message_gone(left: Turn, common: int) -> bool:
 
 
 def _at_the_end(cause: Cause) -> Cause:
-    """Say of a note at the end that gave way that no cache holds it, as with text behind the last mark."""
+    """Say of a note at the end that gave way that no cache holds it, as with text behind the last breakpoint."""
     if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
         return cause
     words = (

@@ -76,13 +76,13 @@ class ReadShort:
         self._outlook = outlook
         self._beside = beside
         self._said: _Said | None = None
-        self._head_marks: tuple[int, ...] = ()
+        self._head_breakpoints: tuple[int, ...] = ()
         self._chain = ""
         self._doubted = False
         self._hour: Turn | None = None  # the turn that wrote for an hour last
         self._anchor: Turn | None = None  # the latest turn with a bill that shows something cached
         self.latest: Turn | None = None
-        self.settled = True  # its marks in tools and system prompt stand where they first stood
+        self.settled = True  # its breakpoints in tools and system prompt stand where they first stood
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Take the next turn."""
@@ -166,10 +166,10 @@ class ReadShort:
     def _go_on(self, turn: Turn, busts: Sequence[str]) -> None:
         usage, prompt = turn.usage, turn.prompt
         size = len(prompt.head)
-        marks = tuple([mark for mark in prompt.marks if mark < size])
+        breakpoints = tuple([breakpoint for breakpoint in prompt.breakpoints if breakpoint < size])
         if self.latest is None:
-            self._head_marks, self._chain = marks, turn.chain
-        self.settled = self.settled and marks == self._head_marks
+            self._head_breakpoints, self._chain = breakpoints, turn.chain
+        self.settled = self.settled and breakpoints == self._head_breakpoints
         if busts and busts != ("LORE128",):
             self._hour = None
         if usage is not None and usage.write_1h_tokens:
@@ -194,7 +194,7 @@ def _comparable(left: Turn, right: Turn) -> bool:
     mine, theirs = left.prompt, right.prompt
     if mine.model != theirs.model or not mine.head or not theirs.head or mine.dialect != theirs.dialect:
         return False
-    if not theirs.marks and mine.marks and not theirs.auto_mark:
+    if not theirs.breakpoints and mine.breakpoints and not theirs.auto_breakpoint:
         return False
     if left.call.account != right.call.account or left.call.betas != right.call.betas:
         return False
@@ -214,8 +214,8 @@ def _kept_an_hour(turn: Turn) -> int | None:
 def _whole(turn: Turn) -> Turn:
     """Return a turn as if it had written all that it read.
 
-    The turns that did are not predicted. What was read ended at a mark of one of them: taken for one of this turn's,
-    it would be a wrong position, and the prediction far too high.
+    The turns that did are not predicted. What was read ended at a breakpoint of one of them: taken for one of this
+    turn's, it would be a wrong position, and the prediction far too high.
     """
     usage = turn.usage
     if usage is None or usage.read_tokens is None:
@@ -231,7 +231,7 @@ def _whole(turn: Turn) -> Turn:
 
 
 def _billed_positions(turns: Sequence[Turn]) -> set[int]:
-    """Return the positions of marks that the bills of such turns told."""
+    """Return the positions of breakpoints that the bills of such turns told."""
     bills = [one.usage for one in turns if one.usage is not None]
     return {*(cached(one) or 0 for one in bills), *(one.write_1h_tokens or 0 for one in bills)} - {0}
 
@@ -244,5 +244,5 @@ def _evidence(turn: Turn, before: Sequence[Turn], foreseen: Foreseen, read: int,
     return (
         f"{about}{said.read or 0:,} tokens were foreseen to be read by the rules of {foreseen.cache} ({said.reason}), "
         f"the bill read {read:,}; {which} used the same beginning {pause} before; ruled out: expiry, an entry that is "
-        f"not readable yet, model ({turn.model}), marks, parameters, endpoint, as far as they are recorded"
+        f"not readable yet, model ({turn.model}), breakpoints, parameters, endpoint, as far as they are recorded"
     )

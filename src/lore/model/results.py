@@ -264,7 +264,7 @@ class Followed(Struct, frozen=True, kw_only=True):
 class SegmentResult(Struct, frozen=True):
     """One segment of an assembled prompt, without its content. `stable` is False in the tail.
 
-    `mark` is the cache mark that stands on it, as its dialect writes it; `origin` where it came from.
+    `breakpoint` is the cache breakpoint that stands on it, as its dialect writes it; `origin` where it came from.
     """
 
     number: int
@@ -272,7 +272,7 @@ class SegmentResult(Struct, frozen=True):
     path: str
     bytes: int
     stable: bool
-    mark: Raw | None
+    breakpoint: Raw | None
     origin: str | None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, cast
 
-from lore.cache.base import CONFIDENCES, CacheModel, Look, Mark, Piece, Prediction, Request
+from lore.cache.base import CONFIDENCES, Breakpoint, CacheModel, Look, Piece, Prediction, Request
 from lore.model.events import Billed
 
 
@@ -71,9 +71,9 @@ def _text(name: str) -> Piece:
 
 
 _ASKED = (
-    Request("main", [_text("a"), _text("b")], marks=(Mark(1),), at=0.0, answered=1.0),
-    Request("main", [_text("a"), _text("b"), _text("c")], 2, marks=(Mark(2),), at=10.0, answered=11.0),
-    Request("main", [_text("a"), _text("d")], 1, marks=(Mark(1),), at=5.0, answered=None),
-    Request("other", [_text("e"), _text("b")], marks=(Mark(1),), implicit=True),
+    Request("main", [_text("a"), _text("b")], breakpoints=(Breakpoint(1),), at=0.0, answered=1.0),
+    Request("main", [_text("a"), _text("b"), _text("c")], 2, breakpoints=(Breakpoint(2),), at=10.0, answered=11.0),
+    Request("main", [_text("a"), _text("d")], 1, breakpoints=(Breakpoint(1),), at=5.0, answered=None),
+    Request("other", [_text("e"), _text("b")], breakpoints=(Breakpoint(1),), implicit=True),
     Request("other", [], space=b"another"),
 )

@@ -55,7 +55,9 @@ def _split(bill: Billed, read: int, size: int) -> Billed:
         return replace(bill, read_tokens=read, fresh_tokens=size - read)
     fresh = min(bill.fresh_tokens or 0, size - read)
     write = size - read - fresh
-    if not bill.write_tokens and bill.fresh_tokens:  # nothing was cached: it is sent without marks, or is too short
+    if (
+        not bill.write_tokens and bill.fresh_tokens
+    ):  # nothing was cached: it is sent without breakpoints, or is too short
         fresh, write = fresh + write, 0
     hour = bill.write_1h_tokens
     if hour:
