@@ -169,14 +169,14 @@ def test_the_last_breakpoint_stands_where_it_was_billed():
     model = make("anthropic", rules(NOW))
     text = [Piece(letter.encode() * 3600, "messages") for letter in "abc"]
     model.predict(Request("main", text[:2], breakpoints=(Breakpoint(1),)))
-    assert model.learn(Billed(fresh_tokens=3, read_tokens=0, write_tokens=2500)) == ""
+    assert model.learn(Billed(uncached_tokens=3, read_tokens=0, write_tokens=2500)) == ""
     assert model.predict(Request("main", text, 2, breakpoints=(Breakpoint(2),))).read == 2500
 
 
 def test_a_bill_for_a_body_without_a_breakpoint_is_said():
     model = make("anthropic", rules(NOW))
     model.predict(request("ab"))
-    assert "the body has no breakpoint" in model.learn(Billed(fresh_tokens=3, read_tokens=0, write_tokens=2500))
+    assert "the body has no breakpoint" in model.learn(Billed(uncached_tokens=3, read_tokens=0, write_tokens=2500))
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,11 @@ def asked(at: float, request: dict[str, Any], bill: Billed | None, chain: str = 
     return replace(turn(parsed(request), int(at) + 1, usage=bill, **fields), chain=chain)
 
 
-def bill(read: int | None, write: int | None, fresh: int = 3, hour: int | None = None) -> Billed:
+def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | None = None) -> Billed:
     """A bill of Anthropic's; what was not written for an hour lives five minutes."""
     if hour is None:
-        return Billed(fresh, read, write)
-    return Billed(fresh, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
+        return Billed(uncached, read, write)
+    return Billed(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
 
 
 def told(turns: Sequence[Turn], outlook: Outlook | None = None) -> list[Finding]:

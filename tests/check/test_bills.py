@@ -44,8 +44,8 @@ def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_
         ((), Billed(write_tokens=900), "no cache breakpoint"),
         ((SHORT,), Billed(write_tokens=900, write_1h_tokens=900), "for 1 hour, though no breakpoint"),
         ((HOUR,), Billed(write_5m_tokens=1, write_1h_tokens=9), "for 5 minutes, though every breakpoint"),
-        ((SHORT,), Billed(fresh_tokens=60_000), "60,000 tokens are billed for a prompt of 50,000 bytes"),
-        ((SHORT,), Billed(fresh_tokens=51_000, write_tokens=900), ""),
+        ((SHORT,), Billed(uncached_tokens=60_000), "60,000 tokens are billed for a prompt of 50,000 bytes"),
+        ((SHORT,), Billed(uncached_tokens=51_000, write_tokens=900), ""),
         ((), Billed(read_tokens=900, write_tokens=0), ""),
         ((), None, ""),
     ],
@@ -69,7 +69,7 @@ def test_a_gateway_may_set_breakpoints_of_its_own():
     ],
 )
 def test_what_a_provider_makes_tokens_of_elsewhere_contradicts_nothing(fields):
-    assert not contradiction(asked(SHORT, usage=Billed(fresh_tokens=90_000), **fields), SIZE)
+    assert not contradiction(asked(SHORT, usage=Billed(uncached_tokens=90_000), **fields), SIZE)
 
 
 def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_a_place():
@@ -81,7 +81,7 @@ def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_
 
 
 def test_what_the_recording_does_not_hold_contradicts_nothing():
-    whole = asked(SHORT, usage=Billed(fresh_tokens=90_000))
+    whole = asked(SHORT, usage=Billed(uncached_tokens=90_000))
     assert contradiction(whole, SIZE)
     for fields in ({"partial": True}, {"fidelity": "reconstructed"}):
         prompt = parsed(body("a"))

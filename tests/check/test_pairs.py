@@ -59,8 +59,8 @@ def test_the_reuse_of_nothing_is_unknown():
 # bills
 
 
-def bill(read, write=0, fresh=0, **fields):
-    return Billed(fresh, read, write, **fields)
+def bill(read, write=0, uncached=0, **fields):
+    return Billed(uncached, read, write, **fields)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def bill(read, write=0, fresh=0, **fields):
     [
         (None, bill(0), None),
         (bill(0), None, None),
-        (bill(9), Billed(fresh_tokens=5), None),
-        (Billed(fresh_tokens=5), bill(9), None),
+        (bill(9), Billed(uncached_tokens=5), None),
+        (Billed(uncached_tokens=5), bill(9), None),
         (bill(9000, 1000), bill(10000), 0),
         (bill(9000, 1000), bill(9000), 0),
         (bill(9000, 1000), bill(8976), 0),
@@ -162,8 +162,8 @@ def test_lost_tokens_are_counted_or_estimated_where_there_are_none():
     assert lost_tokens(found, 0) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
 
 
-def unbilled(read, fresh):
-    return Billed(fresh, read, None)
+def unbilled(read, uncached):
+    return Billed(uncached, read, None)
 
 
 LONG = "It is %s. " + "one two " * 1000  # about 2,000 tokens

@@ -230,7 +230,7 @@ def test_a_bill_and_a_verdict_travel_with_the_pair():
     line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
     after = {"request": TWO_LONG, "usage": {"input_tokens": 1, "cache_read_input_tokens": 0}}
     found = valid("diff-prefix", lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json)
-    assert found["billed"] == {"fresh_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
+    assert found["billed"] == {"uncached_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
     assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in found["causes"]] == [
         ("LORE301", 5000, "recorded")
     ]
@@ -372,7 +372,7 @@ def test_a_session_is_folded():
     assert ran.json["pruned"] == ["u1", "a1", "a2"]
     assert ran.json["session"]["chains"] == [{"id": "main", "kind": "main", "turns": 3, "items": 2}]
     assert ran.json["usage"] == {
-        "turns": 3, "fresh_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2,
+        "turns": 3, "uncached_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2,
     }  # fmt: skip
 
 

@@ -29,9 +29,9 @@ def body(*turns: str, system: str = LONG, ttl: str | None = None, model: str = "
     return {"model": model, "max_tokens": 9, "system": head, "messages": messages, **more}
 
 
-def usage(read: int, write: int, fresh: int = 3, output: int = 10) -> dict[str, int]:
+def usage(read: int, write: int, uncached: int = 3, output: int = 10) -> dict[str, int]:
     return {
-        "input_tokens": fresh, "cache_read_input_tokens": read, "cache_creation_input_tokens": write,
+        "input_tokens": uncached, "cache_read_input_tokens": read, "cache_creation_input_tokens": write,
         "output_tokens": output,
     }  # fmt: skip
 
@@ -245,9 +245,9 @@ def test_what_an_expected_cause_would_have_saved_is_not_known():
 
 
 def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
-    """A model of which only the fresh price was known wasted 5,000 tokens for $0.00."""
+    """A model of which only the uncached price was known wasted 5,000 tokens for $0.00."""
     row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'
-    put("rules.toml", ("[[rules]]\n" + row.format("fresh", 5) + "[[rules]]\n" + row.format("output", 25)
+    put("rules.toml", ("[[rules]]\n" + row.format("uncached", 5) + "[[rules]]\n" + row.format("output", 25)
                        + "[[rules]]\n" + row.format("read", '"unknown"')).encode())  # fmt: skip
     path = capture(
         (body("one", system=f"It is 09:14. {LONG}", model="claude-next-9"), usage(0, 5000), 0),
@@ -400,14 +400,16 @@ def test_nothing_to_simulate_is_said():
 def test_rules_are_printed_and_overridden():
     ran = lore("simulate", "--rules", "--model", "claude-opus-4-6", "--json")
     found = {one["rule"]: one["value"] for one in ran.json["rules"] if not one["platform"]}
-    assert (found["minimum_tokens"], found["price_fresh"]) == (4096, 5)
-    assert "price_fresh" in lore("simulate", "--rules").out
-    row = 'rule = "price_fresh"\nvalue = 50\nunit = "usd_per_mtok"\nprovider = "anthropic"\nmodel = "claude-opus-4-6"\n'
-    row += 'valid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'
+    assert (found["minimum_tokens"], found["price_uncached"]) == (4096, 5)
+    assert "price_uncached" in lore("simulate", "--rules").out
+    row = 'rule = "price_uncached"\nvalue = 50\nunit = "usd_per_mtok"\nprovider = "anthropic"\n'
+    row += 'model = "claude-opus-4-6"\nvalid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'
     put("rules.toml", f"[[rules]]\n{row}".encode())
     ran = lore("simulate", stable(), "--rules-file", "rules.toml", "--json")
     plain = lore("simulate", "capture.jsonl", "--json")
-    assert ran.json["totals"]["by_price"]["fresh"] == pytest.approx(10 * plain.json["totals"]["by_price"]["fresh"])
+    assert ran.json["totals"]["by_price"]["uncached"] == pytest.approx(
+        10 * plain.json["totals"]["by_price"]["uncached"]
+    )
 
 
 def test_a_count_that_cannot_be_is_said():

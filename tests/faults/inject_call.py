@@ -357,7 +357,7 @@ def _too_much(capture: Capture, k: int) -> None:
     _plain(capture)
     bill(capture)
     turn = capture.turns[k]
-    turn.usage["fresh"] = 2 * len(spelled(capture, turn))
+    turn.usage["uncached"] = 2 * len(spelled(capture, turn))
 
 
 def _written_without_breakpoints(capture: Capture, k: int) -> None:

@@ -183,7 +183,7 @@ def bill(capture: Capture) -> None:
         if turn.usage is None:
             explicit = capture.dialect in WITH_BREAKPOINTS
             write = max(0, last - read) if explicit and ends else 0
-            turn.usage = {"fresh": total - read - write, "read": read, "write": write, "output": 200}
+            turn.usage = {"uncached": total - read - write, "read": read, "write": write, "output": 200}
             if explicit:
                 turn.usage["5m" if capture.ttl == "5m" else "1h"] = write
         if turn.usage.get("read") is not None:
@@ -241,7 +241,7 @@ class Injected:
 
 def _exchange(record: dict[str, Any]) -> Exchange:
     usage = record["usage"]
-    names = ("fresh", "read", "write", "output", "5m", "1h")
+    names = ("uncached", "read", "write", "output", "5m", "1h")
     call = dict(record["call"])
     if "betas" in call:
         call["betas"] = tuple(call["betas"])

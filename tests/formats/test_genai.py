@@ -53,7 +53,7 @@ def test_spans_that_are_no_model_calls_are_none_of_ours():
 
 def test_input_counts_include_what_was_cached_and_are_split():
     assert [one.usage for one in exchanges(GenAI, FLAT)][1] == Billed(
-        fresh_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
+        uncached_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
     )
 
 

@@ -25,7 +25,7 @@ LORE = (
     b'{"kind":"patch_text","uuid":"a1","delta_text":" it is \\ud83d"}\n'
     b'{"kind":"append","item":{"type":"tool_call","uuid":"t1","call_id":"c1","name":"read","input":{"a":1.0},'
     b'"status":"running","response_id":"r1"}}\n'
-    b'{"kind":"turn_completed","turn":1,"at":"2026-01-01T00:00:09Z","usage":{"fresh_tokens":3,"read_tokens":0,'
+    b'{"kind":"turn_completed","turn":1,"at":"2026-01-01T00:00:09Z","usage":{"uncached_tokens":3,"read_tokens":0,'
     b'"write_tokens":900,"output_tokens":7},"verdict":{"reason":"messages_changed"}}\n'
     b'{"kind":"patch_tool_call","call_id":"c1","status":"completed","output":[{"type":"text","text":"out"}]}\n'
     b'{"kind":"turn_started","turn":2,"at":"2026-01-01T00:01:00Z"}\n'

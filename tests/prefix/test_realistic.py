@@ -114,7 +114,7 @@ OPERATOR = {"role": "system", "content": [text("The user switched to plan mode."
 
 
 class Case:
-    """Two requests and what is to be said; `bills` are (fresh, read, written) tokens of both."""
+    """Two requests and what is to be said; `bills` are (uncached, read, written) tokens of both."""
 
     def __init__(
         self,
@@ -381,9 +381,9 @@ CASES = {f"{agent}: {name}": case for agent, cases in AGENTS.items() for name, c
 
 
 def usage(bill):
-    fresh, read, write = bill
+    uncached, read, write = bill
     return {
-        "input_tokens": fresh,
+        "input_tokens": uncached,
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": write,
         "output_tokens": 50,

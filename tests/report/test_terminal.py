@@ -146,7 +146,7 @@ def test_escapes_in_a_divergence_are_not_obeyed():
 
 def test_the_bill_and_the_verdict_are_shown_with_unknowns():
     text = compared(billed=BilledResult(1, None, 1200, 4), verdict=VerdictResult("system_changed", 5, "d"))
-    assert "unknown read, 1,200 written, 1 fresh (recorded)" in text
+    assert "unknown read, 1,200 written, 1 uncached (recorded)" in text
     assert "says system_changed" in text
 
 
@@ -218,7 +218,7 @@ def test_a_timeline_says_of_an_attachment_which_it_is(record, shown):
 def test_a_timeline_shows_the_bill_and_the_problems():
     text = told(append(said("a")), usage=UsageResult(1, 5, None, 7, 9), title="pruned by compaction")
     assert text.startswith("pruned by compaction\n")
-    assert "billed: 5 fresh, unknown read, 7 written, 9 output tokens (recorded)" in text
+    assert "billed: 5 uncached, unknown read, 7 written, 9 output tokens (recorded)" in text
 
 
 def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():

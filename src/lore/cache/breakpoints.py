@@ -212,8 +212,8 @@ class Breakpoints:
         return ""
 
     def _uncached(self, asked: _Asked, usage: Billed) -> str:
-        if usage.fresh_tokens:
-            return self._ruler.learn(len(asked.request.pieces) - 1, usage.fresh_tokens)
+        if usage.uncached_tokens:
+            return self._ruler.learn(len(asked.request.pieces) - 1, usage.uncached_tokens)
         return ""
 
     def _learn_breakpoints(self, asked: _Asked, usage: Billed, read: int) -> None:
@@ -256,14 +256,14 @@ class Breakpoints:
         return estimate / 2 <= tokens <= 2 * estimate + SLACK
 
     def _learn_suffix(self, asked: _Asked, usage: Billed, last: int) -> None:
-        fresh, end = usage.fresh_tokens, len(asked.request.pieces) - 1
-        if fresh is None:
+        uncached, end = usage.uncached_tokens, len(asked.request.pieces) - 1
+        if uncached is None:
             return
         if last == end:
-            self._suffix[asked.model] = min(fresh, _SUFFIX)
+            self._suffix[asked.model] = min(uncached, _SUFFIX)
         else:
             cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
-            self._ruler.learn(end, cached + fresh - self._suffix.get(asked.model, 0))
+            self._ruler.learn(end, cached + uncached - self._suffix.get(asked.model, 0))
 
 
 def _breakpoints(request: Request) -> tuple[Breakpoint, ...]:

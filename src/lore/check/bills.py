@@ -30,7 +30,7 @@ def cached(usage: Billed | None) -> int | None:
 
 def asked(usage: Billed | None) -> int:
     """Return the tokens of a request that were billed at all."""
-    return 0 if usage is None else (usage.fresh_tokens or 0) + (cached(usage) or 0)
+    return 0 if usage is None else (usage.uncached_tokens or 0) + (cached(usage) or 0)
 
 
 def shortfall(left: Turn, right: Turn) -> int | None:

@@ -78,14 +78,14 @@ class CachePrediction(Struct, frozen=True):
     cache: str
     read_tokens: int | None
     write_tokens: int | None
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     confidence: str
 
 
 class BilledResult(Struct, frozen=True):
     """What the provider's counters say."""
 
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
@@ -232,7 +232,7 @@ class UsageResult(Struct, frozen=True):
     """Usage summed over all chains."""
 
     turns: int
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None

@@ -112,7 +112,7 @@ class _Requests:
         return self._model.predict(request._replace(chain=chain, breakpoints=breakpoints))
 
     def learn(self, turn: Turn) -> str:
-        if turn.usage is not None and turn.usage.fresh_tokens is not None:
+        if turn.usage is not None and turn.usage.uncached_tokens is not None:
             self._views.count = None  # from here on bills say what a token is
         odd = "" if turn.usage is None else unbelievable(turn.usage)
         return self._model.learn(None if odd else turn.usage) or odd
