@@ -243,8 +243,8 @@ def test_a_clean_session_passes():
     ran = lore("check", put("s.jsonl", session()), "--json")
     found = valid("check", ran.json)
     assert (ran.code, found["findings"], found["problems"]) == (0, [], [])
-    assert {name: found["summary"][name] for name in ("files", "sessions", "chains", "turns", "pairs", "busts")} == {
-        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 1, "busts": 0,
+    assert {name: found["summary"][name] for name in ("files", "sessions", "chains", "turns", "pairs", "breaks")} == {
+        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 1, "breaks": 0,
     }  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
     put("s.jsonl", compacted())
     plain, verbose = lore("check", "s.jsonl"), lore("check", "s.jsonl", "-v")
     assert (plain.code, "LORE125" in plain.out, "LORE125" in verbose.out) == (0, False, True)
-    assert "1 bust: 0 waste, 0 unattributable, 1 expected" in plain.out
+    assert "1 cache break: 0 waste, 0 unattributable, 1 expected" in plain.out
     assert "s.jsonl" in verbose.err
 
 
@@ -267,7 +267,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
     ("args", "code"),
     [
         (("--min-reuse", "0.99"), "LORE401"),
-        (("--max-busts", "0"), "LORE402"),
+        (("--max-breaks", "0"), "LORE402"),
         (("--max-lost-tokens", "0"), "LORE403"),
     ],
 )
@@ -278,20 +278,20 @@ def test_budgets_are_held(args, code):
 
 
 def test_budgets_that_are_kept_do_not_fail():
-    ran = lore("check", put("s.jsonl", session()), "--min-reuse", "1", "--max-busts", "0", "--max-lost-tokens", "0")
+    ran = lore("check", put("s.jsonl", session()), "--min-reuse", "1", "--max-breaks", "0", "--max-lost-tokens", "0")
     assert ran.code == 0
 
 
-@pytest.mark.parametrize("args", [("--min-reuse", "2"), ("--max-busts", "-1"), ("--max-lost-tokens", "-1")])
+@pytest.mark.parametrize("args", [("--min-reuse", "2"), ("--max-breaks", "-1"), ("--max-lost-tokens", "-1")])
 def test_budgets_that_make_no_sense_are_usage_errors(args):
     assert lore("check", put("s.jsonl", session()), *args).code == 2
 
 
 def test_options_come_before_the_configuration():
     put("w.jsonl", *WASTE)
-    put("lore.toml", b"[check]\nmax_busts=0\n")
+    put("lore.toml", b"[check]\nmax_breaks=0\n")
     assert "LORE402" in lore("check", "w.jsonl").out
-    assert "LORE402" not in lore("check", "w.jsonl", "--max-busts", "5").out
+    assert "LORE402" not in lore("check", "w.jsonl", "--max-breaks", "5").out
     put("other.toml", b"")
     assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
 

@@ -118,7 +118,7 @@ def test_a_longer_life_outlives_a_pause_of_a_transcript():
     assert ran["what_if"][0]["tokens"] > 15_000
 
 
-def test_a_bust_is_foreseen_before_its_bill_and_costs_money():
+def test_a_cache_break_is_foreseen_before_its_bill_and_costs_money():
     ran = lore(
         "simulate",
         capture(

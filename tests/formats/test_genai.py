@@ -13,7 +13,7 @@ from lore.prompt.dialects import dialect_of
 from lore.testing import ReaderContract
 from model.making import dumps
 
-FLAT, OTLP = fixture("otel-genai/stable.jsonl"), fixture("otel-genai/busted.jsonl")
+FLAT, OTLP = fixture("otel-genai/stable.jsonl"), fixture("otel-genai/breaks.jsonl")
 MESSAGES = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
 
 

@@ -13,7 +13,7 @@ from lore.model.events import Billed
 from lore.testing import ReaderContract
 from model.making import body, dumps
 
-LINES, LIST = fixture("litellm/stable.jsonl"), fixture("litellm/busted.json")
+LINES, LIST = fixture("litellm/stable.jsonl"), fixture("litellm/breaks.json")
 ONE = fixture("completions/stable/claude-sonnet-4-6-a.json")
 MESSAGES = [{"role": "user", "content": "hi"}]
 

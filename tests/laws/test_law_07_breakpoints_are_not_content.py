@@ -98,14 +98,14 @@ def test_an_input_named_like_a_breakpoint_is_content():
     assert strip_breakpoints(block) == (block, None)
 
 
-def test_moving_breakpoints_is_no_bust(desk, capsys):
+def test_moving_breakpoints_is_no_cache_break(desk, capsys):
     @given(conversations(WITH_BREAKPOINTS), st.data())
     def law(made, data):
         lines = [write(with_breakpoints(body, _some(data.draw, body))) for body in [*made, made[-1]]]
         (desk / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
         main(["check", "log.jsonl", "--json"])
         summary = json.loads(capsys.readouterr().out)["summary"]
-        assert (summary["chains"], summary["busts"]) == (1, 0)
+        assert (summary["chains"], summary["breaks"]) == (1, 0)
 
     law()
 

@@ -306,7 +306,7 @@ def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
 
 
 def test_tools_that_are_reordered_and_respelled_have_both_causes():
-    """The order alone was told: the spelling, which busts as surely, was found only when the order was mended."""
+    """The order alone was told: the spelling, which breaks as surely, was found only when the order was mended."""
     left, right = dumps(body("x", tools=[A, B])), dumps(body("x", tools=[B, A])).replace(b'"db"', b'"d\\u0062"')
     assert codes(left, right) == ["LORE102", "LORE106"]
 

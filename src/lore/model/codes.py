@@ -227,9 +227,11 @@ CODES: dict[str, Code] = {
         "unattributable",
         "Leave the cache breakpoints out, or put more of what stays the same before them.",
     ),
-    "LORE401": Code("reuse-below-budget", "waste", "Mend the busts named above, or lower check.min_reuse."),
-    "LORE402": Code("busts-above-budget", "waste", "Mend the busts named above, or raise check.max_busts."),
-    "LORE403": Code("lost-tokens-above-budget", "waste", "Mend the busts named above, or raise check.max_lost_tokens."),
+    "LORE401": Code("reuse-below-budget", "waste", "Mend the cache breaks named above, or lower check.min_reuse."),
+    "LORE402": Code("breaks-above-budget", "waste", "Mend the cache breaks named above, or raise check.max_breaks."),
+    "LORE403": Code(
+        "lost-tokens-above-budget", "waste", "Mend the cache breaks named above, or raise check.max_lost_tokens."
+    ),
     "LORE404": Code("exemption-unused", "waste", "Remove the exemption: what it excused is mended."),
     "LORE405": Code("baseline-stale", "expected", "Write the baseline anew with --update-baseline: it is shorter now."),
 }

@@ -165,7 +165,7 @@ class Summary(Struct):
     `sessions` are told apart by their ids: a subagent's file is none of its own, one without an id is.
     `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
     `ignored`, `exempted`, `known`: findings that settings, exemptions and the baseline take out; what they
-    say of busts and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
+    say of cache breaks and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
     with recordings, whatever is taken out.
     """
 
@@ -175,7 +175,7 @@ class Summary(Struct):
     turns: int = 0
     pairs: int = 0
     compactions: int = 0
-    busts: int = 0
+    breaks: int = 0
     expected: int = 0
     waste: int = 0
     unattributable: int = 0
@@ -189,12 +189,12 @@ class Summary(Struct):
 
 
 class CostlyCause(Struct, frozen=True):
-    """A cause and what all its busts together lost. A bust that has several causes counts for each."""
+    """A cause and what all its cache breaks together lost. A cache break that has several causes counts for each."""
 
     code: str
     name: str
     kind: CauseKind
-    busts: int
+    breaks: int
     lost_tokens: int
     fix: str
 

@@ -82,7 +82,7 @@ def causes(
     left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
     reread: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
-    """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
+    """Return the causes of a cache break; empty where the left is reused up to its tail and no field changed.
 
     `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
     was cached was read, whatever changed in the request's fields. `reread` says that the bill read all that the left
