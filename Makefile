@@ -51,9 +51,9 @@ demo: .venv/lore
 	@echo; echo "== 4. Compare: the tools came in another order. All that follows is paid again."
 	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
 	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
-	@echo; echo "== 5. Compare: only the cache mark moved. Nothing is lost."
-	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json"
-	@$(LORE) diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json
+	@echo; echo "== 5. Compare: only the cache breakpoint moved. Nothing is lost."
+	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json"
+	@$(LORE) diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json
 	@echo; echo "== 6. Check: a folder of sessions that waste nothing. Exit code 0."
 	@echo "\$$ lore check fixtures/sessions"
 	@$(LORE) check fixtures/sessions

@@ -31,13 +31,13 @@ class Check(Policy, frozen=True):
     """`[check]`: the budgets of a run, and what findings count as."""
 
     min_reuse: float | None = None
-    max_busts: int | None = None
+    max_breaks: int | None = None
     max_lost_tokens: int | None = None
 
     @property
     def budgets(self) -> Budgets:
         """The budgets."""
-        return Budgets(self.min_reuse, self.max_busts, self.max_lost_tokens)
+        return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
 
     @property
     def policy(self) -> Policy:

@@ -21,9 +21,9 @@ BEGIN = 1_780_000_000.0  # May 2026: runs of calls count once
 ONE_BY_ONE = 1_784_000_000.0  # July 2026: each block counts
 
 
-def bill(read: int, write: int, fresh: int = 2, output: int = 50, *, hour: bool = False) -> Billed:
+def bill(read: int, write: int, uncached: int = 2, output: int = 50, *, hour: bool = False) -> Billed:
     """A bill with its lifetimes."""
-    return Billed(fresh, read, write, output, 0 if hour else write, write if hour else 0)
+    return Billed(uncached, read, write, output, 0 if hour else write, write if hour else 0)
 
 
 class Talk:

@@ -19,20 +19,21 @@ from model.making import parsed, turn
 
 START = 1_789_000_000.0  # September 2026
 SYSTEM = "Say in one sentence what you changed, and why it was needed. " * 200
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 PLACE = Place("a.jsonl")
 
 
-def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = MARK, mark: dict[str, str] | None = MARK,
+def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = CACHE_CONTROL,
+         breakpoint: dict[str, str] | None = CACHE_CONTROL,
          model: str = "claude-opus-5", **more: Any) -> dict[str, Any]:  # fmt: skip
-    """A request of Anthropic's: a system prompt and a history, with marks behind both."""
+    """A request of Anthropic's: a system prompt and a history, with breakpoints behind both."""
     messages = [
         {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
         for number, text in enumerate(texts)
     ]
-    if mark is not None:
-        messages[-1]["content"][-1]["cache_control"] = mark  # pyright: ignore[reportArgumentType]
+    if breakpoint is not None:
+        messages[-1]["content"][-1]["cache_control"] = breakpoint  # pyright: ignore[reportArgumentType]
     own = {"type": "text", "text": system, **({} if head is None else {"cache_control": head})}
     return {"model": model, "max_tokens": 9, "system": [own], "messages": messages, **more}
 
@@ -43,11 +44,11 @@ def asked(at: float, request: dict[str, Any], bill: Billed | None, chain: str = 
     return replace(turn(parsed(request), int(at) + 1, usage=bill, **fields), chain=chain)
 
 
-def bill(read: int | None, write: int | None, fresh: int = 3, hour: int | None = None) -> Billed:
+def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | None = None) -> Billed:
     """A bill of Anthropic's; what was not written for an hour lives five minutes."""
     if hour is None:
-        return Billed(fresh, read, write)
-    return Billed(fresh, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
+        return Billed(uncached, read, write)
+    return Billed(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
 
 
 def told(turns: Sequence[Turn], outlook: Outlook | None = None) -> list[Finding]:

@@ -16,13 +16,13 @@ ANTHROPIC = Call(endpoint="api.anthropic.com/v1/messages")
 SIZE = 50_000
 
 
-def asked(*marks, usage, call=ANTHROPIC, **fields):
-    blocks = [{"type": "text", "text": f"{n}", **mark} for n, mark in enumerate(marks or ({},))]
+def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
+    blocks = [{"type": "text", "text": f"{n}", **breakpoint} for n, breakpoint in enumerate(breakpoints or ({},))]
     return turn(parsed(body({"role": "user", "content": blocks}, **fields)), usage=usage, call=call)
 
 
 @pytest.mark.parametrize(
-    ("marks", "usage", "lost"),
+    ("breakpoints", "usage", "lost"),
     [
         ((HOUR,), Billed(write_tokens=9, write_5m_tokens=9, write_1h_tokens=0), True),
         ((HOUR, HOUR), Billed(write_tokens=9, write_5m_tokens=9), True),
@@ -34,28 +34,28 @@ def asked(*marks, usage, call=ANTHROPIC, **fields):
         ((HOUR,), None, False),
     ],
 )
-def test_a_lifetime_is_lost_where_every_mark_asks_for_an_hour_and_none_is_billed(marks, usage, lost):
-    assert bool(lost_lifetime(asked(*marks, usage=usage))) is lost
+def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_billed(breakpoints, usage, lost):
+    assert bool(lost_lifetime(asked(*breakpoints, usage=usage))) is lost
 
 
 @pytest.mark.parametrize(
-    ("marks", "usage", "said"),
+    ("breakpoints", "usage", "said"),
     [
-        ((), Billed(write_tokens=900), "no cache mark"),
-        ((SHORT,), Billed(write_tokens=900, write_1h_tokens=900), "for 1 hour, though no mark"),
-        ((HOUR,), Billed(write_5m_tokens=1, write_1h_tokens=9), "for 5 minutes, though every mark"),
-        ((SHORT,), Billed(fresh_tokens=60_000), "60,000 tokens are billed for a prompt of 50,000 bytes"),
-        ((SHORT,), Billed(fresh_tokens=51_000, write_tokens=900), ""),
+        ((), Billed(write_tokens=900), "no cache breakpoint"),
+        ((SHORT,), Billed(write_tokens=900, write_1h_tokens=900), "for 1 hour, though no breakpoint"),
+        ((HOUR,), Billed(write_5m_tokens=1, write_1h_tokens=9), "for 5 minutes, though every breakpoint"),
+        ((SHORT,), Billed(uncached_tokens=60_000), "60,000 tokens are billed for a prompt of 50,000 bytes"),
+        ((SHORT,), Billed(uncached_tokens=51_000, write_tokens=900), ""),
         ((), Billed(read_tokens=900, write_tokens=0), ""),
         ((), None, ""),
     ],
 )
-def test_a_bill_that_cannot_belong_to_its_body_is_told(marks, usage, said):
-    found = contradiction(asked(*marks, usage=usage), SIZE)
+def test_a_bill_that_cannot_belong_to_its_body_is_told(breakpoints, usage, said):
+    found = contradiction(asked(*breakpoints, usage=usage), SIZE)
     assert (said in found) if said else not found
 
 
-def test_a_gateway_may_set_marks_of_its_own():
+def test_a_gateway_may_set_breakpoints_of_its_own():
     for call in (Call(), Call(endpoint="gateway.example/v1/messages"), Call(endpoint="/v1/messages")):
         assert not contradiction(asked(usage=Billed(write_tokens=900), call=call), SIZE)
 
@@ -69,7 +69,7 @@ def test_a_gateway_may_set_marks_of_its_own():
     ],
 )
 def test_what_a_provider_makes_tokens_of_elsewhere_contradicts_nothing(fields):
-    assert not contradiction(asked(SHORT, usage=Billed(fresh_tokens=90_000), **fields), SIZE)
+    assert not contradiction(asked(SHORT, usage=Billed(uncached_tokens=90_000), **fields), SIZE)
 
 
 def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_a_place():
@@ -81,7 +81,7 @@ def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_
 
 
 def test_what_the_recording_does_not_hold_contradicts_nothing():
-    whole = asked(SHORT, usage=Billed(fresh_tokens=90_000))
+    whole = asked(SHORT, usage=Billed(uncached_tokens=90_000))
     assert contradiction(whole, SIZE)
     for fields in ({"partial": True}, {"fidelity": "reconstructed"}):
         prompt = parsed(body("a"))
@@ -92,7 +92,7 @@ def test_what_the_recording_does_not_hold_contradicts_nothing():
     ("dialect", "left", "right", "again"),
     [
         ("anthropic", Billed(5, 9000, 1000), Billed(5, 10_000, 50), True),
-        ("anthropic", Billed(5, 9000, 1000), Billed(5, 9000, 1050), False),  # the last mark was not read
+        ("anthropic", Billed(5, 9000, 1000), Billed(5, 9000, 1050), False),  # the last breakpoint was not read
         ("openai-chat", Billed(7000, 2000), Billed(500, 8960), True),  # whole blocks of 128
         ("openai-chat", Billed(7000, 2000), Billed(7500, 2000), False),  # what was cached before was read, no more
         ("openai-chat", Billed(500, 2000, 6500), Billed(500, 8500), True),

@@ -103,7 +103,7 @@ def test_what_was_ruled_out_is_named_with_its_figure():
     found = pair(ONE, TWO, bills=(WROTE, FELL), calls=calls).causes[0].evidence
     for said in (
         "expiry (20 s of 5 min)", "an older entry (20 s later)", "model (claude-x)", "endpoint (api.anthropic.com)",
-        "parameters (the same)", "not recorded: a parallel start (when the answer began), marks (none were sent)",
+        "parameters (the same)", "not recorded: a parallel start (when the answer began), breakpoints (none were sent)",
     ):  # fmt: skip
         assert said in found
 

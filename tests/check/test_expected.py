@@ -113,7 +113,7 @@ def test_a_recorder_that_keeps_one_time_shows_no_parallel_start():
 @pytest.mark.parametrize(
     ("at", "read", "code"), [(11.5, 9000, "LORE155"), (13.1, 9000, "LORE301"), (11.5, 8000, "LORE301")]
 )
-def test_within_seconds_exactly_the_mark_before_may_be_served(at, read, code):
+def test_within_seconds_exactly_the_breakpoint_before_may_be_served(at, read, code):
     turns = (
         asked(1, LONG, at=0.0, read=0, write=9000),
         asked(2, LONG, assistant("b"), "c", at=10.0, read=9000, write=3000),
@@ -122,7 +122,7 @@ def test_within_seconds_exactly_the_mark_before_may_be_served(at, read, code):
     assert codes(*turns) == [code]
 
 
-def test_the_head_that_another_session_wrote_may_be_the_mark_before():
+def test_the_head_that_another_session_wrote_may_be_the_breakpoint_before():
     turns = (
         asked(1, LONG, at=0.0, read=5000, write=9000),
         asked(2, LONG, assistant("b"), "c", at=1.0, read=5000, write=9500),

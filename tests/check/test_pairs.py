@@ -15,7 +15,7 @@ from model.making import assistant, body, dumps, parsed, turn
 ONE = body("one " * 10_000)
 TWO = body("one " * 10_000, assistant("two"), "three")
 EDITED = body("one " * 10_000, assistant("TWO"), "three", "four")
-MARK = {"cache_control": {"type": "ephemeral"}}
+CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 
 
 def pair(*turns, **fields):
@@ -40,7 +40,7 @@ def test_the_first_turn_makes_no_pair():
 
 def test_a_turn_that_extends_the_last_one_reuses_all_of_it():
     found = pair(*turns(ONE, TWO))
-    assert (found.causes, found.bust, found.reuse, found.lost_bytes, found.worst) == ((), False, 1.0, 0, "expected")
+    assert (found.causes, found.is_break, found.reuse, found.lost_bytes, found.worst) == ((), False, 1.0, 0, "expected")
 
 
 def test_an_edit_loses_what_stood_behind_it():
@@ -48,7 +48,7 @@ def test_an_edit_loses_what_stood_behind_it():
     assert codes(found) == ["LORE100"]
     stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
     assert found.bytes.left - found.lost_bytes == stands - len('"role":"user"') + 1
-    assert (found.bust, found.worst) == (True, "waste")
+    assert (found.is_break, found.worst) == (True, "waste")
     assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.left)
 
 
@@ -59,8 +59,8 @@ def test_the_reuse_of_nothing_is_unknown():
 # bills
 
 
-def bill(read, write=0, fresh=0, **fields):
-    return Billed(fresh, read, write, **fields)
+def bill(read, write=0, uncached=0, **fields):
+    return Billed(uncached, read, write, **fields)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def bill(read, write=0, fresh=0, **fields):
     [
         (None, bill(0), None),
         (bill(0), None, None),
-        (bill(9), Billed(fresh_tokens=5), None),
-        (Billed(fresh_tokens=5), bill(9), None),
+        (bill(9), Billed(uncached_tokens=5), None),
+        (Billed(uncached_tokens=5), bill(9), None),
         (bill(9000, 1000), bill(10000), 0),
         (bill(9000, 1000), bill(9000), 0),
         (bill(9000, 1000), bill(8976), 0),
@@ -134,16 +134,16 @@ def test_an_expected_change_without_a_break_or_a_fall_is_nothing():
     assert codes(pair(*turns(ONE, TWO, changes=(Change("LORE125", "compacted"),)))) == []
 
 
-def test_a_change_behind_the_last_mark_is_no_bust():
-    left = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: noon")
-    right = body({"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}, "now: one", "x")
+def test_a_change_behind_the_last_breakpoint_is_no_cache_break():
+    left = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: noon")
+    right = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: one", "x")
     found = pair(*turns(left, right))
-    assert (codes(found), found.bust, found.lost_bytes) == (["LORE146"], False, 0)
+    assert (codes(found), found.is_break, found.lost_bytes) == (["LORE146"], False, 0)
     assert lost_tokens(found, 0) == (0, "estimated")
 
 
-def test_a_fall_beside_a_change_behind_the_last_mark_is_told_too():
-    long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **MARK}]}
+def test_a_fall_beside_a_change_behind_the_last_breakpoint_is_told_too():
+    long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **CACHE_CONTROL}]}
     left, right = body(long, "now: noon"), body(long, "now: one", "x")
     assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
 
@@ -162,8 +162,8 @@ def test_lost_tokens_are_counted_or_estimated_where_there_are_none():
     assert lost_tokens(found, 0) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
 
 
-def unbilled(read, fresh):
-    return Billed(fresh, read, None)
+def unbilled(read, uncached):
+    return Billed(uncached, read, None)
 
 
 LONG = "It is %s. " + "one two " * 1000  # about 2,000 tokens
@@ -191,7 +191,7 @@ def said(text, role="user"):
         ((unbilled(0, 600), unbilled(0, 700)), 0, "recorded"),
     ],
 )
-def test_where_no_writes_are_billed_a_bust_costs_what_was_asked_and_not_read(usages, lost, how):
+def test_where_no_writes_are_billed_a_cache_break_costs_what_was_asked_and_not_read(usages, lost, how):
     """A clock in the system prompt lost all of each prompt, and was said to cost 0 tokens, as nothing was ever read."""
     first = [said(LONG % "noon", "system"), said("a")]
     second = [said(LONG % "late", "system"), said("a"), said("b", "assistant"), said("c")]
@@ -208,7 +208,7 @@ def test_a_note_at_the_end_is_no_waste_where_the_bill_read_all_before_it():
     """Its client does what is advised for a clock; each turn was called waste, though nothing was lost."""
     found = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
     assert {cause.code for cause in found.causes} == {"LORE146"}
-    assert (found.worst, found.bust, found.lost_bytes) == ("expected", False, 0)
+    assert (found.worst, found.is_break, found.lost_bytes) == ("expected", False, 0)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
@@ -255,7 +255,11 @@ SPELLED = {
 def test_another_spelling_is_no_waste_where_the_bill_reads_all_that_was_sent(how):
     """The provider makes tokens of what it decoded, and the bill said so; a finding was made all the same."""
     found = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
-    assert (codes(found), found.worst, found.bust) == (["LORE112" if how == "shape" else "LORE106"], "expected", False)
+    assert (codes(found), found.worst, found.is_break) == (
+        ["LORE112" if how == "shape" else "LORE106"],
+        "expected",
+        False,
+    )
     assert "the bill read all that was sent before" in found.causes[0].evidence
     assert lost_tokens(found, 0) == (0, "recorded")
 
@@ -264,7 +268,7 @@ def test_another_spelling_is_no_waste_where_the_bill_reads_all_that_was_sent(how
 @pytest.mark.parametrize("usages", [(bill(0, 9000), bill(40, 9000)), (None, bill(9000)), (bill(0, 9000), None)])
 def test_another_spelling_counts_where_no_bill_excuses_it(how, usages):
     found = pair(*turns(*SPELLED[how], usages=usages))
-    assert (found.worst != "expected", found.bust) == (True, True)
+    assert (found.worst != "expected", found.is_break) == (True, True)
 
 
 def test_a_fall_while_the_provider_may_edit_the_context_says_so():

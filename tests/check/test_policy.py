@@ -95,9 +95,9 @@ def test_the_last_entry_that_selects_holds():
 
 
 def test_budgets_of_a_path_replace_those_of_the_run():
-    policy = Policy(per_path=(PerPath(path="logs", min_reuse=0.1, max_busts=5), PerPath(path="logs/x", max_busts=7)))
+    policy = Policy(per_path=(PerPath(path="logs", min_reuse=0.1, max_breaks=5), PerPath(path="logs/x", max_breaks=7)))
     ruling = policy.ruling("logs/x/a.jsonl", Budgets(min_reuse=0.9, max_lost_tokens=1))
-    assert (ruling.min_reuse, ruling.limited) == (0.1, Limited(max_busts=1, max_lost_tokens=-1))
+    assert (ruling.min_reuse, ruling.limited) == (0.1, Limited(max_breaks=1, max_lost_tokens=-1))
     assert policy.ruling("a.jsonl", Budgets(min_reuse=0.9)).min_reuse == 0.9
 
 

@@ -37,7 +37,7 @@ def test_a_first_turn_that_misses_what_another_chain_sent():
         asked(180, body("x", system="Another system prompt. " * 500), bill(0, 3000), "side"),
         asked(180, body("x", model="claude-opus-4-8"), bill(0, 3000), "side"),
         asked(180, body("x", thinking={"type": "enabled", "budget_tokens": 9}), bill(0, 3000), "side"),
-        asked(180, body("x", head=None, mark=None), bill(0, 0, 3000), "side"),  # no mark looks anything up
+        asked(180, body("x", head=None, breakpoint=None), bill(0, 0, 3000), "side"),  # no breakpoint looks anything up
         other(usage=bill(None, None)),
         replace(other(), call=replace(CALL, status=500)),
         replace(other(), call=replace(CALL, account="other")),
@@ -59,8 +59,8 @@ def test_the_time_of_the_first_answer_is_needed_within_a_minute_only():
     assert codes([*turns[:2], replace(turns[2], asked=turns[1].at + 50)]) == []
 
 
-# What the second turn read ended at the first one's last mark. Taken for the position of the system prompt, it made
-# a prediction of 23,000 tokens where 3,000 stand.
+# What the second turn read ended at the first one's last breakpoint. Taken for the position of the system prompt, it
+# made a prediction of 23,000 tokens where 3,000 stand.
 def test_a_long_first_message_is_not_taken_for_the_head():
     long = "word " * 16_000
     turns = [

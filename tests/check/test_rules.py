@@ -140,20 +140,20 @@ def test_a_pair_with_nothing_to_reuse_is_within_every_budget():
     ("budgets", "codes"),
     [
         (Budgets(), []),
-        (Budgets(max_busts=3, max_lost_tokens=100), []),
-        (Budgets(max_busts=2), ["LORE402"]),
+        (Budgets(max_breaks=3, max_lost_tokens=100), []),
+        (Budgets(max_breaks=2), ["LORE402"]),
         (Budgets(max_lost_tokens=99), ["LORE403"]),
-        (Budgets(max_busts=0, max_lost_tokens=0), ["LORE402", "LORE403"]),
+        (Budgets(max_breaks=0, max_lost_tokens=0), ["LORE402", "LORE403"]),
     ],
 )
-def test_sums_are_held_against_their_budgets_and_expected_busts_never_count(budgets, codes):
-    summary = Summary(busts=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
+def test_sums_are_held_against_their_budgets_and_expected_breaks_never_count(budgets, codes):
+    summary = Summary(breaks=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
     assert [one.code for one in over_budget(summary, budgets, PLACE)] == codes
 
 
 def test_what_is_not_set_is_taken_from_the_other_budgets():
     assert Budgets(min_reuse=0.0).over(Budgets(0.5, 3, 9)) == Budgets(0.0, 3, 9)
-    assert Budgets(max_busts=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
+    assert Budgets(max_breaks=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_what_is_not_set_is_taken_from_the_other_budgets():
         (Budgets(min_reuse=1.5), "min_reuse"),
         (Budgets(min_reuse=-0.1), "min_reuse"),
         (Budgets(min_reuse=float("nan")), "min_reuse"),
-        (Budgets(max_busts=-1), "max_busts"),
+        (Budgets(max_breaks=-1), "max_breaks"),
         (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
     ],
 )

@@ -1,4 +1,4 @@
-"""LORE306: marks in prompts that are too short to be cached."""
+"""LORE306: breakpoints in prompts that are too short to be cached."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_bill_says_how_short_a_prompt_is():
     (one,) = told(talk(bill(0, 0, 900), bill(0, 0, 950)))
     assert (one.code, one.kind, one.turn) == ("LORE306", "unattributable", 1)
     assert one.evidence == "the prompt has 900 tokens; 4,096 are the fewest that claude-opus-4-6 caches"
-    assert "all 2 marked requests of this chain" in one.message
+    assert "all 2 requests with breakpoints in this chain" in one.message
 
 
 def test_without_a_bill_bytes_say_it_with_room():
@@ -37,7 +37,7 @@ def test_without_a_bill_bytes_say_it_with_room():
         talk(bill(0, 0, 900)),  # sent once
         talk(bill(0, 0, 900), bill(0, 5000)),  # it grew past the minimum
         talk(bill(0, 0, 900), bill(0, 0, 5000)),
-        talk(bill(0, 0, 900), bill(0, 0, 950), head=None, mark=None),  # no marks
+        talk(bill(0, 0, 900), bill(0, 0, 950), head=None, breakpoint=None),  # no breakpoints
         talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-opus-5"),  # 512
         talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # nobody knows
         talk(bill(None, None, 900), bill(None, None, 950)),  # what was cached is not known
@@ -56,10 +56,11 @@ def test_one_request_a_conversation_counts_where_they_begin_alike():
     assert codes([calls[0], other]) == []
 
 
-# A mark behind the first words of a long prompt is LORE114 alone.
-def test_a_long_prompt_with_an_early_mark_is_said_once():
+# A breakpoint behind the first words of a long prompt is LORE114 alone.
+def test_a_long_prompt_with_an_early_breakpoint_is_said_once():
     turns = [
-        asked(60 * n, body(*(SYSTEM * 3, "1", "x")[: 2 * n + 1], mark=None, system="Be brief."), None) for n in range(2)
+        asked(60 * n, body(*(SYSTEM * 3, "1", "x")[: 2 * n + 1], breakpoint=None, system="Be brief."), None)
+        for n in range(2)
     ]
     chained, rules = Chained(), ChainRules(Expecting().outlook())
     for one in turns:

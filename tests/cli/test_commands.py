@@ -230,7 +230,7 @@ def test_a_bill_and_a_verdict_travel_with_the_pair():
     line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
     after = {"request": TWO_LONG, "usage": {"input_tokens": 1, "cache_read_input_tokens": 0}}
     found = valid("diff-prefix", lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json)
-    assert found["billed"] == {"fresh_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
+    assert found["billed"] == {"uncached_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
     assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in found["causes"]] == [
         ("LORE301", 5000, "recorded")
     ]
@@ -243,8 +243,8 @@ def test_a_clean_session_passes():
     ran = lore("check", put("s.jsonl", session()), "--json")
     found = valid("check", ran.json)
     assert (ran.code, found["findings"], found["problems"]) == (0, [], [])
-    assert {name: found["summary"][name] for name in ("files", "sessions", "chains", "turns", "pairs", "busts")} == {
-        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 1, "busts": 0,
+    assert {name: found["summary"][name] for name in ("files", "sessions", "chains", "turns", "pairs", "breaks")} == {
+        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 1, "breaks": 0,
     }  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
     put("s.jsonl", compacted())
     plain, verbose = lore("check", "s.jsonl"), lore("check", "s.jsonl", "-v")
     assert (plain.code, "LORE125" in plain.out, "LORE125" in verbose.out) == (0, False, True)
-    assert "1 bust: 0 waste, 0 unattributable, 1 expected" in plain.out
+    assert "1 cache break: 0 waste, 0 unattributable, 1 expected" in plain.out
     assert "s.jsonl" in verbose.err
 
 
@@ -267,7 +267,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
     ("args", "code"),
     [
         (("--min-reuse", "0.99"), "LORE401"),
-        (("--max-busts", "0"), "LORE402"),
+        (("--max-breaks", "0"), "LORE402"),
         (("--max-lost-tokens", "0"), "LORE403"),
     ],
 )
@@ -278,20 +278,20 @@ def test_budgets_are_held(args, code):
 
 
 def test_budgets_that_are_kept_do_not_fail():
-    ran = lore("check", put("s.jsonl", session()), "--min-reuse", "1", "--max-busts", "0", "--max-lost-tokens", "0")
+    ran = lore("check", put("s.jsonl", session()), "--min-reuse", "1", "--max-breaks", "0", "--max-lost-tokens", "0")
     assert ran.code == 0
 
 
-@pytest.mark.parametrize("args", [("--min-reuse", "2"), ("--max-busts", "-1"), ("--max-lost-tokens", "-1")])
+@pytest.mark.parametrize("args", [("--min-reuse", "2"), ("--max-breaks", "-1"), ("--max-lost-tokens", "-1")])
 def test_budgets_that_make_no_sense_are_usage_errors(args):
     assert lore("check", put("s.jsonl", session()), *args).code == 2
 
 
 def test_options_come_before_the_configuration():
     put("w.jsonl", *WASTE)
-    put("lore.toml", b"[check]\nmax_busts=0\n")
+    put("lore.toml", b"[check]\nmax_breaks=0\n")
     assert "LORE402" in lore("check", "w.jsonl").out
-    assert "LORE402" not in lore("check", "w.jsonl", "--max-busts", "5").out
+    assert "LORE402" not in lore("check", "w.jsonl", "--max-breaks", "5").out
     put("other.toml", b"")
     assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
 
@@ -372,7 +372,7 @@ def test_a_session_is_folded():
     assert ran.json["pruned"] == ["u1", "a1", "a2"]
     assert ran.json["session"]["chains"] == [{"id": "main", "kind": "main", "turns": 3, "items": 2}]
     assert ran.json["usage"] == {
-        "turns": 3, "fresh_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2,
+        "turns": 3, "uncached_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2,
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Stable captures, changes of marks alone and expected causes give no waste at all."""
+"""Stable captures, changes of breakpoints alone and expected causes give no waste at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faults.serving import judged, stable, waste
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stable_capture_has_no_waste_and_no_bust(dialect, tmp_path):
+def test_a_stable_capture_has_no_waste_and_no_cache_break(dialect, tmp_path):
     captures = [stable(dialect, seed) for seed in range(1, 16)]
     said = judged(captures, tmp_path)
     assert [waste(one) for one in said] == [[]] * len(captures)

@@ -21,7 +21,7 @@ from lore.testing import everything
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
 FILES = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-FIELDS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+FIELDS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 pytestmark = pytest.mark.corpus
 

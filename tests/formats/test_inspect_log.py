@@ -92,9 +92,9 @@ def test_what_inspects_own_cache_answered_was_never_sent():
 def test_counts_are_split_where_their_sum_says_that_they_include_the_cached():
     usage = {"input_tokens": 100, "output_tokens": 5, "input_tokens_cache_read": 60}
     request = {"request": body("x")}
-    for total, fresh in ((105, 40), (165, 100)):
+    for total, uncached in ((105, 40), (165, 100)):
         found = read(model(call=request, output={"usage": {**usage, "total_tokens": total}}))
-        assert found[0].usage == Billed(fresh_tokens=fresh, read_tokens=60, output_tokens=5)
+        assert found[0].usage == Billed(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
 
 
 def test_what_could_not_be_unpacked_is_a_problem():

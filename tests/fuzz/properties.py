@@ -211,7 +211,7 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
             write_diff(made, screen)
 
     def judge() -> None:
-        found = check([str(left)], Budgets(min_reuse=0.9, max_busts=0, max_lost_tokens=0), options)
+        found = check([str(left)], Budgets(min_reuse=0.9, max_breaks=0, max_lost_tokens=0), options)
         for report in REPORTS.values():
             report.write(found.result, screen, verbose=True)
         _renders(found.result)

@@ -52,7 +52,7 @@ def folder(desk):
 COMMANDS = (
     ("check", "-v", "logs"),
     ("check", "--json", "logs/**/*.jsonl", "logs"),
-    ("check", "--json", "--min-reuse", "1", "--max-busts", "0", "logs"),
+    ("check", "--json", "--min-reuse", "1", "--max-breaks", "0", "logs"),
     ("check", "logs/c", "-", "logs/a"),
     ("check", "-v", "logs/c", "logs/f.txt", "logs/none"),
     ("check", "logs/a", "none*"),
@@ -72,7 +72,7 @@ def test_the_answer_is_the_same_where_more_is_found_than_is_kept(folder):
     assert len({one.out for one in answers.values()}) == 1
     severities = [one["severity"] for one in answers["1"].json["findings"]]
     assert max(map(severities.count, severities)) == 2
-    assert answers["1"].json["summary"]["busts"] > 2
+    assert answers["1"].json["summary"]["breaks"] > 2
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="everything is readable here")

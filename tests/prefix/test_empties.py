@@ -109,7 +109,7 @@ SAME = {
 
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("name", SAME)
-def test_what_holds_nothing_is_no_bust(name, backwards):
+def test_what_holds_nothing_is_no_cache_break(name, backwards):
     """Each was named as history, tools or settings that changed."""
     left, right = reversed(SAME[name]) if backwards else SAME[name]
     said = found(left, right)

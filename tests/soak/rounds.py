@@ -77,7 +77,7 @@ def holds(path: Path, turns: int) -> None:
     sums = result.summary
     assert not result.problems, result.problems[0]
     assert sums.turns >= turns
-    assert sums.busts == sums.expected, f"{sums.waste} waste, {sums.unattributable} unattributable in {path.name}"
+    assert sums.breaks == sums.expected, f"{sums.waste} waste, {sums.unattributable} unattributable in {path.name}"
     pairs = list(diff_session(str(path), Options()))
     assert len(pairs) == sums.pairs
     assert all(one.relation != "extension" or one.divergence is None for one in pairs)

@@ -167,7 +167,9 @@ def _older(seen: _Seen) -> _Reason | None:
     pause, earlier = seen.situation.pause, seen.situation.earlier
     if pause is None or pause > SOON or not seen.read or seen.read != earlier:
         return None
-    return _Reason("older-entry", f"asked {pause:.1f} s after the last answer began; exactly the mark before was read")
+    return _Reason(
+        "older-entry", f"asked {pause:.1f} s after the last answer began; exactly the breakpoint before was read"
+    )
 
 
 def _hook(seen: _Seen) -> _Reason | None:
@@ -182,7 +184,7 @@ def _lookback(seen: _Seen) -> _Reason | None:
     reach = seen.situation.reach
     if reach <= POSITIONS or runs_collapse(seen.at):
         return None
-    return _Reason("lookback", f"{reach} positions behind the last mark, {POSITIONS} are looked back")
+    return _Reason("lookback", f"{reach} positions behind the last breakpoint, {POSITIONS} are looked back")
 
 
 def _sign(name: str, grade: Grade) -> Callable[[_Seen], _Reason | None]:
@@ -232,7 +234,7 @@ def _ruled_out(seen: _Seen, verdict: Verdict | None) -> tuple[str, ...]:
         f"expiry: pause {pause}, lifetime {lifetime}",
         "compaction, micro-compaction, rewind: history only grew",
         f"model: still {one.models[1]}",
-        f"lookback: {one.reach} positions behind the last mark",
+        f"lookback: {one.reach} positions behind the last breakpoint",
         "tools, effort, client: no change is recorded",
         f"verdict: {said}",
     )

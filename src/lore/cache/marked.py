@@ -1,10 +1,10 @@
 """Who keeps an entry at each breakpoint: Anthropic, Bedrock, Qwen where it is asked to, OpenAI since GPT-5.6.
 
 One class each over `Breakpoints`; what tells them apart are the dated rows that `look` finds, and where a request
-that leaves marking to the provider is marked.
+that leaves breakpoints to the provider gets one.
 
 Source: the providers' documentation. OpenAI's implicit mode: one breakpoint at the end of the latest message, and up
-to the latest three explicit ones. Anthropic's automatic mode: one at the last block that can be marked.
+to the latest three explicit ones. Anthropic's automatic mode: one at the last block that takes one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar
 from lore.cache.base import Prediction, Request
 from lore.cache.breakpoints import Breakpoints
 
-EXPLICIT = 3  # marks that hold beside an implicit one
+EXPLICIT = 3  # breakpoints that hold beside an implicit one
 
 
 class Anthropic(Breakpoints):
@@ -32,7 +32,7 @@ class Bedrock(Breakpoints):
 
 
 class Qwen(Breakpoints):
-    """Qwen's cache of requests with marks."""
+    """Qwen's cache of requests with breakpoints."""
 
     name: ClassVar[str] = "qwen"
     provider: ClassVar[str] = "qwen"
@@ -46,5 +46,5 @@ class OpenAIBreakpoint(Breakpoints):
 
     def predict(self, request: Request) -> Prediction:
         if request.implicit:
-            request = request._replace(marks=request.marks[-EXPLICIT:])
+            request = request._replace(breakpoints=request.breakpoints[-EXPLICIT:])
         return super().predict(request)

@@ -9,7 +9,7 @@ from lore.model.state import Change, Sign
 
 DROP = 1_000  # tokens: a read that falls short of what stood there by more is a drop
 SOON = 3.0  # seconds after an answer began within which an older entry may be served
-POSITIONS = 20  # looked back from a mark
+POSITIONS = 20  # looked back from a breakpoint
 
 
 class Level(NamedTuple):

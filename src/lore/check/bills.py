@@ -3,7 +3,7 @@
 Rules: what is not billed is unknown, never 0; a fall within the tolerance happens without any cause; a
 bill that cannot belong to its body says nothing about the cache.
 
-Sources: measured over billed recordings (the tolerance; a write where no mark stands; 61,838 tokens billed
+Sources: measured over billed recordings (the tolerance; a write where no breakpoint stands; 61,838 tokens billed
 for 50 KB); Anthropic's documentation (server tools write on their own); OpenAI's (the least that is cached).
 """
 
@@ -30,7 +30,7 @@ def cached(usage: Billed | None) -> int | None:
 
 def asked(usage: Billed | None) -> int:
     """Return the tokens of a request that were billed at all."""
-    return 0 if usage is None else (usage.fresh_tokens or 0) + (cached(usage) or 0)
+    return 0 if usage is None else (usage.uncached_tokens or 0) + (cached(usage) or 0)
 
 
 def shortfall(left: Turn, right: Turn) -> int | None:
@@ -83,7 +83,7 @@ def bills_writes(turn: Turn) -> bool:
 
 
 def never_cached(left: Turn) -> bool:
-    """Tell whether a bill shows a prompt that is too short to be cached where nobody sets marks."""
+    """Tell whether a bill shows a prompt that is too short to be cached where nobody sets breakpoints."""
     served = provider_of(left.call.endpoint, left.prompt.model, left.dialect)
     return served in ("openai", "azure") and 0 < asked(left.usage) < _LEAST
 
@@ -129,40 +129,41 @@ def lost_lifetime(turn: Turn) -> str:
     usage = turn.usage
     if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.fidelity == "reconstructed":
         return ""
-    values = turn.prompt.mark_values
+    values = turn.prompt.breakpoint_values
     if not values or not all(_HOUR.search(value) for value in values):
         return ""
     billed = f"the bill has {usage.write_5m_tokens:,} tokens for 5 minutes, none for 1 hour"
-    return f"all {len(values)} marks ask for 1 hour; {billed}"
+    return f"all {len(values)} breakpoints ask for 1 hour; {billed}"
 
 
 def contradiction(turn: Turn, total_bytes: int) -> str:
     """Say in what a bill cannot belong to its recorded body; empty where it can. `total_bytes` is the prompt's.
 
-    Whether marks and writes agree is asked only of what went to Anthropic itself: a gateway may set marks.
+    Whether breakpoints and writes agree is asked only of what went to Anthropic itself: a gateway may set breakpoints.
     """
     usage = turn.usage
     if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:
         return ""
     said, tokens = "", asked(usage)
     if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
-        said = _unmarked(turn.prompt, usage)
+        said = _odd_writes(turn.prompt, usage)
     if not said and tokens > total_bytes + SPARE_TOKENS:
         said = f"{tokens:,} tokens are billed for a prompt of {total_bytes:,} bytes: no token is shorter than a byte"
     return said if said and not has_unseen(turn.prompt) else ""
 
 
-def _unmarked(prompt: Prompt, usage: Billed) -> str:
-    if prompt.auto_mark:
+def _odd_writes(prompt: Prompt, usage: Billed) -> str:
+    if prompt.auto_breakpoint:
         return ""
-    if not prompt.marks and usage.write_tokens:
-        return f"{usage.write_tokens:,} tokens are billed as written, though the body has no cache mark"
-    hours = sum(_HOUR.search(value) is not None for value in prompt.mark_values)
+    if not prompt.breakpoints and usage.write_tokens:
+        return f"{usage.write_tokens:,} tokens are billed as written, though the body has no cache breakpoint"
+    hours = sum(_HOUR.search(value) is not None for value in prompt.breakpoint_values)
     if usage.write_1h_tokens and not hours:
-        return f"{usage.write_1h_tokens:,} tokens are billed as written for 1 hour, though no mark asks for that"
-    if usage.write_5m_tokens and usage.write_1h_tokens and hours == len(prompt.mark_values):
+        return f"{usage.write_1h_tokens:,} tokens are billed as written for 1 hour, though no breakpoint asks for that"
+    if usage.write_5m_tokens and usage.write_1h_tokens and hours == len(prompt.breakpoint_values):
         return (
-            f"{usage.write_5m_tokens:,} tokens are billed as written for 5 minutes, though every mark asks for 1 hour"
+            f"{usage.write_5m_tokens:,} tokens are billed as written for 5 minutes, "
+            "though every breakpoint asks for 1 hour"
         )
     return ""
 

@@ -87,8 +87,12 @@ class Chained:
 def _head_of(turn: Turn) -> Turn:
     """Return a turn of its tools and system prompt alone: what it shares with its siblings."""
     whole = turn.prompt
-    marks = [mark for mark in whole.marks if mark < len(whole.head)]
+    breakpoints = [breakpoint for breakpoint in whole.breakpoints if breakpoint < len(whole.head)]
     head: Prompt = msgspec.structs.replace(
-        whole, messages=Vector(), tail=(), marks=tuple(marks), mark_values=whole.mark_values[: len(marks)]
+        whole,
+        messages=Vector(),
+        tail=(),
+        breakpoints=tuple(breakpoints),
+        breakpoint_values=whole.breakpoint_values[: len(breakpoints)],
     )
     return msgspec.structs.replace(turn, source=head)

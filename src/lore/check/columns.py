@@ -66,7 +66,7 @@ def _bytes(facts: Facts, sizes: Sizes | None) -> str:
     part = f"they part at {where.path}" if where is not None else "they part"
     share = f"{sizes.shared:,} of {sizes.left:,} bytes are shared"
     if found.common >= limit_of(left.prompt):
-        return f"{part}, behind the last cache mark; {share}"
+        return f"{part}, behind the last cache breakpoint; {share}"
     return f"{part}; {share}"
 
 
@@ -91,16 +91,16 @@ def _verdict(facts: Facts) -> str:
     return f"{verdict.reason}{missed}{normal}"
 
 
-def dispute(facts: Facts, why: tuple[Cause, ...], sizes: Sizes, *, busted: bool) -> str:
+def dispute(facts: Facts, why: tuple[Cause, ...], sizes: Sizes, *, is_break: bool) -> str:
     """Say how bytes, bill and verdict contradict one another; empty where they do not.
 
-    `busted` says that a cause was found, in the bytes or in the bill.
+    `is_break` says that a cause was found, in the bytes or in the bill.
     """
     if not facts.billed or facts.right.fidelity in ("reconstructed", "rendered"):
         return ""
     if any(cause.code in _OTHER for cause in why):  # one witness speaks of another request, or of nothing
         return ""
-    bytes_part = busted and not facts.found.covered
+    bytes_part = is_break and not facts.found.covered
     return (_against_bill(facts, sizes) if bytes_part else "") or _against_verdict(facts, bytes_part=bytes_part)
 
 

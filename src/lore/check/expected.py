@@ -5,7 +5,7 @@ recording says it (times, bills, the shape of the messages), never a guess; what
 is looked for only where there is one.
 
 Sources: measured over billed recordings (an entry just written is not yet readable within about 3 seconds:
-the mark before it is read instead); the providers' documentation (an entry can be read once the response
+the breakpoint before it is read instead); the providers' documentation (an entry can be read once the response
 that writes it has begun).
 """
 
@@ -30,7 +30,7 @@ class Facts(NamedTuple):
     """A pair before it is judged.
 
     `fell` as `bills.fall` says; `lives` how long what the left wrote lives; `positions` the tokens at the
-    marks of the turns before the left, the latest last; `billed` says that the two follow one another.
+    breakpoints of the turns before the left, the latest last; `billed` says that the two follow one another.
     """
 
     left: Turn
@@ -136,7 +136,8 @@ def _older(facts: Facts) -> Cause | None:
     if read not in facts.positions or read == cached(facts.left.usage):
         return None
     said = (
-        f"asked {duration(soon)} after the request before; {read:,} tokens were read: exactly the mark before the last"
+        f"asked {duration(soon)} after the request before; {read:,} tokens were read: "
+        "exactly the breakpoint before the last"
     )
     return Cause("LORE155", None, said)
 

@@ -26,13 +26,13 @@ from lore.prefix.fresh import surely_varies
 from lore.prefix.topics import is_reminder
 from lore.prefix.volatile import LONGEST
 
-MOST_MARKS = 4
+MOST_BREAKPOINTS = 4
 _VOLATILE = frozenset(("LORE101", "LORE108", "LORE109"))
 _BYTES_PER_TOKEN = 4.0
 _SURELY = 1.5  # an estimate is taken for enough tokens where it is so much more
 
 
-FEWEST = 512  # tokens: no model of marks caches less, so for less nothing is looked up
+FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing is looked up
 UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
 
 
@@ -75,7 +75,7 @@ class Laws:
             if pair.overlap.common < len(prompt.head) or len(pair.left.prompt.head) != len(prompt.head):
                 same = pair.left.prompt.messages.common(prompt.messages)
             self._pair(turn, pair)
-        self._marks(turn)
+        self._breakpoints(turn)
         self._volatile(turn)
         self._messages(turn, same)
         self._missing(turn, pair)
@@ -99,24 +99,26 @@ class Laws:
         for cause in pair.causes:
             if cause.code == "LORE107" and cause.harmless:
                 self._say("LORE107", turn, "system", cause.path, cause.evidence)
-            elif cause.code in _VOLATILE and cause.position in pair.left.prompt.marks:
-                self._say("LORE153", turn, cause.section or "", cause.path, f"a mark stands on {cause.evidence}")
+            elif cause.code in _VOLATILE and cause.position in pair.left.prompt.breakpoints:
+                self._say("LORE153", turn, cause.section or "", cause.path, f"a breakpoint stands on {cause.evidence}")
 
-    def _marks(self, turn: Turn) -> None:
+    def _breakpoints(self, turn: Turn) -> None:
         prompt = turn.prompt
-        number = len(prompt.marks) + prompt.auto_mark
-        if number > MOST_MARKS:
-            last = prompt.at(prompt.marks[-1])
+        number = len(prompt.breakpoints) + prompt.auto_breakpoint
+        if number > MOST_BREAKPOINTS:
+            last = prompt.at(prompt.breakpoints[-1])
             path = "" if last is None else last.path
-            self._say("LORE152", turn, "messages", path, f"{number} cache marks in one request; four are the most")
+            self._say(
+                "LORE152", turn, "messages", path, f"{number} cache breakpoints in one request; four are the most"
+            )
 
     def _volatile(self, turn: Turn) -> None:
-        """Look for text in the head that is made anew for each request, and for marks on it."""
+        """Look for text in the head that is made anew for each request, and for breakpoints on it."""
         prompt = turn.prompt
         if prompt.head is self._head or prompt.head == self._head or "LORE151" in self._said:
             return
         self._head = prompt.head
-        marked = frozenset(prompt.marks)
+        places = frozenset(prompt.breakpoints)
         for at, one in enumerate(prompt.head):
             if one.section != "system" or one.kind == "envelope":
                 continue
@@ -127,8 +129,8 @@ class Laws:
                 continue
             shown = printable(found.text[:80])
             self._say("LORE151", turn, "system", one.path, f"{found.what} stands before the history: {shown}")
-            if at in marked:
-                self._say("LORE153", turn, "system", one.path, f"a mark stands on {found.what}: {shown}")
+            if at in places:
+                self._say("LORE153", turn, "system", one.path, f"a breakpoint stands on {found.what}: {shown}")
 
     def _messages(self, turn: Turn, same: int) -> None:
         prompt = turn.prompt
@@ -181,30 +183,32 @@ class Laws:
                 return
 
     def _missing(self, turn: Turn, pair: Pair | None) -> None:
-        """Find a long prompt that is sent again and again without a mark where nothing is cached without one."""
+        """Find a long prompt that is sent again and again without a breakpoint where nothing is cached without one."""
         prompt = turn.prompt
-        if pair is None or "LORE114" in self._said or prompt.fidelity == "structural":  # marks are not in such bodies
+        if (
+            pair is None or "LORE114" in self._said or prompt.fidelity == "structural"
+        ):  # breakpoints are not in such bodies
             return
         if any((one.usage.read_tokens or one.usage.write_tokens) for one in (turn, pair.left) if one.usage is not None):
             return
-        if not _needs_marks(turn) or pair.bytes.left < FEWEST * _BYTES_PER_TOKEN:
+        if not _needs_breakpoints(turn) or pair.bytes.left < FEWEST * _BYTES_PER_TOKEN:
             return
         fewest = self._minimum(turn) or UNPUBLISHED
         if pair.bytes.left < fewest * _BYTES_PER_TOKEN * _SURELY:
             return
         tokens = f"about {pair.bytes.left / _BYTES_PER_TOKEN:,.0f} tokens; this model caches from {fewest:,} on"
-        if not prompt.marks and not prompt.auto_mark:
-            self._say("LORE114", turn, "messages", "", f"no cache mark in a prompt of {tokens}")
-        elif prompt.marks and not prompt.auto_mark:
-            marked = sum(len(one.data) for one in islice(prompt, prompt.marks[-1] + 1))
-            if marked / _BYTES_PER_TOKEN * _SURELY < fewest:
-                last = prompt.at(prompt.marks[-1])
-                words = f"the last mark stands behind about {marked / _BYTES_PER_TOKEN:,.0f} tokens of {tokens}"
+        if not prompt.breakpoints and not prompt.auto_breakpoint:
+            self._say("LORE114", turn, "messages", "", f"no cache breakpoint in a prompt of {tokens}")
+        elif prompt.breakpoints and not prompt.auto_breakpoint:
+            cached = sum(len(one.data) for one in islice(prompt, prompt.breakpoints[-1] + 1))
+            if cached / _BYTES_PER_TOKEN * _SURELY < fewest:
+                last = prompt.at(prompt.breakpoints[-1])
+                words = f"the last breakpoint stands behind about {cached / _BYTES_PER_TOKEN:,.0f} tokens of {tokens}"
                 self._say("LORE114", turn, "messages", "" if last is None else last.path, words)
 
 
-def _needs_marks(turn: Turn) -> bool:
-    """Tell whether nothing is cached without a mark."""
+def _needs_breakpoints(turn: Turn) -> bool:
+    """Tell whether nothing is cached without a breakpoint."""
     prompt = turn.prompt
     provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
     if provider == "openai" and has_exact_breakpoints(prompt.model):

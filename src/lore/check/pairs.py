@@ -72,7 +72,7 @@ class Pair(Struct, frozen=True):
         return max(self.lost, default=0)
 
     @property
-    def bust(self) -> bool:
+    def is_break(self) -> bool:
         """Whether what the left wanted cached was not reused, by bytes or by bill."""
         return any(not is_remark(cause) for cause in self.causes)
 
@@ -90,7 +90,7 @@ class Pair(Struct, frozen=True):
 
 
 def is_remark(cause: Cause) -> bool:
-    """Tell whether a cause lost nothing here: it is told, and makes no bust."""
+    """Tell whether a cause lost nothing here: it is told, and makes no cache break."""
     if cause.code == "LORE113":  # what no bill shows to be missed
         return cause.kind != "waste"
     return cause.harmless or cause.code in REMARKS
@@ -114,7 +114,7 @@ class Pairs:
         self._sizes = Measure(size)
         self._measured: Turn | None = None
         self._lives: float | None = None
-        self._positions: tuple[int, ...] = ()  # the tokens at the last mark of the turn before the last one
+        self._positions: tuple[int, ...] = ()  # the tokens at the last breakpoint of the turn before the last one
         self._told: set[str] = set()  # what is true of every turn of a chain is said once
 
     def extended(self, turn: Turn) -> Extension | None:
@@ -203,12 +203,12 @@ class Pairs:
         )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why
-        busted = any(not is_remark(cause) for cause in why)
-        if not busted and not fell:
+        is_break = any(not is_remark(cause) for cause in why)
+        if not is_break and not fell:
             return (*why, *self._gone_elsewhere(facts))
         if not why and (known := recorded(right.changes)):
             return tuple(msgspec.structs.replace(cause, position=found.common) for cause in known)
-        if not busted:
+        if not is_break:
             return (*why, *self._of_bill(facts))
         gone = by_time(facts, goes_on=False) if fell or fell is None else None
         return (gone,) if gone is not None else (*self._gone_elsewhere(facts), *why)
@@ -228,7 +228,7 @@ class Pairs:
         return (unexplained(facts, None if verdict is None else SAID.get(verdict.reason)),)
 
     def _too_far(self, facts: Facts) -> Cause | None:
-        """Tell whether the last entry is out of reach of every mark; waste where the bill shows the miss."""
+        """Tell whether the last entry is out of reach of every breakpoint; waste where the bill shows the miss."""
         left, right = facts.left, facts.right
         if not self._billed or right.fidelity == "reconstructed":
             return None
@@ -236,9 +236,11 @@ class Pairs:
         if found is None or found.new < 0 or not found.exceeded:
             return None
         looked = (
-            f"{found.allowed} are looked back" if found.allowed else "only an entry at a mark was read at that time"
+            f"{found.allowed} are looked back"
+            if found.allowed
+            else "only an entry at a breakpoint was read at that time"
         )
-        said = f"{found.new} new positions stand between the last mark before and the next one; {looked}"
+        said = f"{found.new} new positions stand between the last breakpoint before and the next one; {looked}"
         if facts.fell:
             said += f"; the bill did not read {facts.fell:,} tokens that were cached"
         return Cause("LORE113", "messages", said, facts.found.common, "waste" if facts.fell else None)
@@ -249,14 +251,16 @@ class Pairs:
         """Add what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
         left, right = facts.left, facts.right
         found: list[Cause] = []
-        busted = any(not is_remark(cause) for cause in why)
+        is_break = any(not is_remark(cause) for cause in why)
         if self._billed:
             if "LORE303" not in self._told:
                 found += self._once("LORE303", contradiction(left, sums.left) or contradiction(right, sums.right))
             found += self._once("LORE134", lost_lifetime(left) or lost_lifetime(right))
-            far = self._too_far(facts) if facts.fell is None and not busted else None
+            far = self._too_far(facts) if facts.fell is None and not is_break else None
             found += [far] if far is not None else []
-        said = "" if "LORE303" in self._told else dispute(facts, why, sizes, busted=busted)  # such a bill is no witness
+        said = (
+            "" if "LORE303" in self._told else dispute(facts, why, sizes, is_break=is_break)
+        )  # such a bill is no witness
         return (*why, *found, *([Cause("LORE302", None, said, facts.found.common)] if said else []))
 
     def _once(self, code: str, said: str) -> list[Cause]:
@@ -274,7 +278,7 @@ def _last_message_gone(left: Turn, common: int) -> bool:
 
 
 def _at_the_end(cause: Cause) -> Cause:
-    """Say of a note at the end that gave way that no cache holds it, as with text behind the last mark."""
+    """Say of a note at the end that gave way that no cache holds it, as with text behind the last breakpoint."""
     if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
         return cause
     words = (

@@ -35,13 +35,13 @@ class PerPath(Struct, frozen=True, kw_only=True):
     ignore: tuple[str, ...] = ()
     count_as_waste: tuple[str, ...] = ()
     min_reuse: float | None = None
-    max_busts: int | None = None
+    max_breaks: int | None = None
     max_lost_tokens: int | None = None
 
     @property
     def budgets(self) -> Budgets:
         """The budgets of these recordings."""
-        return Budgets(self.min_reuse, self.max_busts, self.max_lost_tokens)
+        return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
 
 
 class Exempt(Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ NO_POLICY = Policy()
 class Limited(NamedTuple):
     """Against which entry of `per_path` a recording's sums count; -1: against the budget of the run."""
 
-    max_busts: int = -1
+    max_breaks: int = -1
     max_lost_tokens: int = -1
 
 

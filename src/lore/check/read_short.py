@@ -5,7 +5,8 @@ what was written for an hour before a pause, or what stood there before a turn w
 predicted unless the bill leaves room for it, so that most turns cost a look at their figures; then the model of the
 cache is asked with the few turns that wrote what it should have read. A position that no bill told may be estimated
 too high, so the read has to be far below it. Said only where the prediction is sure, and nothing else explains the
-turn: no bust, no fall from the turn before, no entry that is seconds old, no other key, place, feature or parameter.
+turn: no cache break, no fall from the turn before, no entry that is seconds old, no other key, place, feature or
+parameter.
 """
 
 from __future__ import annotations
@@ -76,23 +77,23 @@ class ReadShort:
         self._outlook = outlook
         self._beside = beside
         self._said: _Said | None = None
-        self._head_marks: tuple[int, ...] = ()
+        self._head_breakpoints: tuple[int, ...] = ()
         self._chain = ""
         self._doubted = False
         self._hour: Turn | None = None  # the turn that wrote for an hour last
         self._anchor: Turn | None = None  # the latest turn with a bill that shows something cached
         self.latest: Turn | None = None
-        self.settled = True  # its marks in tools and system prompt stand where they first stood
+        self.settled = True  # its breakpoints in tools and system prompt stand where they first stood
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Take the next turn."""
         if turn.failed or turn.fidelity not in ("wire", "parsed"):
             return
-        busts = () if pair is None else tuple([cause.code for cause in pair.causes if not is_remark(cause)])
+        breaks = () if pair is None else tuple([cause.code for cause in pair.causes if not is_remark(cause)])
         self._doubted = self._doubted or (pair is not None and any(one.code == "LORE303" for one in pair.causes))
         if not self._doubted and not turn.prompt.partial and turn.usage is not None:
-            self._look(turn, busts)
-        self._go_on(turn, busts)
+            self._look(turn, breaks)
+        self._go_on(turn, breaks)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say what was found."""
@@ -110,22 +111,22 @@ class ReadShort:
 
     # which turns are predicted
 
-    def _look(self, turn: Turn, busts: Sequence[str]) -> None:
+    def _look(self, turn: Turn, breaks: Sequence[str]) -> None:
         read = turn.usage and turn.usage.read_tokens
         if read is None or asked(turn.usage) - read <= self._tolerated(turn):
             return  # there is nothing that could have been read besides
-        before = self._before(turn, read, busts)
+        before = self._before(turn, read, breaks)
         if before and self._beside.may_ask():
             self._judge(turn, before, read)
 
-    def _before(self, turn: Turn, read: int, busts: Sequence[str]) -> list[Turn]:
+    def _before(self, turn: Turn, read: int, breaks: Sequence[str]) -> list[Turn]:
         """Return the turns that wrote what this one may have missed, in the order in which they were asked."""
         if self.latest is None:
-            return [] if busts else self._elsewhere(turn, read)
-        anchor = self._hour if tuple(busts) == ("LORE128",) else None if busts else self._anchor
-        if anchor is None or (anchor is self.latest and not busts):
+            return [] if breaks else self._elsewhere(turn, read)
+        anchor = self._hour if tuple(breaks) == ("LORE128",) else None if breaks else self._anchor
+        if anchor is None or (anchor is self.latest and not breaks):
             return []  # the pair says it itself
-        kept = _kept_an_hour(anchor) if busts else cached(anchor.usage)
+        kept = _kept_an_hour(anchor) if breaks else cached(anchor.usage)
         if (kept or 0) - read <= self._tolerated(turn) or not _comparable(anchor, turn):
             return []
         return [anchor] if anchor is self.latest else [anchor, self.latest]
@@ -163,18 +164,18 @@ class ReadShort:
         made = _Said(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
         self._said = made if self._said is None else self._said._replace(times=self._said.times + 1)
 
-    def _go_on(self, turn: Turn, busts: Sequence[str]) -> None:
+    def _go_on(self, turn: Turn, breaks: Sequence[str]) -> None:
         usage, prompt = turn.usage, turn.prompt
         size = len(prompt.head)
-        marks = tuple([mark for mark in prompt.marks if mark < size])
+        breakpoints = tuple([breakpoint for breakpoint in prompt.breakpoints if breakpoint < size])
         if self.latest is None:
-            self._head_marks, self._chain = marks, turn.chain
-        self.settled = self.settled and marks == self._head_marks
-        if busts and busts != ("LORE128",):
+            self._head_breakpoints, self._chain = breakpoints, turn.chain
+        self.settled = self.settled and breakpoints == self._head_breakpoints
+        if breaks and breaks != ("LORE128",):
             self._hour = None
         if usage is not None and usage.write_1h_tokens:
             self._hour = turn
-        if busts or cached(usage):
+        if breaks or cached(usage):
             self._anchor = turn
         self.latest = turn
         self._beside.goes_on(turn.chain, self)
@@ -194,7 +195,7 @@ def _comparable(left: Turn, right: Turn) -> bool:
     mine, theirs = left.prompt, right.prompt
     if mine.model != theirs.model or not mine.head or not theirs.head or mine.dialect != theirs.dialect:
         return False
-    if not theirs.marks and mine.marks and not theirs.auto_mark:
+    if not theirs.breakpoints and mine.breakpoints and not theirs.auto_breakpoint:
         return False
     if left.call.account != right.call.account or left.call.betas != right.call.betas:
         return False
@@ -214,8 +215,8 @@ def _kept_an_hour(turn: Turn) -> int | None:
 def _whole(turn: Turn) -> Turn:
     """Return a turn as if it had written all that it read.
 
-    The turns that did are not predicted. What was read ended at a mark of one of them: taken for one of this turn's,
-    it would be a wrong position, and the prediction far too high.
+    The turns that did are not predicted. What was read ended at a breakpoint of one of them: taken for one of this
+    turn's, it would be a wrong position, and the prediction far too high.
     """
     usage = turn.usage
     if usage is None or usage.read_tokens is None:
@@ -231,7 +232,7 @@ def _whole(turn: Turn) -> Turn:
 
 
 def _billed_positions(turns: Sequence[Turn]) -> set[int]:
-    """Return the positions of marks that the bills of such turns told."""
+    """Return the positions of breakpoints that the bills of such turns told."""
     bills = [one.usage for one in turns if one.usage is not None]
     return {*(cached(one) or 0 for one in bills), *(one.write_1h_tokens or 0 for one in bills)} - {0}
 
@@ -244,5 +245,5 @@ def _evidence(turn: Turn, before: Sequence[Turn], foreseen: Foreseen, read: int,
     return (
         f"{about}{said.read or 0:,} tokens were foreseen to be read by the rules of {foreseen.cache} ({said.reason}), "
         f"the bill read {read:,}; {which} used the same beginning {pause} before; ruled out: expiry, an entry that is "
-        f"not readable yet, model ({turn.model}), marks, parameters, endpoint, as far as they are recorded"
+        f"not readable yet, model ({turn.model}), breakpoints, parameters, endpoint, as far as they are recorded"
     )

@@ -1,7 +1,7 @@
 """A fall of the bill that no byte explains: what else could be the reason, and which of it is ruled out.
 
 Rules: each reason has its figure, or is said not to be recorded; nothing is guessed. A prompt built from a
-transcript is not looked at: it has no marks, no parameters and no endpoint to speak of.
+transcript is not looked at: it has no breakpoints, no parameters and no endpoint to speak of.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def _reasons(facts: Facts) -> Iterator[_Reason]:
     yield from _starts(facts)
     yield _model(facts.left, facts.right)
     if facts.right.fidelity == "reconstructed":
-        yield _Reason("system prompt, tools, marks, parameters and endpoint", "a transcript does not hold them", None)
+        yield _Reason(
+            "system prompt, tools, breakpoints, parameters and endpoint", "a transcript does not hold them", None
+        )
         return
-    yield _marks(facts)
+    yield _breakpoints(facts)
     yield _endpoint(facts.left.call, facts.right.call)
     yield _parameters(facts.left, facts.right)
     edits = _edits(facts.right)
@@ -92,13 +94,13 @@ def _model(left: Turn, right: Turn) -> _Reason:
     return _Reason("model", theirs if mine == theirs else f"{mine}, then {theirs}", out=mine == theirs)
 
 
-def _marks(facts: Facts) -> _Reason:
+def _breakpoints(facts: Facts) -> _Reason:
     found: Gap | None = gap(facts.left.prompt, facts.right.prompt, facts.right.at)
     if found is None:
-        return _Reason("marks", "none were sent", None)
+        return _Reason("breakpoints", "none were sent", None)
     if found.new < 0:
-        return _Reason("marks", "none stands where the last one stood, or behind it", out=False)
-    return _Reason("marks", f"{found.new} new positions, {found.allowed} are looked back", out=not found.exceeded)
+        return _Reason("breakpoints", "none stands where the last one stood, or behind it", out=False)
+    return _Reason("breakpoints", f"{found.new} new positions, {found.allowed} are looked back", out=not found.exceeded)
 
 
 def _endpoint(mine: Call, theirs: Call) -> _Reason:

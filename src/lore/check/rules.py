@@ -123,7 +123,7 @@ class ChainRules:
     def ended(self, chain: str, place: Place) -> list[Finding]:
         """Return what was found in a chain that goes on no more."""
         found = [one for rule in self._rules.pop(chain, ()) for one in rule.findings(place)]
-        if any(one.code == "LORE114" for one in found):  # it says where the marks stand, too
+        if any(one.code == "LORE114" for one in found):  # it says where the breakpoints stand, too
             return [one for one in found if one.code != "LORE306"]
         return found
 
@@ -139,7 +139,7 @@ _LEADS = {
     "LORE106": "the bytes differ though the content does not; a server that decodes them may not notice",
     "LORE112": "the bytes differ though the content does not; a server that decodes them may not notice",
     "LORE119": "another model reads nothing of this cache",
-    "LORE113": "the last entry is out of reach of every mark",
+    "LORE113": "the last entry is out of reach of every breakpoint",
     "LORE128": "the cache had expired",
     "LORE132": "the prompt is partial",
     "LORE129": "requests were sent together",

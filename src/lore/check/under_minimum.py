@@ -1,10 +1,10 @@
-"""Marks in prompts that are too short to be cached: LORE306.
+"""Breakpoints in prompts that are too short to be cached: LORE306.
 
-In: the turns of one chain. Out: one finding, when the chain has ended. Rules: said where every marked request of the
-chain is under the model's dated minimum and no bill shows anything cached: a conversation that grows past the minimum
-loses nothing; nor does a prompt that is sent once, so the same beginning has to be sent again, in this chain or in
-another one. Tokens are those of the bill, else estimated from bytes with half of room; what bytes do not show
-(pictures, the provider's own tools) is not estimated. A long prompt whose marks stand too early is LORE114.
+In: the turns of one chain. Out: one finding, when the chain has ended. Rules: said where every request with breakpoints
+of the chain is under the model's dated minimum and no bill shows anything cached: a conversation that grows past the
+minimum loses nothing; nor does a prompt that is sent once, so the same beginning has to be sent again, in this chain or
+in another one. Tokens are those of the bill, else estimated from bytes with half of room; what bytes do not show
+(pictures, the provider's own tools) is not estimated. A long prompt whose breakpoints stand too early is LORE114.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Said(NamedTuple):
 
 
 class UnderMinimum:
-    """Follow the turns of one chain; `heads` counts the chains that sent the same marked beginning too short."""
+    """Follow the turns of one chain; `heads` counts the chains that sent the same beginning too short."""
 
     def __init__(self, outlook: Outlook, heads: dict[int, int]) -> None:
         self._outlook = outlook
@@ -48,7 +48,7 @@ class UnderMinimum:
         was_cached = usage is not None and (usage.read_tokens or usage.write_tokens)
         if was_cached or prompt.partial or turn.fidelity not in ("wire", "parsed"):
             self._silent = True
-        elif (prompt.marks or prompt.auto_mark) and not (usage is not None and _half_told(turn)):
+        elif (prompt.breakpoints or prompt.auto_breakpoint) and not (usage is not None and _half_told(turn)):
             self._take(turn)
 
     def _take(self, turn: Turn) -> None:
@@ -61,9 +61,9 @@ class UnderMinimum:
             self._said = self._said._replace(times=self._said.times + 1)
 
     def _evidence(self, turn: Turn) -> str:
-        """Say how short the marked prefix is; empty where it is long enough, or that is not known."""
+        """Say how short the prefix up to the last breakpoint is; empty where long enough, or not known."""
         billed = asked(turn.usage)
-        estimate = _marked(turn.prompt, billed)
+        estimate = _up_to_last(turn.prompt, billed)
         most = min(estimate * ROOM, billed) if billed else estimate * ROOM
         if most >= MOST:
             return ""
@@ -74,7 +74,7 @@ class UnderMinimum:
             return f"the prompt has {billed:,} tokens; {least:,} are the fewest that {turn.model} caches"
         if has_unseen(turn.prompt):
             return ""
-        about = f"about {estimate:,.0f} tokens stand up to the last mark"
+        about = f"about {estimate:,.0f} tokens stand up to the last breakpoint"
         return f"{about}; {least:,} are the fewest that {turn.model} caches"
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -85,9 +85,11 @@ class UnderMinimum:
         turn = said.turn
         if said.times == 1 and not self._sent_again(turn):
             return
-        often = f"all {said.times} marked requests of this chain" if said.times > 1 else "requests that begin so"
+        often = (
+            f"all {said.times} requests with breakpoints in this chain" if said.times > 1 else "requests that begin so"
+        )
         yield finding(
-            "LORE306", place.of(turn), f"cache marks that do nothing: {said.evidence} ({often})", line=turn.line,
+            "LORE306", place.of(turn), f"cache breakpoints that do nothing: {said.evidence} ({often})", line=turn.line,
             chain=turn.chain, turn=turn.number, dialect=turn.dialect, section="messages", evidence=said.evidence,
             fidelity=turn.fidelity,
         )  # fmt: skip
@@ -106,9 +108,9 @@ def _half_told(turn: Turn) -> bool:
     return usage is None or usage.read_tokens is None or usage.write_tokens is None
 
 
-def _marked(prompt: Prompt, billed: int) -> float:
-    """Estimate the tokens up to the last mark from bytes: their share of the bill, where there is one."""
-    upto = len(prompt) if prompt.auto_mark else prompt.marks[-1] + 1
+def _up_to_last(prompt: Prompt, billed: int) -> float:
+    """Estimate the tokens up to the last breakpoint from bytes: their share of the bill, where there is one."""
+    upto = len(prompt) if prompt.auto_breakpoint else prompt.breakpoints[-1] + 1
     if billed:
         every = [len(one.data) for one in prompt] if billed < MOST / ROOM else []
         return billed * sum(every[:upto]) / max(1, sum(every)) if every else billed

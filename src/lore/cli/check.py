@@ -47,7 +47,9 @@ def run(
     min_reuse: Annotated[
         float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
     ] = None,
-    max_busts: Annotated[int | None, typer.Option("--max-busts", help="At most this many unexpected busts.")] = None,
+    max_breaks: Annotated[
+        int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
+    ] = None,
     max_lost_tokens: Annotated[
         int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
     ] = None,
@@ -88,7 +90,7 @@ def run(
     judged. `lore explain CODE` says what a finding means.
 
     Settings stand in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste
-    (lists of codes, their beginnings or names), min_reuse, max_busts, max_lost_tokens. [[check.per_path]]: path,
+    (lists of codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens. [[check.per_path]]: path,
     and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the file of the settings; `*` is one name, `**` any folders.
     """
@@ -102,7 +104,7 @@ def run(
     from lore.run.reporting import keep_apart, targets
 
     loaded = found_settings(config)
-    given = Budgets(min_reuse=min_reuse, max_busts=max_busts, max_lost_tokens=max_lost_tokens)
+    given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
     fault = given.fault()
     if fault:
         raise LoreError(fault)

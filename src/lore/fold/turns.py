@@ -61,7 +61,7 @@ def _believable(usage: Billed | None) -> tuple[Billed | None, Problems]:
     if usage is None:
         return None, ()
     counts = (
-        usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens,
+        usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens,
         usage.write_5m_tokens, usage.write_1h_tokens,
     )  # fmt: skip
     for count in counts:
@@ -80,7 +80,7 @@ def _add(totals: Totals, usage: Billed | None, sign: int = 1) -> Totals:
         return totals
     return Totals(
         totals.turns,
-        _sum(totals.fresh_tokens, usage.fresh_tokens, sign),
+        _sum(totals.uncached_tokens, usage.uncached_tokens, sign),
         _sum(totals.read_tokens, usage.read_tokens, sign),
         _sum(totals.write_tokens, usage.write_tokens, sign),
         _sum(totals.output_tokens, usage.output_tokens, sign),

@@ -152,13 +152,13 @@ def _decoded(data: bytes) -> AssembledTurn | None:
 
 
 def _slow(data: bytes) -> AssembledTurn | None:
-    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and marks."""
+    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and breakpoints."""
     try:
         told: AssembledTurn = lenient.convert(data, AssembledTurn)
     except (ValueError, RecursionError):
         return None
     counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
-    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.marks) else None
+    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.breakpoints) else None
 
 
 def _continued(told: AssembledTurn, held: _Held | None) -> _Held:
@@ -191,14 +191,15 @@ def _extended(
     if kept <= size:
         added = next((place for place, one in enumerate(new) if one.section == "messages"), len(new))
     head = before.head if kept >= size and not added else (*before.head[:kept], *new[:added])
-    marks = told.marks
-    positions = tuple([place for place, _ in marks])
+    breakpoints = told.breakpoints
+    positions = tuple([place for place, _ in breakpoints])
     if any(place >= after for place, after in pairwise((*positions, kept + len(new)))):
-        raise _RefusedError("has marks out of order, or on segments that it does not have")
+        raise _RefusedError("has breakpoints out of order, or on segments that it does not have")
     prompt = Prompt(
         dialect=told.dialect, fidelity=told.fidelity, model=told.model, head=head,
         messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,
-        marks=positions, mark_values=tuple([bytes(value) for _, value in marks]), auto_mark=told.auto_mark is True,
+        breakpoints=positions, breakpoint_values=tuple([bytes(value) for _, value in breakpoints]),
+        auto_breakpoint=told.auto_breakpoint is True,
         params=before.params if told.params is UNSET else {key: bytes(value) for key, value in told.params.items()},
     )  # fmt: skip
     del sums[kept + 1 :]
@@ -210,8 +211,8 @@ def _extended(
 
 
 def _segment(told: AssembledSegment) -> Segment:
-    mark = None if told.mark is UNSET else bytes(told.mark)
-    return Segment(told.section, told.path, told.data.encode(), told.kind, mark, told.origin)
+    breakpoint = None if told.breakpoint is UNSET else bytes(told.breakpoint)
+    return Segment(told.section, told.path, told.data.encode(), told.kind, breakpoint, told.origin)
 
 
 def _saved(prompt: Prompt) -> _Saved:

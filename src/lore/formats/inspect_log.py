@@ -225,13 +225,13 @@ def _usage(event: dict[str, bytes]) -> Billed | None:
     """Read Inspect's own counts: whether its input includes what was cached, their sum tells."""
     own = table((table(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
-    fresh, read, write, output, total = (_count(own.get(name, b"")) for name in names)
-    if fresh is None and read is None:
+    uncached, read, write, output, total = (_count(own.get(name, b"")) for name in names)
+    if uncached is None and read is None:
         return None
     cached = (read or 0) + (write or 0)
-    if fresh is not None and cached <= fresh and total == fresh + (output or 0):
-        fresh -= cached
-    return Billed(fresh_tokens=fresh, read_tokens=read, write_tokens=write, output_tokens=output)
+    if uncached is not None and cached <= uncached and total == uncached + (output or 0):
+        uncached -= cached
+    return Billed(uncached_tokens=uncached, read_tokens=read, write_tokens=write, output_tokens=output)
 
 
 def _count(raw: bytes) -> int | None:

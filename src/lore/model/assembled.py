@@ -2,7 +2,7 @@
 
 Written by `run/deltas.py`, read back by `formats/assembled.py`, printed as a schema by `lore schema
 assemble-all`. Rules: `append` is all that stands behind the kept segments, the tail last; a segment's
-`data` is its exact text; `marks` are all marks of the prompt, by position over head and messages, because
+`data` is its exact text; `breakpoints` are all breakpoints of the prompt, by position over head and messages, because
 those of kept segments move too.
 """
 
@@ -31,13 +31,13 @@ _CODES: dict[Reset, str] = {name: code for code, name in reversed(RESETS)}
 
 
 class AssembledSegment(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A segment: its place, its exact text, the mark that stands on it, where it came from (where known)."""
+    """A segment: its place, its exact text, the breakpoint that stands on it, where it came from (where known)."""
 
     section: Section
     path: str
     kind: Kind
     data: str
-    mark: Raw | UnsetType = UNSET
+    breakpoint: Raw | UnsetType = UNSET
     origin: str = ""
 
 
@@ -59,9 +59,9 @@ class AssembledTurn(Struct, frozen=True, gc=False):
     reset: Reset | None
     model: str | None = None
     fidelity: Fidelity = "reconstructed"
-    marks: tuple[tuple[Count, Raw], ...] = ()
+    breakpoints: tuple[tuple[Count, Raw], ...] = ()
     params: dict[str, Raw] | UnsetType = UNSET
-    auto_mark: bool | UnsetType = UNSET
+    auto_breakpoint: bool | UnsetType = UNSET
 
 
 class WholeTurn(Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lore.model.codes import CODES, CauseKind
 
-_SETTINGS = "the settings of the requests (marks, lifetime, endpoint, parameters), not their text"
+_SETTINGS = "the settings of the requests (breakpoints, lifetime, endpoint, parameters), not their text"
 _OPEN = "not the recorded bytes: the provider, or what the recording does not hold"
 _RECORDING = "the recording, or a gateway between: what was recorded does not belong together"
 _SPELLING = "the client's spelling, if the server minds it at all: the content is the same"

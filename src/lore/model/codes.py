@@ -52,12 +52,12 @@ CODES: dict[str, Code] = {
     "LORE113": Code(
         "lookback-exceeded",
         "unattributable",
-        "Keep a second mark where the last one of the turn before stood, or mark after fewer blocks.",
+        "Keep a second breakpoint where the last one of the turn before stood, or set one after fewer blocks.",
     ),
     "LORE114": Code(
-        "marks-missing",
+        "breakpoints-missing",
         "unattributable",
-        "Set a cache mark behind a prefix of at least the model's minimum, or ask for automatic marking.",
+        "Set a cache breakpoint behind a prefix of at least the model's minimum, or ask for automatic caching.",
     ),
     "LORE115": Code("thinking-changed", "waste", "Send thinking back as it came, and drop it only when you compact."),
     "LORE117": Code(
@@ -103,7 +103,9 @@ CODES: dict[str, Code] = {
         "expected",
         "Record from the first request of a conversation, with responses, to judge it whole.",
     ),
-    "LORE133": Code("unmarked-tail", "waste", "Set one explicit breakpoint at the end of what stays the same."),
+    "LORE133": Code(
+        "tail-without-breakpoint", "waste", "Set one explicit breakpoint at the end of what stays the same."
+    ),
     "LORE134": Code(
         "lifetime-lost", "waste", "Let the gateway pass on the lifetime (ttl, beta headers) that clients ask for."
     ),
@@ -113,14 +115,18 @@ CODES: dict[str, Code] = {
     "LORE143": Code("rewind", "expected", "Nothing to do: history was taken back on purpose."),
     "LORE144": Code("cache-reset", "expected", "Nothing to do: the prefix was given up on purpose."),
     "LORE145": Code("session-changed", "expected", "Change system prompt and tools between sessions where you can."),
-    "LORE146": Code("change-after-last-mark", "expected", "Nothing to do: the change is behind the last cache mark."),
+    "LORE146": Code(
+        "change-after-last-breakpoint", "expected", "Nothing to do: the change is behind the last cache breakpoint."
+    ),
     "LORE147": Code(
         "late-tool-result",
         "waste",
         "Start turns after calls have results, or bring late results as new messages.",
     ),
     "LORE148": Code(
-        "marks-far-apart", "unattributable", "Keep the mark of the turn before, or send fewer blocks at a time."
+        "breakpoints-far-apart",
+        "unattributable",
+        "Keep the breakpoint of the turn before, or send fewer blocks at a time.",
     ),
     "LORE149": Code(
         "text-after-tool-result",
@@ -133,8 +139,10 @@ CODES: dict[str, Code] = {
     "LORE151": Code(
         "volatile-before-history", "unattributable", "Move clocks, ids and token counts behind the history."
     ),
-    "LORE152": Code("too-many-marks", "waste", "Set at most four cache marks."),
-    "LORE153": Code("mark-on-volatile", "unattributable", "Set the mark on the last block that stays the same."),
+    "LORE152": Code("too-many-breakpoints", "waste", "Set at most four cache breakpoints."),
+    "LORE153": Code(
+        "breakpoint-on-volatile", "unattributable", "Set the breakpoint on the last block that stays the same."
+    ),
     "LORE154": Code(
         "chain-restarted", "expected", "Nothing to do: a request without tools began a conversation of its own."
     ),
@@ -212,16 +220,18 @@ CODES: dict[str, Code] = {
         "Compare with other sessions of that time, and keep one host, key and cache key for requests that begin alike.",
     ),
     "LORE305": Code(
-        "writes-never-read", "unattributable", "Leave cache marks out, or set them where the next turn will read."
+        "writes-never-read", "unattributable", "Leave cache breakpoints out, or set them where the next turn will read."
     ),
     "LORE306": Code(
         "prompt-under-minimum",
         "unattributable",
-        "Leave the cache marks out, or put more of what stays the same before them.",
+        "Leave the cache breakpoints out, or put more of what stays the same before them.",
     ),
-    "LORE401": Code("reuse-below-budget", "waste", "Mend the busts named above, or lower check.min_reuse."),
-    "LORE402": Code("busts-above-budget", "waste", "Mend the busts named above, or raise check.max_busts."),
-    "LORE403": Code("lost-tokens-above-budget", "waste", "Mend the busts named above, or raise check.max_lost_tokens."),
+    "LORE401": Code("reuse-below-budget", "waste", "Mend the cache breaks named above, or lower check.min_reuse."),
+    "LORE402": Code("breaks-above-budget", "waste", "Mend the cache breaks named above, or raise check.max_breaks."),
+    "LORE403": Code(
+        "lost-tokens-above-budget", "waste", "Mend the cache breaks named above, or raise check.max_lost_tokens."
+    ),
     "LORE404": Code("exemption-unused", "waste", "Remove the exemption: what it excused is mended."),
     "LORE405": Code("baseline-stale", "expected", "Write the baseline anew with --update-baseline: it is shorter now."),
 }

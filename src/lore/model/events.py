@@ -124,9 +124,9 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
 
 
 class Billed(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """What the provider's counters say, in tokens; unknown is None. Fresh means not read from a cache."""
+    """What the provider's counters say, in tokens; unknown is None. Uncached means not read from a cache."""
 
-    fresh_tokens: int | None = None
+    uncached_tokens: int | None = None
     read_tokens: int | None = None
     write_tokens: int | None = None
     output_tokens: int | None = None

@@ -78,14 +78,14 @@ class CachePrediction(Struct, frozen=True):
     cache: str
     read_tokens: int | None
     write_tokens: int | None
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     confidence: str
 
 
 class BilledResult(Struct, frozen=True):
     """What the provider's counters say."""
 
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
@@ -165,7 +165,7 @@ class Summary(Struct):
     `sessions` are told apart by their ids: a subagent's file is none of its own, one without an id is.
     `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
     `ignored`, `exempted`, `known`: findings that settings, exemptions and the baseline take out; what they
-    say of busts and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
+    say of cache breaks and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
     with recordings, whatever is taken out.
     """
 
@@ -175,7 +175,7 @@ class Summary(Struct):
     turns: int = 0
     pairs: int = 0
     compactions: int = 0
-    busts: int = 0
+    breaks: int = 0
     expected: int = 0
     waste: int = 0
     unattributable: int = 0
@@ -189,12 +189,12 @@ class Summary(Struct):
 
 
 class CostlyCause(Struct, frozen=True):
-    """A cause and what all its busts together lost. A bust that has several causes counts for each."""
+    """A cause and what all its cache breaks together lost. A cache break that has several causes counts for each."""
 
     code: str
     name: str
     kind: CauseKind
-    busts: int
+    breaks: int
     lost_tokens: int
     fix: str
 
@@ -232,7 +232,7 @@ class UsageResult(Struct, frozen=True):
     """Usage summed over all chains."""
 
     turns: int
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
@@ -264,7 +264,7 @@ class Followed(Struct, frozen=True, kw_only=True):
 class SegmentResult(Struct, frozen=True):
     """One segment of an assembled prompt, without its content. `stable` is False in the tail.
 
-    `mark` is the cache mark that stands on it, as its dialect writes it; `origin` where it came from.
+    `breakpoint` is the cache breakpoint that stands on it, as its dialect writes it; `origin` where it came from.
     """
 
     number: int
@@ -272,7 +272,7 @@ class SegmentResult(Struct, frozen=True):
     path: str
     bytes: int
     stable: bool
-    mark: Raw | None
+    breakpoint: Raw | None
     origin: str | None
 
 

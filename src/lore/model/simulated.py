@@ -10,14 +10,14 @@ from lore.model.results import BilledResult, VerdictResult
 
 
 class PredictedResult(Struct, frozen=True, kw_only=True):
-    """Tokens that a cache would read, write, and leave to be processed afresh; None where nothing can be said.
+    """Tokens that a cache would read, write, and leave to be processed uncached; None where nothing can be said.
 
     `reason` says what decided.
     """
 
     read_tokens: int | None
     write_tokens: int | None
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     confidence: str
     reason: str = ""
 

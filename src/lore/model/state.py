@@ -110,7 +110,7 @@ class Totals(Struct, frozen=True, gc=False):
     """Usage summed over turns; None where no turn said anything."""
 
     turns: int = 0
-    fresh_tokens: int | None = None
+    uncached_tokens: int | None = None
     read_tokens: int | None = None
     write_tokens: int | None = None
     output_tokens: int | None = None

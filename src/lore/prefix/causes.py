@@ -4,7 +4,7 @@ In: two prompts, their overlap, the changes that the session recorded between th
 Out: causes, each at the place from which it costs. Rules: an expected cause explains the whole break; each section
 is explained apart (tools as a set, system and messages aligned), so that a change of tools does not hide one of
 messages; one cause a code, at its first place; what no rule explains is `prefix-moved`. What stands behind the last
-mark, and a changed field that costs nothing there, is told and harmless.
+breakpoint, and a changed field that costs nothing there, is told and harmless.
 
 Source of the causes and their numbers: the catalogue of known cache breaks (public issue threads).
 """
@@ -71,9 +71,9 @@ class Cause(Struct, frozen=True):
 
 
 def limit_of(left: Prompt) -> int:
-    """Count the leading segments that the left prompt wanted cached: up to its last mark, or all."""
-    if left.marks and not left.auto_mark:
-        return left.marks[-1] + 1
+    """Count the leading segments that the left prompt wanted cached: up to its last breakpoint, or all."""
+    if left.breakpoints and not left.auto_breakpoint:
+        return left.breakpoints[-1] + 1
     return left.stable
 
 
@@ -82,7 +82,7 @@ def causes(
     left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
     reread: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
-    """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
+    """Return the causes of a cache break; empty where the left is reused up to its tail and no field changed.
 
     `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
     was cached was read, whatever changed in the request's fields. `reread` says that the bill read all that the left
@@ -106,7 +106,7 @@ def causes(
         return (Cause("LORE132", "messages", _CONTINUES, found.common),)
     if found.common >= limit_of(left):
         section = _section(left, right, found.common)
-        behind = Cause("LORE146", section, "the change is behind the last cache mark", found.common)
+        behind = Cause("LORE146", section, "the change is behind the last cache breakpoint", found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left, right, left_call, right_call, pause)
     templated = by_template(right, right_call.endpoint)
@@ -164,7 +164,7 @@ def _section(left: Prompt, right: Prompt, position: int) -> str | None:
 
 
 def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell: int | None) -> tuple[Cause, ...]:
-    """Return what changed beside the content; harmless where the bill or the last mark says so."""
+    """Return what changed beside the content; harmless where the bill or the last breakpoint says so."""
     made: list[Cause] = []
     limit = limit_of(left)
     for note in param_notes(left, right, left_call, right_call):
@@ -360,7 +360,7 @@ def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Caus
         return ()
     if provider_of(call.endpoint, right.model, right.dialect) not in ("openai", "azure"):
         return ()
-    if right.marks or b'"explicit"' in right.params.get("prompt_cache_options", b""):
+    if right.breakpoints or b'"explicit"' in right.params.get("prompt_cache_options", b""):
         return ()
     last = len(left.head) + _message_start(left, len(left.messages))
     if found.covered_canonical or found.canonical < last:

@@ -97,7 +97,7 @@ def _witnesses(diff: Diff, out: Console) -> None:
     if three is not None:
         out.print(line(f"  bytes     {three.bytes}"))
     if billed is not None:
-        counts = (("written", billed.write_tokens), ("fresh", billed.fresh_tokens))
+        counts = (("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
         said = _count(billed.read_tokens, "read") if three is None else three.billed
         out.print(line(f"  billed    {', '.join([said, *(_count(count, name) for name, count in counts)])} (recorded)"))
     out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
@@ -106,7 +106,7 @@ def _witnesses(diff: Diff, out: Console) -> None:
 
 
 def _foreseen(one: CachePrediction) -> str:
-    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.fresh_tokens, "fresh")))
+    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.uncached_tokens, "uncached")))
     return f"{one.cache} would read {_count(one.read_tokens, 'tokens')}, {rest} ({_SURE[one.confidence]})"
 
 

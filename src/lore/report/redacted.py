@@ -148,7 +148,7 @@ _GOES_ON = re.compile(
     r"|: all [\d,]+ bytes of the one before stand at its beginning)"
 )
 _PARTS = re.compile(
-    r"they part(?: at (.+?))?(, behind the last cache mark)?; ([\d,]+ of [\d,]+ bytes are shared)", re.DOTALL
+    r"they part(?: at (.+?))?(, behind the last cache breakpoint)?; ([\d,]+ of [\d,]+ bytes are shared)", re.DOTALL
 )
 _BILLED = re.compile(
     r"not recorded|[\d,]+(?: of [\d,]+ cached)? tokens read(?:, [\d,]+ more than [a-z ]+|: [\d,]+ fell)?"

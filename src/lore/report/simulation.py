@@ -118,7 +118,7 @@ def _totals(result: Simulated, out: Console) -> None:
 
 
 def _counts(found: BilledResult) -> str:
-    names = (("read", found.read_tokens), ("write", found.write_tokens), ("fresh", found.fresh_tokens))
+    names = (("read", found.read_tokens), ("write", found.write_tokens), ("uncached", found.uncached_tokens))
     return ", ".join(f"{name} {_number(count)}" for name, count in names)
 
 

@@ -32,5 +32,5 @@ class Caches:
         for predictor in self._predictors:
             cache, said, *_ = predictor.turn(turn)
             if cache and said.read is not None:
-                found.append(CachePrediction(cache, said.read, said.write, said.fresh, said.confidence))
+                found.append(CachePrediction(cache, said.read, said.write, said.uncached, said.confidence))
         return found

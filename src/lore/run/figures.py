@@ -170,7 +170,7 @@ def billed_result(usage: Billed | None) -> BilledResult | None:
     """Return the four counts."""
     if usage is None:
         return None
-    return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
+    return BilledResult(usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 def verdict_result(verdict: Verdict | None) -> VerdictResult | None:

@@ -95,7 +95,7 @@ class Merged:
             self._costs[key] = self._costs.get(key, Cost()).plus(cost)
         for name, entry in zip(Limited._fields, result.ruling.limited, strict=True):
             sums = self._limited.setdefault((name, entry), Summary())
-            for count in ("busts", "expected", "lost_tokens"):
+            for count in ("breaks", "expected", "lost_tokens"):
                 setattr(sums, count, getattr(sums, count) + getattr(result.summary, count))
         (self.extent.whole if result.whole else self.extent.partly).add(result.key)
         self.excused.update(result.excused)

@@ -22,7 +22,7 @@ from lore.cache.served import Served, served
 from lore.cache.situation import Situation
 from lore.cache.views import (
     ANTHROPIC,
-    MARKED,
+    EXPLICIT,
     OPENAI,
     OPENAI_BREAKPOINT,
     PLAIN,
@@ -40,8 +40,8 @@ LEVELS = "levels"
 _BY_PROVIDER = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
                 "qwen": "qwen-implicit"}  # fmt: skip
 _VIEWS: dict[str, View] = {
-    "anthropic": ANTHROPIC, "bedrock": MARKED, "openai": OPENAI, "openai-breakpoint": OPENAI_BREAKPOINT,
-    "qwen": MARKED,
+    "anthropic": ANTHROPIC, "bedrock": EXPLICIT, "openai": OPENAI, "openai-breakpoint": OPENAI_BREAKPOINT,
+    "qwen": EXPLICIT,
 }  # fmt: skip
 _ENGINES = frozenset(("vllm", "sglang", "llama.cpp", "lmcache"))
 
@@ -61,12 +61,12 @@ class Predicted(NamedTuple):
 class Change(NamedTuple):
     """What is asked to be otherwise than recorded: `--what-if`.
 
-    `lifetime` in seconds of every mark; `marks`: where the provider would mark by itself; `model`: whose rules and
-    prices hold; `options` of a cache's model.
+    `lifetime` in seconds of every breakpoint; `breakpoints`: where the provider would set them by itself; `model`:
+    whose rules and prices hold; `options` of a cache's model.
     """
 
     lifetime: float | None = None
-    marks: bool = False
+    breakpoints: bool = False
     model: str | None = None
     options: tuple[tuple[str, Option], ...] = ()
 
@@ -105,14 +105,14 @@ class _Requests:
     def predict(self, turn: Turn) -> Prediction:
         request = self._views.of(turn)
         change = self._change
-        marks = automatic(request) if change.marks else request.marks
+        breakpoints = automatic(request) if change.breakpoints else request.breakpoints
         if change.lifetime is not None and self._model.provider == "anthropic":  # nobody else offers the choice
-            marks = tuple([mark._replace(lifetime=change.lifetime) for mark in marks])
+            breakpoints = tuple([breakpoint._replace(lifetime=change.lifetime) for breakpoint in breakpoints])
         chain = f"{self._recording}:{turn.chain}"
-        return self._model.predict(request._replace(chain=chain, marks=marks))
+        return self._model.predict(request._replace(chain=chain, breakpoints=breakpoints))
 
     def learn(self, turn: Turn) -> str:
-        if turn.usage is not None and turn.usage.fresh_tokens is not None:
+        if turn.usage is not None and turn.usage.uncached_tokens is not None:
             self._views.count = None  # from here on bills say what a token is
         odd = "" if turn.usage is None else unbelievable(turn.usage)
         return self._model.learn(None if odd else turn.usage) or odd
@@ -180,7 +180,7 @@ class Predictor:
         """Return how a cache looks at requests: as its rules say, where they say it."""
         view, model = view_of(name), self.model or turn.model
         order = sections(self.rules.text("order", key[1], model, key[2], turn.at) or "")
-        most = self.rules.whole("max_marks", key[1], model, key[2], turn.at)
+        most = self.rules.whole("max_breakpoints", key[1], model, key[2], turn.at)
         view = view._replace(order=order or view.order, most=view.most if most is None else most)
         return Views(view, self._count, self.model)
 

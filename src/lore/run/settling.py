@@ -1,6 +1,6 @@
-"""Settle what findings add to the sums: how many busts, of which kind, how many tokens.
+"""Settle what findings add to the sums: how many cache breaks, of which kind, how many tokens.
 
-In: the findings of one pair, after the policy. Out: counts. Rules: a bust has the worst kind of the causes
+In: the findings of one pair, after the policy. Out: counts. Rules: a cache break has the worst kind of the causes
 that are left; one of which nothing is left is none; tokens are lost where that is not expected. Done where
 a file is judged if nothing more can be taken out, else where files are put together.
 """
@@ -25,7 +25,7 @@ TOP = 3
 
 
 class Found(NamedTuple):
-    """What one finding adds: `kind` and `lost_tokens` of a bust's cause, `bust` False where it is none.
+    """What one finding adds: `kind` and `lost_tokens` of a cache break's cause, `is_break` False where it is none.
 
     `place` is where it stands among the findings kept of its file, -1 where it is not kept.
     """
@@ -33,7 +33,7 @@ class Found(NamedTuple):
     code: str
     severity: str
     kind: CauseKind
-    bust: bool
+    is_break: bool
     lost_tokens: int
     fingerprint: str
     out: Out = ""
@@ -52,12 +52,12 @@ class Judged(NamedTuple):
 class Cost(NamedTuple):
     """What a cause cost."""
 
-    busts: int = 0
+    breaks: int = 0
     lost_tokens: int = 0
 
     def plus(self, other: Cost) -> Cost:
         """Return both together."""
-        return Cost(self.busts + other.busts, self.lost_tokens + other.lost_tokens)
+        return Cost(self.breaks + other.breaks, self.lost_tokens + other.lost_tokens)
 
 
 Costs = dict[tuple[str, CauseKind], Cost]
@@ -71,12 +71,12 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
             setattr(summary, one.out, getattr(summary, one.out) + 1)
             continue
         failed = failed or one.severity == "error"
-        if one.bust:
+        if one.is_break:
             worst, lost = max(worst, _WORSE.index(one.kind)), max(lost, one.lost_tokens)
             key = (one.code, one.kind)
             costs[key] = costs.get(key, Cost()).plus(Cost(1, one.lost_tokens))
     if worst >= 0:
-        summary.busts += 1
+        summary.breaks += 1
         setattr(summary, _WORSE[worst], getattr(summary, _WORSE[worst]) + 1)
         summary.lost_tokens += lost if worst else 0
     return failed
@@ -85,10 +85,10 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
 def costliest(costs: Costs) -> list[CostlyCause]:
     """Return the causes that cost most; what is expected comes behind what is not, and only waste may cost nothing."""
     ranked = sorted(
-        costs.items(), key=lambda one: (one[0][1] == "expected", -one[1].lost_tokens, -one[1].busts, one[0])
+        costs.items(), key=lambda one: (one[0][1] == "expected", -one[1].lost_tokens, -one[1].breaks, one[0])
     )
     return [
-        CostlyCause(code, CODES[code].name, kind, cost.busts, cost.lost_tokens, CODES[code].fix)
+        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, CODES[code].fix)
         for (code, kind), cost in ranked
         if cost.lost_tokens or kind == "waste"
     ][:TOP]
@@ -131,7 +131,7 @@ def added(finding: Finding, ruling: Ruling) -> Said:
 def _said(finding: Finding, pair: Pair | None, ruling: Ruling) -> Said:
     ruled = ruling.rule(finding)
     one = ruled.finding
-    lost = None if pair is None or not pair.bust else _lost(pair, one)
+    lost = None if pair is None or not pair.is_break else _lost(pair, one)
     found = Found(
         one.code, one.severity, one.kind, lost is not None, lost or 0, one.fingerprint, ruled.out
     )  # fmt: skip
@@ -139,9 +139,9 @@ def _said(finding: Finding, pair: Pair | None, ruling: Ruling) -> Said:
 
 
 def _lost(pair: Pair, finding: Finding) -> int | None:
-    """Return what the cause that a finding tells cost in tokens; None where it tells none, or one that is no bust."""
+    """Return what the cause that a finding tells cost in tokens; None where it tells none, or no cache break."""
     for number, cause in enumerate(pair.causes):
         if (cause.code, cause.evidence) == (finding.code, finding.evidence):
             alone = msgspec.structs.replace(pair, causes=(cause,), lost=(pair.lost[number],))
-            return lost_tokens(pair, number)[0] if alone.bust else None
+            return lost_tokens(pair, number)[0] if alone.is_break else None
     return None

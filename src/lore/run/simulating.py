@@ -119,7 +119,7 @@ def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, 
     return SimulatedTurn(
         turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
         predicted=PredictedResult(
-            read_tokens=said.read, write_tokens=said.write, fresh_tokens=said.fresh, confidence=said.confidence,
+            read_tokens=said.read, write_tokens=said.write, uncached_tokens=said.uncached, confidence=said.confidence,
             reason=said.reason,
         ),
         billed=None if usage is None else billed_result(usage),
@@ -131,7 +131,9 @@ def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, 
 
 def _cost(price: Price, usage: Billed | None, said: Prediction, waste: int | None) -> CostResult:
     output = 0 if usage is None else usage.output_tokens
-    predicted = price.cost(fresh=said.fresh, read=said.read, write=said.write, write_1h=said.write_1h, output=output)
+    predicted = price.cost(
+        uncached=said.uncached, read=said.read, write=said.write, write_1h=said.write_1h, output=output
+    )
     billed = None if usage is None else price.of(usage)
     return CostResult(
         currency=CURRENCY, billed=None if billed is None else float(billed),
@@ -145,7 +147,7 @@ def _parts(price: Price | None, usage: Billed | None) -> dict[str, Decimal]:
         return {}
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
     rest = max(0, (usage.write_tokens or 0) - hour - short)
-    counts = {"fresh": usage.fresh_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
+    counts = {"uncached": usage.uncached_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
               "write": rest, "output": usage.output_tokens}  # fmt: skip
     prices = price._replace(write=price.write if price.write is not None else price.write_5m)._asdict()
     return {
@@ -155,25 +157,25 @@ def _parts(price: Price | None, usage: Billed | None) -> dict[str, Decimal]:
 
 def billed_result(usage: Billed) -> BilledResult:
     """Return a bill as results spell it."""
-    return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
+    return BilledResult(usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 def _within(tokens: int | None, usage: Billed | None) -> int | None:
     """Return how many of lost tokens were paid again: a prompt that shrank was not billed for all of them."""
-    if tokens is None or usage is None or usage.fresh_tokens is None:
+    if tokens is None or usage is None or usage.uncached_tokens is None:
         return tokens
-    return min(tokens, max(0, usage.fresh_tokens + (usage.write_tokens or 0)))
+    return min(tokens, max(0, usage.uncached_tokens + (usage.write_tokens or 0)))
 
 
 def _size(usage: Billed) -> int | None:
-    if usage.fresh_tokens is None:
+    if usage.uncached_tokens is None:
         return None
-    return usage.fresh_tokens + (usage.read_tokens or 0) + (usage.write_tokens or 0)
+    return usage.uncached_tokens + (usage.read_tokens or 0) + (usage.write_tokens or 0)
 
 
 def _paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float | None:
-    """Return what tokens cost beyond their price when read: those that were written first, the rest as fresh."""
-    if tokens is None or usage is None or price.fresh is None:
+    """Return what tokens cost beyond their price when read: those that were written first, the rest as uncached."""
+    if tokens is None or usage is None or price.uncached is None:
         return None
     if not tokens:
         return 0.0
@@ -184,9 +186,11 @@ def _paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float
     read = price.read
     parts = (
         (hour, price.write_1h), (short, price.write_5m if price.write_5m is not None else price.write),
-        (tokens - hour - short, price.fresh),
+        (tokens - hour - short, price.uncached),
     )  # fmt: skip
-    paid = sum((count * ((each if each is not None else price.fresh) - read) for count, each in parts), start=0 * read)
+    paid = sum(
+        (count * ((each if each is not None else price.uncached) - read) for count, each in parts), start=0 * read
+    )
     return float(paid) / 1_000_000
 
 

@@ -26,7 +26,7 @@ from lore.model.simulated import (
 from lore.run.simulating import CURRENCY, Seen
 
 GROUPS = ("cause", "model", "project", "day")
-_COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class Sums:

@@ -30,7 +30,7 @@ from lore.run.simulating import CURRENCY, Simulation
 from lore.run.sums import Sums, money
 
 RANK = ""  # a change without a value: which fix saves most
-KEYS = "ttl=5m|1h, marks=auto, model=NAME, cause=CODE, or an option of the cache that --cache names"
+KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE, or an option of the cache that --cache names"
 _TTL = {"5m": 300.0, "1h": 3600.0}
 
 
@@ -118,7 +118,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
 
 _HOLDS = {
     "ttl": "entries live as long as a client asks at Anthropic and Bedrock alone",
-    "marks": "it holds for requests to caches with marks, and transcripts hold no marks",
+    "breakpoints": "it holds for requests to caches with breakpoints, and transcripts hold no breakpoints",
     "model": "no price is known for both models here (--rules-file can give one)",
 }
 
@@ -156,10 +156,12 @@ def _change(text: str, caches: Sequence[str]) -> Change | None:
         if value not in _TTL:
             raise LoreError(f"--what-if ttl={value}: entries live 5m or 1h", hint="ttl=5m or ttl=1h")
         return Change(lifetime=_TTL[value])
-    if key == "marks":
+    if key == "breakpoints":
         if value != "auto":
-            raise LoreError(f"--what-if marks={value} is not known", hint="marks=auto: one at the end of each section")
-        return Change(marks=True)
+            raise LoreError(
+                f"--what-if breakpoints={value} is not known", hint="breakpoints=auto: one at the end of each section"
+            )
+        return Change(breakpoints=True)
     if key == "model":
         return Change(model=value)
     if not caches:

@@ -19,7 +19,7 @@ from lore.model.events import Billed
 from lore.model.providers import provider_of
 from lore.model.results import BilledResult
 
-_COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class Asked(NamedTuple):
@@ -125,7 +125,7 @@ def _by_price(price: Price, bill: Billed) -> list[tuple[str, Decimal]]:
     rest = max(0, (bill.write_tokens or 0) - hour - short)
     default = price.write if price.write is not None else price.write_5m
     found = (
-        ("fresh", bill.fresh_tokens, price.fresh), ("read", bill.read_tokens, price.read),
+        ("uncached", bill.uncached_tokens, price.uncached), ("read", bill.read_tokens, price.read),
         ("write_1h", hour, price.write_1h), ("write_5m", short, price.write_5m), ("write", rest, default),
         ("output", bill.output_tokens, price.output),
     )  # fmt: skip
