@@ -7,10 +7,10 @@ import contextlib
 import pytest
 
 from lore.cache.settings import Simulate
-from lore.check.budgets import Budgets
 from lore.compaction.settings import Compaction
 from lore.config import Settings, load, policy
 from lore.errors import LoreError
+from lore.judge.budgets import Budgets
 
 
 def write(path, text):

@@ -14,10 +14,10 @@ import pytest
 from formats.captures import CAPTURES
 from hostile import child
 from lore import packed
-from lore.check.budgets import Budgets
 from lore.corpus import open_head
 from lore.errors import LoreError
 from lore.formats.inspect_log import InspectArchive
+from lore.judge.budgets import Budgets
 from lore.model.problems import Problem
 from lore.run.check import check
 from lore.run.inputs import inputs

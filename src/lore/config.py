@@ -18,10 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.settings import Simulate
-from lore.check.budgets import Budgets
-from lore.check.policy import Policy
 from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.errors import LoreError, Where
+from lore.judge.budgets import Budgets
+from lore.judge.policy import Policy
 from lore.prompt.settings import Rules
 
 MOST_BYTES = 1024 * 1024  # of a settings file: a device has no end

@@ -17,7 +17,7 @@ import orjson
 
 from bench import clock, files
 from bench.generate import pool
-from lore.check.budgets import Budgets
+from lore.judge.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
 

@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import clock
 from bench.recordings import ABSENT, CORPUS, Fields, sessions
-from lore.check.agreement import Agreement, agreement
-from lore.check.budgets import Budgets
+from lore.cache.predictor import Predictor
+from lore.judge.agreement import Agreement, agreement
+from lore.judge.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
-from lore.run.predicting import Predictor
 from lore.run.recording import Recording
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation

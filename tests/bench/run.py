@@ -35,7 +35,7 @@ from bench import (
     resuming,
     stores,
 )
-from lore.check.budgets import Budgets
+from lore.judge.budgets import Budgets
 from lore.run.check import check
 from lore.run.options import Options
 

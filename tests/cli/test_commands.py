@@ -441,14 +441,14 @@ def test_colour_follows_the_flag_and_the_environment(monkeypatch, command, args,
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_has_a_page_that_begins_with_its_name(code):
-    page = resources.files("lore.check").joinpath("pages", f"{code}.md").read_text("utf-8")
+    page = resources.files("lore.judge").joinpath("pages", f"{code}.md").read_text("utf-8")
     assert code in page.splitlines()[0]
     assert CODES[code].name in page.splitlines()[0]
     assert lore("explain", code).out.strip() == page.strip()
 
 
 def test_there_is_no_page_for_a_code_that_does_not_exist():
-    pages = {page.name.removesuffix(".md") for page in resources.files("lore.check").joinpath("pages").iterdir()}
+    pages = {page.name.removesuffix(".md") for page in resources.files("lore.judge").joinpath("pages").iterdir()}
     assert pages - {"README"} <= {*CODES, *NOT_SHOWN}
 
 

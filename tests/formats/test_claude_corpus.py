@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lore.check.budgets import Budgets
 from lore.formats.claude_code import ClaudeCode
+from lore.judge.budgets import Budgets
 from lore.model import events as e
 from lore.model.items import ToolCall
 from lore.run.check import check

@@ -21,12 +21,12 @@ from typing import Any, get_args
 
 import msgspec
 
-from lore.check.budgets import Budgets
 from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS, recognise
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.events import Event, TurnStarted
 from lore.model.exchange import Exchange

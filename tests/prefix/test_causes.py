@@ -285,8 +285,8 @@ def test_a_credential_in_the_evidence_is_masked_whole():
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", *RESULTS])
 def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
     """The user was told to shorten results when they are created."""
-    from lore.check.pairs import Pairs  # noqa: PLC0415
     from lore.fold.step import step  # noqa: PLC0415
+    from lore.judge.pairs import Pairs  # noqa: PLC0415
     from lore.model.state import Session  # noqa: PLC0415
     from lore.model.turn import Turn  # noqa: PLC0415
     from lore.prompt.assemble import Assembler  # noqa: PLC0415

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
 from lore.model.problems import Problem
 from lore.model.results import Checked, CostlyCause, Summary
 from lore.model.schemas import SCHEMAS

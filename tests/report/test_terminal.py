@@ -8,7 +8,7 @@ import json
 import msgspec
 import pytest
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
 from lore.model.problems import Problem
 from lore.model.results import (
     BilledResult,

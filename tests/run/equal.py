@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lore import corpus
-from lore.check.budgets import Budgets
 from lore.corpus import Name
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.run.check import check

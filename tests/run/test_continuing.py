@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from lore.check.pairs import Pairs
+from lore.judge.pairs import Pairs
 from lore.model.exchange import Exchange
 from lore.model.turn import Turn
 from lore.prefix.overlap import overlap, relation

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
+from lore.cache.predictor import Predictor
 from lore.corpus import Name
 from lore.errors import LoreError
 from lore.formats.base import Read
@@ -18,7 +19,6 @@ from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.run.converting import convert
 from lore.run.options import Options
-from lore.run.predicting import Predictor
 from lore.run.problems import Problems
 from lore.run.recording import Recording
 from lore.run.rules import packaged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import session
-from lore.check.budgets import Budgets
+from lore.judge.budgets import Budgets
 from lore.model.results import Checked
 from lore.run.check import check
 from lore.run.following_check import follow_check

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from lore.check.budgets import Budgets
 from lore.corpus import parse_name
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.problems import Problem
 from lore.model.results import Checked

@@ -94,10 +94,10 @@ def run(
     and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the file of the settings; `*` is one name, `**` any folders.
     """
-    from lore.check.budgets import Budgets
     from lore.cli.checking import Wanted, chosen, held_against, needed, write
     from lore.cli.progress import progress
     from lore.errors import LoreError
+    from lore.judge.budgets import Budgets
     from lore.report.terminal import counted
     from lore.run.check import check, cores
     from lore.run.options import Options

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lore.cli.common import out, tell
 
 if TYPE_CHECKING:
-    from lore.check.budgets import Budgets
+    from lore.judge.budgets import Budgets
     from lore.model.results import Finding
     from lore.run.check import Against
     from lore.run.options import Options

@@ -28,6 +28,6 @@ def run(
     found = wanted if wanted in names else next((known for known, name in names.items() if name == code.lower()), None)
     if found is None:
         raise LoreError(f"no finding has the code {code!r}", hint="lore explain lists them")
-    page = resources.files("lore.check").joinpath("pages", f"{found}.md").read_text("utf-8")
+    page = resources.files("lore.judge").joinpath("pages", f"{found}.md").read_text("utf-8")
     sys.stdout.write(page)
     return 0

@@ -8,6 +8,7 @@ looks into a sentence.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Annotated, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
@@ -58,7 +59,7 @@ def texts_of(evidence: type[Struct]) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def mapped(evidence: E, change: dict[str, object]) -> E:
+def mapped(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
     """Return evidence whose texts of each kind went through a function: `change` is kind -> function.
 
     Structs inside it (what another one wraps) are mapped likewise. A kind without a function stays.
@@ -72,6 +73,5 @@ def mapped(evidence: E, change: dict[str, object]) -> E:
         elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
             made[name] = tuple(mapped(one, change) for one in cast("tuple[Struct, ...]", value))
         elif (how := change.get(texts.get(name, ""))) is not None and value is not None:
-            one_by_one = cast("tuple[str, ...]", value) if isinstance(value, tuple) else None
-            made[name] = how(value) if one_by_one is None else tuple(how(one) for one in one_by_one)  # pyright: ignore
+            made[name] = tuple(map(how, cast("tuple[str, ...]", value))) if isinstance(value, tuple) else how(value)
     return msgspec.structs.replace(evidence, **made) if made else evidence

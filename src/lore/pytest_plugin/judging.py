@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.check.base import Place
-from lore.check.pairs import Pair, Pairs
-from lore.check.rules import RULES
 from lore.corpus import Opened
 from lore.errors import LoreError
+from lore.judge.base import Place
+from lore.judge.pairs import Pair, Pairs
+from lore.judge.rules import RULES
 from lore.model.results import Diff, Finding, Side
 from lore.model.turn import Turn
 from lore.pytest_plugin.asked import Entry

@@ -13,8 +13,8 @@ import hashlib
 import re
 from typing import TypeVar
 
-from lore.check.base import lasting_chain
 from lore.errors import LoreError, Where
+from lore.judge.base import lasting_chain
 from lore.model.problems import Problem
 from lore.model.results import (
     CauseResult,

@@ -15,11 +15,11 @@ from functools import partial
 from typing import NamedTuple
 
 from lore import corpus
-from lore.check.base import Place, finding
-from lore.check.baseline import Baseline, Known, Recorder, stale
-from lore.check.budgets import Budgets
-from lore.check.policy import Narrowed, Policy
 from lore.errors import LoreError
+from lore.judge.base import Place, finding
+from lore.judge.baseline import Baseline, Known, Recorder, stale
+from lore.judge.budgets import Budgets
+from lore.judge.policy import Narrowed, Policy
 from lore.model.results import Checked, Finding
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.run import baselines, plugins

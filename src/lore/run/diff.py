@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET
 
 from lore import corpus
-from lore.check.chained import Chained
-from lore.check.pairs import Pairs
 from lore.corpus import Name
 from lore.errors import LoreError
+from lore.judge.chained import Chained
+from lore.judge.pairs import Pairs
 from lore.model.exchange import Call
 from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.model.results import CachePrediction
 from lore.model.turn import Turn
 from lore.run import plugins
-from lore.run.predicting import Predictor
 
 
 class Caches:

@@ -11,8 +11,8 @@ from itertools import islice
 
 import msgspec
 
-from lore.check.columns import Columns
-from lore.check.pairs import Pair, lost_tokens
+from lore.judge.columns import Columns
+from lore.judge.pairs import Pair, lost_tokens
 from lore.model.codes import CODES
 from lore.model.common import common_bytes
 from lore.model.events import Billed, Verdict

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lore import corpus
-from lore.check.base import Place
-from lore.check.budgets import Budgets, over_budget
-from lore.check.chained import Chained
-from lore.check.policy import NO_POLICY, Limited, Policy
-from lore.check.rules import RULES, ChainRules
+from lore.judge.base import Place
+from lore.judge.budgets import Budgets, over_budget
+from lore.judge.chained import Chained
+from lore.judge.policy import NO_POLICY, Limited, Policy
+from lore.judge.rules import RULES, ChainRules
 from lore.model.results import Checked, Finding, Summary
 from lore.model.turn import Turn
 from lore.run import plugins

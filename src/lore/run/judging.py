@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lore import corpus
-from lore.check.budgets import Budgets
-from lore.check.chained import Chained
-from lore.check.pairs import Pair
-from lore.check.policy import Policy, Ruling
-from lore.check.rules import BUILT_IN, RULES, ChainRules
 from lore.errors import LoreError
+from lore.judge.budgets import Budgets
+from lore.judge.chained import Chained
+from lore.judge.pairs import Pair
+from lore.judge.policy import Policy, Ruling
+from lore.judge.rules import BUILT_IN, RULES, ChainRules
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
 from lore.model.turn import Turn

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from lore.check.base import Place
-from lore.check.baseline import Known, Recorder, belongs
-from lore.check.budgets import Budgets, over_budget
-from lore.check.policy import Limited, Policy
+from lore.judge.base import Place
+from lore.judge.baseline import Known, Recorder, belongs
+from lore.judge.budgets import Budgets, over_budget
+from lore.judge.policy import Limited, Policy
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
 from lore.run.extent import Extent

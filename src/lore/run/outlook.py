@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lore.cache.rules import Rules
 from lore.cache.served import served
 from lore.cache.settings import Simulate
-from lore.check.outlook import Foreseen, Outlook
+from lore.judge.outlook import Foreseen, Outlook
 from lore.model.turn import Turn
 
 
@@ -52,7 +52,7 @@ class _Asked:
 
     def foresee(self, turns: Sequence[Turn]) -> Foreseen:
         """Predict the last turn after the others, which are learned from; nothing where a bill is not believed."""
-        from lore.run.predicting import Predictor
+        from lore.cache.predictor import Predictor
 
         predictor = Predictor(_rules(self._path))
         predictor.begin()

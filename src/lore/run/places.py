@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from lore import corpus
-from lore.check.base import Place
+from lore.judge.base import Place
 
 
 def place_of(path: str, root: str) -> Place:

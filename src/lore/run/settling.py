@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.check.base import Place
-from lore.check.budgets import below_reuse
-from lore.check.pairs import Pair, lost_tokens
-from lore.check.policy import Out, Ruling
-from lore.check.rules import RULES
+from lore.judge.base import Place
+from lore.judge.budgets import below_reuse
+from lore.judge.pairs import Pair, lost_tokens
+from lore.judge.policy import Out, Ruling
+from lore.judge.rules import RULES
 from lore.model.codes import CODES, CauseKind
 from lore.model.results import CostlyCause, Finding, Summary
 

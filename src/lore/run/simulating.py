@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 from lore.cache.base import Prediction
 from lore.cache.drops import drop
+from lore.cache.predictor import Predicted, Predictor, is_transcript, served_by
 from lore.cache.prices import MILLION, Price
-from lore.check.agreement import Row
-from lore.check.bills import cached
-from lore.check.chained import Chained
-from lore.check.pairs import Pair, is_remark, lost_tokens
+from lore.judge.agreement import Row
+from lore.judge.bills import cached
+from lore.judge.chained import Chained
+from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.codes import CODES
 from lore.model.events import Billed, OddBill
 from lore.model.problems import Problem
 from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
 from lore.model.turn import Turn
-from lore.run.predicting import Predicted, Predictor, is_transcript, served_by
 from lore.run.problems import Problems
 
 CURRENCY = "USD"

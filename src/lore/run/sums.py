@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from lore.check.agreement import Agreement, agreement
+from lore.judge.agreement import Agreement, agreement
 from lore.model.problems import Problem
 from lore.model.results import BilledResult
 from lore.model.simulated import (

@@ -13,16 +13,16 @@ from typing import NamedTuple
 import msgspec
 
 from lore import corpus
+from lore.cache.predictor import NO_CHANGE, Change, Predictor
 from lore.cache.registry import Option
 from lore.cache.rules import Rules
-from lore.check.policy import Policy, Ruling
 from lore.errors import LoreError
+from lore.judge.policy import Policy, Ruling
 from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
 from lore.run.inputs import Input, inputs
 from lore.run.options import Options
-from lore.run.predicting import NO_CHANGE, Change, Predictor
 from lore.run.problems import Problems
 from lore.run.recording import UnrecognisedError
 from lore.run.rules import stale
