@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from judge.foretelling import HOUR, asked, bill, body, codes, told
 from msgspec.structs import replace
 
+from judge.foretelling import HOUR, asked, bill, body, codes, told
 from lore.cache.base import Prediction
 from lore.judge.outlook import Foreseen, Outlook
 from lore.model.events import Billed

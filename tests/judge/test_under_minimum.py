@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
 from msgspec.structs import replace
 
+from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
 from lore.judge.chained import Chained
 from lore.judge.rules import ChainRules
 from lore.run.outlook import Expecting

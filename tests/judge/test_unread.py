@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from judge.foretelling import SYSTEM, asked, bill, body, codes, told
 from msgspec.structs import replace
+
+from judge.foretelling import SYSTEM, asked, bill, body, codes, told
 
 TEXTS = ("one", "1", "two", "2", "three", "3", "four")
 
