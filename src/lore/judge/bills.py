@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 
+from lore.cache.situation import DROP
 from lore.model.events import Billed
+from lore.model.evidence import BillUnlikeBody, LifetimeLost
 from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
 from lore.model.turn import Turn
@@ -98,10 +100,15 @@ def within_a_block(left: Turn, right: Turn, tokens: float) -> bool:
 
 
 def fall(left: Turn, short: int | None) -> int | None:
-    """Return the shortfall, 0 where it is within what happens without any cause."""
+    """Return the shortfall, 0 where it is within what happens without any cause.
+
+    Where writes are billed, reads are exact and only a small fall happens without one; elsewhere what stood in the
+    cache is not known so well.
+    """
     if not short or left.usage is None:
         return short
-    return short if short > max(TOLERANCE_TOKENS, TOLERANCE_SHARE * (cached(left.usage) or 0)) else 0
+    share = 0.0 if bills_writes(left) else TOLERANCE_SHARE * (cached(left.usage) or 0)
+    return short if short > max(DROP, share) else 0
 
 
 def bytes_per_token(turn: Turn, total_bytes: int) -> float:
@@ -124,48 +131,44 @@ def runs_tools(prompt: Prompt) -> bool:
 _HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')
 
 
-def lost_lifetime(turn: Turn) -> str:
-    """Say that a request asked for an hour and was billed for five minutes; empty where it was not."""
+def lost_lifetime(turn: Turn) -> LifetimeLost | None:
+    """Return that a request asked for an hour and was billed for five minutes; None where it was not."""
     usage = turn.usage
     if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.fidelity == "reconstructed":
-        return ""
+        return None
     values = turn.prompt.breakpoint_values
     if not values or not all(_HOUR.search(value) for value in values):
-        return ""
-    billed = f"the bill has {usage.write_5m_tokens:,} tokens for 5 minutes, none for 1 hour"
-    return f"all {len(values)} breakpoints ask for 1 hour; {billed}"
+        return None
+    return LifetimeLost(len(values), usage.write_5m_tokens)
 
 
-def contradiction(turn: Turn, total_bytes: int) -> str:
-    """Say in what a bill cannot belong to its recorded body; empty where it can. `total_bytes` is the prompt's.
+def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
+    """Return in what a bill cannot belong to its recorded body; None where it can. `total_bytes` is the prompt's.
 
     Whether breakpoints and writes agree is asked only of what went to Anthropic itself: a gateway may set breakpoints.
     """
     usage = turn.usage
     if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:
-        return ""
-    said, tokens = "", asked(usage)
+        return None
+    found, tokens = None, asked(usage)
     if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
-        said = _odd_writes(turn.prompt, usage)
-    if not said and tokens > total_bytes + SPARE_TOKENS:
-        said = f"{tokens:,} tokens are billed for a prompt of {total_bytes:,} bytes: no token is shorter than a byte"
-    return said if said and not has_unseen(turn.prompt) else ""
+        found = _unmarked(turn.prompt, usage)
+    if found is None and tokens > total_bytes + SPARE_TOKENS:
+        found = BillUnlikeBody("more-tokens-than-bytes", tokens, total_bytes)
+    return None if found is None or has_unseen(turn.prompt) else found
 
 
-def _odd_writes(prompt: Prompt, usage: Billed) -> str:
+def _unmarked(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
     if prompt.auto_breakpoint:
-        return ""
+        return None
     if not prompt.breakpoints and usage.write_tokens:
-        return f"{usage.write_tokens:,} tokens are billed as written, though the body has no cache breakpoint"
+        return BillUnlikeBody("no-breakpoint", usage.write_tokens)
     hours = sum(_HOUR.search(value) is not None for value in prompt.breakpoint_values)
     if usage.write_1h_tokens and not hours:
-        return f"{usage.write_1h_tokens:,} tokens are billed as written for 1 hour, though no breakpoint asks for that"
+        return BillUnlikeBody("hour-unasked", usage.write_1h_tokens)
     if usage.write_5m_tokens and usage.write_1h_tokens and hours == len(prompt.breakpoint_values):
-        return (
-            f"{usage.write_5m_tokens:,} tokens are billed as written for 5 minutes, "
-            "though every breakpoint asks for 1 hour"
-        )
-    return ""
+        return BillUnlikeBody("five-minutes-unasked", usage.write_5m_tokens)
+    return None
 
 
 # What a provider makes tokens of that the body does not hold: its own tools, files, pictures behind an address.

@@ -10,26 +10,47 @@ Source of what is normal: measured over billed recordings (verdicts by type; 509
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from lore.judge.bills import TOLERANCE_TOKENS, cached
-from lore.judge.expected import Facts
+from lore.judge.expected import PairContext
+from lore.model.events import Verdict
+from lore.model.evidence import Disputed, ProviderSaid
 from lore.prefix.causes import Cause, limit_of
 from lore.prefix.divergence import place_of
 
 # Anthropic's verdicts on a miss, and the section that each is about.
-SAID = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
+SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
+REASONS = frozenset((*SECTIONS, "model_changed", "previous_message_not_found", "unavailable"))
 _CLEARLY = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 
-class Columns(NamedTuple):
-    """What each witness says, in words. `agree` is None where bytes speak alone; `dispute` says how they contradict."""
+class BytesColumn(NamedTuple):
+    """Whether the prompt goes on, and where the two part: `behind` all breakpoints or not; None is not measured."""
 
-    bytes: str
-    billed: str
-    verdict: str
+    goes_on: bool
+    shared: int | None = None
+    total: int | None = None
+    path: str = ""
+    behind: bool = False
+
+
+class BilledColumn(NamedTuple):
+    """Tokens read of those that were cached, and by how many the bill fell; None is not known."""
+
+    read: int | None
+    cached: int | None
+    fell: int | None
+
+
+class Columns(NamedTuple):
+    """What each witness says. `agree` is None where bytes speak alone; `dispute` says how they contradict."""
+
+    bytes: BytesColumn
+    billed: BilledColumn
+    verdict: ProviderSaid | None
     agree: bool | None
-    dispute: str = ""
+    dispute: Disputed | None = None
 
 
 class Sizes(NamedTuple):
@@ -41,103 +62,94 @@ class Sizes(NamedTuple):
     per_token: float
 
 
-def columns(facts: Facts, why: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
+def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
     """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
-    told = next((cause.evidence for cause in why if cause.code == "LORE302"), "")
-    said = told or _unexplained(facts, why)
-    alone = facts.right.verdict is None and (facts.fell is None or not facts.billed)
-    return Columns(_bytes(facts, sizes), _billed(facts), _verdict(facts), None if alone else not said, said)
+    told = next((cause.evidence for cause in causes if cause.code == "LORE302"), None)
+    dispute = told if isinstance(told, Disputed) else _unexplained(context, causes)
+    alone = context.right.verdict is None and (context.fell is None or not context.billed)
+    agree = None if alone else dispute is None
+    return Columns(_bytes(context, sizes), _billed(context), said_by(context.right.verdict), agree, dispute)
 
 
-def _unexplained(facts: Facts, why: tuple[Cause, ...]) -> str:
-    """Say that bytes and bill contradict where nothing that was recorded explains it."""
-    if not facts.fell or not any(cause.code == "LORE301" for cause in why):
-        return ""
-    return f"no byte that was cached changed, yet {facts.fell:,} tokens were not read again"
-
-
-def _bytes(facts: Facts, sizes: Sizes | None) -> str:
-    left, right, found = facts.left, facts.right, facts.found
-    if sizes is None:
-        return "the prompt goes on; nothing sent before was changed"
-    if found.covered:
-        return f"the prompt goes on: all {sizes.left:,} bytes of the one before stand at its beginning"
-    where = place_of(left.prompt, right.prompt, found.common)
-    part = f"they part at {where.path}" if where is not None else "they part"
-    share = f"{sizes.shared:,} of {sizes.left:,} bytes are shared"
-    if found.common >= limit_of(left.prompt):
-        return f"{part}, behind the last cache breakpoint; {share}"
-    return f"{part}; {share}"
-
-
-def _billed(facts: Facts) -> str:
-    usage, there = facts.right.usage, cached(facts.left.usage)
-    if usage is None or usage.read_tokens is None:
-        return "not recorded"
-    if not facts.billed or there is None or facts.fell is None:
-        return f"{usage.read_tokens:,} tokens read"
-    if usage.read_tokens > there:
-        return f"{usage.read_tokens:,} tokens read, {usage.read_tokens - there:,} more than the request before left"
-    said = f"{usage.read_tokens:,} of {there:,} cached tokens read"
-    return said if not facts.fell else f"{said}: {facts.fell:,} fell"
-
-
-def _verdict(facts: Facts) -> str:
-    verdict = facts.right.verdict
+def said_by(verdict: Verdict | None) -> ProviderSaid | None:
+    """Return the provider's verdict as evidence; a reason that lore does not know is content."""
     if verdict is None:
-        return "none recorded"
-    missed = "" if verdict.missed_tokens is None else f", {verdict.missed_tokens:,} tokens missed"
-    normal = "; often no miss at all" if verdict.reason == "unavailable" else ""
-    return f"{verdict.reason}{missed}{normal}"
+        return None
+    known = verdict.reason if verdict.reason in REASONS else ""
+    return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
 
 
-def dispute(facts: Facts, why: tuple[Cause, ...], sizes: Sizes, *, is_break: bool) -> str:
-    """Say how bytes, bill and verdict contradict one another; empty where they do not.
+def _unexplained(context: PairContext, causes: tuple[Cause, ...]) -> Disputed | None:
+    """Return that bytes and bill contradict where nothing that was recorded explains it."""
+    if not any(cause.code == "LORE301" for cause in causes):
+        return None
+    return Disputed("unexplained", tokens=context.fell)
 
-    `is_break` says that a cause was found, in the bytes or in the bill.
+
+def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:
+    left, right, found = context.left, context.right, context.found
+    if sizes is None:
+        return BytesColumn(goes_on=True)
+    if found.covered:
+        return BytesColumn(goes_on=True, shared=sizes.left, total=sizes.left)
+    where = place_of(left.prompt, right.prompt, found.common)
+    behind = found.common >= limit_of(left.prompt)
+    return BytesColumn(False, sizes.shared, sizes.left, "" if where is None else where.path, behind)  # noqa: FBT003
+
+
+def _billed(context: PairContext) -> BilledColumn:
+    usage, there = context.right.usage, cached(context.left.usage)
+    read = None if usage is None else usage.read_tokens
+    if read is None or not context.billed or there is None or context.fell is None:
+        return BilledColumn(read, None, None)
+    return BilledColumn(read, there, context.fell)
+
+
+def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, broken: bool) -> Disputed | None:
+    """Return how bytes, bill and verdict contradict one another; None where they do not.
+
+    `broken` says that a cause was found, in the bytes or in the bill.
     """
-    if not facts.billed or facts.right.fidelity in ("reconstructed", "rendered"):
-        return ""
-    if any(cause.code in _OTHER for cause in why):  # one witness speaks of another request, or of nothing
-        return ""
-    bytes_part = is_break and not facts.found.covered
-    return (_against_bill(facts, sizes) if bytes_part else "") or _against_verdict(facts, bytes_part=bytes_part)
+    if not context.billed or context.right.fidelity in ("reconstructed", "rendered"):
+        return None
+    if any(cause.code in _OTHER for cause in causes):  # one witness speaks of another request, or of nothing
+        return None
+    bytes_part = broken and not context.found.covered
+    return (_against_bill(context, sizes) if bytes_part else None) or _against_verdict(context, bytes_part=bytes_part)
 
 
 _OTHER = frozenset(("LORE119", "LORE128", "LORE129", "LORE131", "LORE132", "LORE154"))
 
 
-def _against_bill(facts: Facts, sizes: Sizes) -> str:
+def _against_bill(context: PairContext, sizes: Sizes) -> Disputed | None:
     """Compare what the bytes share with what was read, in tokens by the bill's own measure."""
-    usage, there = facts.right.usage, cached(facts.left.usage)
-    if facts.fell != 0 or usage is None or not usage.read_tokens or not there:
-        return ""
-    if facts.found.common >= limit_of(facts.left.prompt) or there < TOLERANCE_TOKENS:
-        return ""
+    usage, there = context.right.usage, cached(context.left.usage)
+    if context.fell != 0 or usage is None or not usage.read_tokens or not there:
+        return None
+    if context.found.common >= limit_of(context.left.prompt) or there < TOLERANCE_TOKENS:
+        return None
     held = sizes.shared / sizes.per_token
     if usage.read_tokens <= held * _CLEARLY + TOLERANCE_TOKENS:
-        return ""
-    return (
-        f"the bytes share about {round(held):,} tokens, yet the bill read {usage.read_tokens:,}: the provider does "
-        f"not mind this change, or another request had sent the same beginning before"
-    )
+        return None
+    return Disputed("bill-reads-more", tokens=round(held), read_tokens=usage.read_tokens)
 
 
-def _against_verdict(facts: Facts, *, bytes_part: bool) -> str:
-    verdict, found = facts.right.verdict, facts.found
+def _against_verdict(context: PairContext, *, bytes_part: bool) -> Disputed | None:
+    verdict, found = context.right.verdict, context.found
     if verdict is None:
-        return ""
+        return None
+    left, right = context.left.prompt, context.right.prompt
     missed = verdict.missed_tokens or 0
-    if verdict.reason == "model_changed" and facts.left.prompt.model == facts.right.prompt.model:
-        return f"the verdict says model_changed, yet both requests ask for {facts.right.prompt.model}"
-    told = SAID.get(verdict.reason)
+    if verdict.reason == "model_changed" and left.model == right.model:
+        return Disputed("same-model", verdict.reason, model=right.model)
+    told = SECTIONS.get(verdict.reason)
     if told is None:
-        return ""
+        return None
     if not bytes_part:
-        return f"the verdict says {verdict.reason}, yet nothing that was to be cached changed in the bytes"
-    if facts.fell == 0 and missed > TOLERANCE_TOKENS and cached(facts.left.usage):
-        return f"the verdict says that {missed:,} tokens were missed, yet the bill read all that was cached"
-    where = place_of(facts.left.prompt, facts.right.prompt, found.common)
-    if where is not None and where.section != told and found.common < limit_of(facts.left.prompt):
-        return f"the verdict says {verdict.reason}, yet the bytes part in the {where.section}, at {where.path}"
-    return ""
+        return Disputed("no-change-in-bytes", verdict.reason)
+    if context.fell == 0 and missed > TOLERANCE_TOKENS and cached(context.left.usage):
+        return Disputed("nothing-missed", verdict.reason, tokens=missed)
+    where = place_of(left, right, found.common)
+    if where is not None and where.section != told and found.common < limit_of(left):
+        return Disputed("other-section", verdict.reason, section=where.section, path=where.path)
+    return None

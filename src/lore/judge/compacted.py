@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
+from lore.model.evidence import SummaryFound
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.causes import Cause
@@ -37,7 +38,7 @@ def summed_up(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     told = behind_kept(left, right, begin)
     if told is None and not _goes_on_alike(left, right, begin):
         told = next((one.segment for one in _new_texts(left, right, begin) if is_summary(one.segment)), None)
-    return None if told is None else _caused(left, right, begin, f"{told.path} is a summary")
+    return None if told is None else _caused(left, right, begin, told.path, "is-summary")
 
 
 def behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
@@ -87,14 +88,15 @@ def replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
         return None
     path = said.segment.path
     if is_headed(said.segment) or retells(said.segment, gone):
-        return _caused(left, right, begin, f"{path} is new and sums up what was said before")
-    words = f"{path} is new: a summary of what is gone, or a cut beside another text; its words do not say which"
-    return structs.replace(_caused(left, right, begin, words), here="unattributable")
+        return _caused(left, right, begin, path, "sums-up")
+    return structs.replace(_caused(left, right, begin, path, "unclear"), here="unattributable")
 
 
-def _caused(left: Prompt, right: Prompt, begin: int, words: str) -> Cause:
-    became = f"{_count(left)} messages became {_count(right)}"
-    return Cause("LORE125", "messages", f"{words}; {became}", len(left.head) + begin)
+def _caused(
+    left: Prompt, right: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
+) -> Cause:
+    found = SummaryFound(path, says, _count(left), _count(right))
+    return Cause("LORE125", "messages", found, len(left.head) + begin)
 
 
 def _new_texts(left: Prompt, right: Prompt, begin: int) -> Iterator[_Text]:

@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.cache.lifetime import expiry
+from lore.cache.situation import SOON, Situation
 from lore.judge.bills import cached
 from lore.judge.compacted import moved_behind, replaced, summed_up
+from lore.model.evidence import ChainRestarted, MessagesTakenBack, OlderEntry, ParallelStart, Paused
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause
@@ -23,14 +25,13 @@ from lore.prefix.likeness import is_models, same_head
 from lore.prefix.overlap import Overlap
 from lore.prefix.purpose import begins_user_turn
 
-SOON = 3.0  # seconds after a request within which an older entry may be served
 
+class PairContext(NamedTuple):
+    """Two successive turns before they are judged.
 
-class Facts(NamedTuple):
-    """A pair before it is judged.
-
-    `fell` as `bills.fall` says; `lives` how long what the left wrote lives; `positions` the tokens at the
-    breakpoints of the turns before the left, the latest last; `billed` says that the two follow one another.
+    `fell` is the bill's fall in tokens (`bills.fall`); `lives` the seconds that what the left wrote lives;
+    `positions` the tokens at the breakpoints of the turns before the left, the latest last; `billed`: the two follow
+    one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill.
     """
 
     left: Turn
@@ -40,44 +41,41 @@ class Facts(NamedTuple):
     lives: float | None
     positions: tuple[int, ...]
     billed: bool
+    situation: Situation | None = None
 
 
-def by_shape(facts: Facts) -> Cause | None:
+def by_shape(context: PairContext) -> Cause | None:
     """Return the expected cause that the messages show: a restart, a compaction, a rewind."""
-    left, right, found = facts.left, facts.right, facts.found
+    left, right, found = context.left, context.right, context.found
     if left.chain != right.chain and right.given_up == left.chain:
-        number = sum(one.section == "tools" for one in left.prompt.head)
-        said = f"the client dropped all {number} tools as a new user turn began, its system prompt unchanged"
-        return Cause("LORE154", "tools", said, found.common)
+        number = sum(segment.section == "tools" for segment in left.prompt.head)
+        return Cause("LORE154", "tools", ChainRestarted(number), found.common)
     if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
         return None
-    mine, theirs = left.prompt, right.prompt
-    if mine.dialect != theirs.dialect:
+    before, after = left.prompt, right.prompt
+    if before.dialect != after.dialect:
         return None
-    begin = mine.messages.common(theirs.messages)
-    if begin == len(mine.messages):
+    begin = before.messages.common(after.messages)
+    if begin == len(before.messages):
         return None
-    if not same_head(mine, theirs):
-        return moved_behind(mine, theirs, found.common)
-    return summed_up(mine, theirs, begin) or _rewound(mine, theirs, begin) or replaced(mine, theirs, begin)
+    if not same_head(before, after):
+        return moved_behind(before, after, found.common)
+    return summed_up(before, after, begin) or _rewound(before, after, begin) or replaced(before, after, begin)
 
 
 def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Tell whether the right goes back to an earlier message of the user and says something else from there."""
-    mine = _turn_at(left, begin)
-    theirs = _turn_at(right, begin)
-    if mine is None or mine != theirs or not begins_user_turn(right):
+    start = _turn_at(left, begin)
+    if start is None or start != _turn_at(right, begin) or not begins_user_turn(right):
         return None
-    rest = [one for one in right.messages.since(mine) if one.kind == "envelope"]
-    gone = [one for one in left.messages.since(mine) if one.kind == "envelope"]
-    if any(is_models(one) for one in rest) or not any(is_models(one) for one in gone):
+    rest = [segment for segment in right.messages.since(start) if segment.kind == "envelope"]
+    gone = [segment for segment in left.messages.since(start) if segment.kind == "envelope"]
+    if any(map(is_models, rest)) or not any(map(is_models, gone)):
         return None
-    old = {one.data for one in left.messages.since(mine) if one.kind != "envelope"}
-    if any(one.data in old for one in right.messages.since(mine) if one.kind != "envelope"):
+    old = {segment.data for segment in left.messages.since(start) if segment.kind != "envelope"}
+    if any(segment.data in old for segment in right.messages.since(start) if segment.kind != "envelope"):
         return None
-    return Cause(
-        "LORE143", "messages", f"{len(gone)} messages were taken back, and another one asked", len(left.head) + begin
-    )
+    return Cause("LORE143", "messages", MessagesTakenBack(len(gone)), len(left.head) + begin)
 
 
 def _turn_at(prompt: Prompt, place: int) -> int | None:
@@ -90,26 +88,16 @@ def _turn_at(prompt: Prompt, place: int) -> int | None:
     return place if one.kind == "envelope" and b'"user"' in one.data else None
 
 
-def by_time(facts: Facts, *, goes_on: bool) -> Cause | None:
-    """Return the expected cause that times show: expiry, a start in parallel, an older entry that was served.
-
-    `goes_on` says that the bytes explain no break.
-    """
-    if not facts.billed:
+def expired(context: PairContext) -> Cause | None:
+    """Return that what the left wrote had expired; an entry that the bill shows unread died without any grace."""
+    gone = expiry(context.left, context.right, context.lives, missed=bool(context.fell))
+    if gone is None or not context.billed:
         return None
-    return _expired(facts) or _parallel(facts) or (_older(facts) if goes_on else None)
-
-
-def _expired(facts: Facts) -> Cause | None:
-    gone = expiry(facts.left, facts.right, facts.lives, missed=bool(facts.fell))
-    if gone is None:
-        return None
-    paused = f"{duration(gone.pause)} since the last turn; the cache lives {duration(gone.lifetime)}"
-    return Cause("LORE128", None, paused)
+    return Cause("LORE128", "time", Paused(gone.pause, gone.lifetime), strength="strong")
 
 
 def started_in_parallel(left: Turn, right: Turn) -> float | None:
-    """Return how many seconds before the left's response began the right was asked; None where it was not."""
+    """Return how many seconds before the left's response began the right was sent; None where it was not."""
     begun = left.answered_at
     if begun is None or right.at is None or left.at is None or left.answered_at == left.at:
         return None
@@ -120,41 +108,24 @@ def started_in_parallel(left: Turn, right: Turn) -> float | None:
 _HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put together from several
 
 
-def _parallel(facts: Facts) -> Cause | None:
-    early = started_in_parallel(facts.left, facts.right)
-    if early is None:
-        return None
-    said = f"asked {duration(early)} before the response that writes the entry began: nothing could be read yet"
-    return Cause("LORE129", None, said)
+def parallel(context: PairContext) -> Cause | None:
+    """Return that the right was sent before the entry that it would read was written."""
+    early = started_in_parallel(context.left, context.right) if context.billed else None
+    return None if early is None else Cause("LORE129", "time", ParallelStart(early), strength="strong")
 
 
-def _older(facts: Facts) -> Cause | None:
-    """Tell whether the entry before the last one was served, as happens within seconds."""
-    soon, read = since(facts.left, facts.right), facts.right.usage and facts.right.usage.read_tokens
-    if soon is None or not 0 <= soon <= SOON or not read:
+def older_entry(context: PairContext) -> Cause | None:
+    """Return that exactly the entry before the last one was served, as happens within seconds."""
+    soon, read = since(context.left, context.right), context.right.usage and context.right.usage.read_tokens
+    if soon is None or not 0 <= soon <= SOON or not read or not context.billed:
         return None
-    if read not in facts.positions or read == cached(facts.left.usage):
+    earlier = None if context.situation is None else context.situation.earlier
+    if (read not in context.positions and read != earlier) or read == cached(context.left.usage):
         return None
-    said = (
-        f"asked {duration(soon)} after the request before; {read:,} tokens were read: "
-        "exactly the breakpoint before the last"
-    )
-    return Cause("LORE155", None, said)
+    return Cause("LORE155", "time", OlderEntry(soon, read), strength="strong")
 
 
 def since(left: Turn, right: Turn) -> float | None:
     """Return the seconds from the left's answer (its request where that is not known) to the right's request."""
     begun = left.answered_at if left.answered_at is not None else left.at
     return None if begun is None or right.at is None else right.at - begun
-
-
-def duration(seconds: float) -> str:
-    """Say a time in the unit that a person would."""
-    if seconds < 10 and seconds != round(seconds):
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        minutes, rest = divmod(round(seconds), 60)
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{seconds / 3600:.1f} h"

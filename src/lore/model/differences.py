@@ -17,6 +17,24 @@ class Words(Fact, frozen=True):
     text: Content
 
 
+class PartialPrompt(Fact, frozen=True):
+    """The prompt continues a response that is not recorded whole: both may be the same there."""
+
+
+class BehindBreakpoint(Fact, frozen=True):
+    """What changed stands behind the last breakpoint."""
+
+
+class TailWithoutBreakpoint(Fact, frozen=True):
+    """The last message was rewritten and nothing before it has a breakpoint, where only those are read."""
+
+
+class HeaderChanged(Fact, frozen=True):
+    """Claude Code's billing header is another; `dropped`: the provider takes it out of the prompt."""
+
+    dropped: bool = False
+
+
 class ToolsChanged(Fact, frozen=True):
     """Tools of one kind of change, by name; `servers` are the MCP servers that they belong to."""
 
@@ -48,4 +66,4 @@ class BlockMoved(Fact, frozen=True):
     topic: Own = ""
 
 
-Difference: TypeAlias = Words | ToolsChanged | TextChanged | BlockMoved
+Difference: TypeAlias = Words | PartialPrompt | BehindBreakpoint | TailWithoutBreakpoint | HeaderChanged | ToolsChanged | TextChanged | BlockMoved
