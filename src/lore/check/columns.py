@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.check.bills import TOLERANCE_TOKENS, cached
-from lore.check.expected import Facts
+from lore.check.expected import PairContext
 from lore.prefix.causes import Cause, limit_of
 from lore.prefix.divergence import place_of
 
@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
     per_token: float
 
 
-def columns(facts: Facts, why: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
+def columns(facts: PairContext, why: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
     """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
     told = next((cause.evidence for cause in why if cause.code == "LORE302"), "")
     said = told or _unexplained(facts, why)
@@ -49,14 +49,14 @@ def columns(facts: Facts, why: tuple[Cause, ...], sizes: Sizes | None) -> Column
     return Columns(_bytes(facts, sizes), _billed(facts), _verdict(facts), None if alone else not said, said)
 
 
-def _unexplained(facts: Facts, why: tuple[Cause, ...]) -> str:
+def _unexplained(facts: PairContext, why: tuple[Cause, ...]) -> str:
     """Say that bytes and bill contradict where nothing that was recorded explains it."""
     if not facts.fell or not any(cause.code == "LORE301" for cause in why):
         return ""
     return f"no byte that was cached changed, yet {facts.fell:,} tokens were not read again"
 
 
-def _bytes(facts: Facts, sizes: Sizes | None) -> str:
+def _bytes(facts: PairContext, sizes: Sizes | None) -> str:
     left, right, found = facts.left, facts.right, facts.found
     if sizes is None:
         return "the prompt goes on; nothing sent before was changed"
@@ -70,7 +70,7 @@ def _bytes(facts: Facts, sizes: Sizes | None) -> str:
     return f"{part}; {share}"
 
 
-def _billed(facts: Facts) -> str:
+def _billed(facts: PairContext) -> str:
     usage, there = facts.right.usage, cached(facts.left.usage)
     if usage is None or usage.read_tokens is None:
         return "not recorded"
@@ -82,7 +82,7 @@ def _billed(facts: Facts) -> str:
     return said if not facts.fell else f"{said}: {facts.fell:,} fell"
 
 
-def _verdict(facts: Facts) -> str:
+def _verdict(facts: PairContext) -> str:
     verdict = facts.right.verdict
     if verdict is None:
         return "none recorded"
@@ -91,7 +91,7 @@ def _verdict(facts: Facts) -> str:
     return f"{verdict.reason}{missed}{normal}"
 
 
-def dispute(facts: Facts, why: tuple[Cause, ...], sizes: Sizes, *, is_break: bool) -> str:
+def dispute(facts: PairContext, why: tuple[Cause, ...], sizes: Sizes, *, is_break: bool) -> str:
     """Say how bytes, bill and verdict contradict one another; empty where they do not.
 
     `is_break` says that a cause was found, in the bytes or in the bill.
@@ -107,7 +107,7 @@ def dispute(facts: Facts, why: tuple[Cause, ...], sizes: Sizes, *, is_break: boo
 _OTHER = frozenset(("LORE119", "LORE128", "LORE129", "LORE131", "LORE132", "LORE154"))
 
 
-def _against_bill(facts: Facts, sizes: Sizes) -> str:
+def _against_bill(facts: PairContext, sizes: Sizes) -> str:
     """Compare what the bytes share with what was read, in tokens by the bill's own measure."""
     usage, there = facts.right.usage, cached(facts.left.usage)
     if facts.fell != 0 or usage is None or not usage.read_tokens or not there:
@@ -123,7 +123,7 @@ def _against_bill(facts: Facts, sizes: Sizes) -> str:
     )
 
 
-def _against_verdict(facts: Facts, *, bytes_part: bool) -> str:
+def _against_verdict(facts: PairContext, *, bytes_part: bool) -> str:
     verdict, found = facts.right.verdict, facts.found
     if verdict is None:
         return ""

@@ -26,7 +26,7 @@ from lore.prefix.purpose import begins_user_turn
 SOON = 3.0  # seconds after a request within which an older entry may be served
 
 
-class Facts(NamedTuple):
+class PairContext(NamedTuple):
     """A pair before it is judged.
 
     `fell` as `bills.fall` says; `lives` how long what the left wrote lives; `positions` the tokens at the
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     billed: bool
 
 
-def by_shape(facts: Facts) -> Cause | None:
+def by_shape(facts: PairContext) -> Cause | None:
     """Return the expected cause that the messages show: a restart, a compaction, a rewind."""
     left, right, found = facts.left, facts.right, facts.found
     if left.chain != right.chain and right.given_up == left.chain:
@@ -90,7 +90,7 @@ def _turn_at(prompt: Prompt, place: int) -> int | None:
     return place if one.kind == "envelope" and b'"user"' in one.data else None
 
 
-def by_time(facts: Facts, *, goes_on: bool) -> Cause | None:
+def by_time(facts: PairContext, *, goes_on: bool) -> Cause | None:
     """Return the expected cause that times show: expiry, a start in parallel, an older entry that was served.
 
     `goes_on` says that the bytes explain no break.
@@ -100,7 +100,7 @@ def by_time(facts: Facts, *, goes_on: bool) -> Cause | None:
     return _expired(facts) or _parallel(facts) or (_older(facts) if goes_on else None)
 
 
-def _expired(facts: Facts) -> Cause | None:
+def _expired(facts: PairContext) -> Cause | None:
     gone = expiry(facts.left, facts.right, facts.lives, missed=bool(facts.fell))
     if gone is None:
         return None
@@ -120,7 +120,7 @@ def started_in_parallel(left: Turn, right: Turn) -> float | None:
 _HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put together from several
 
 
-def _parallel(facts: Facts) -> Cause | None:
+def _parallel(facts: PairContext) -> Cause | None:
     early = started_in_parallel(facts.left, facts.right)
     if early is None:
         return None
@@ -128,7 +128,7 @@ def _parallel(facts: Facts) -> Cause | None:
     return Cause("LORE129", None, said)
 
 
-def _older(facts: Facts) -> Cause | None:
+def _older(facts: PairContext) -> Cause | None:
     """Tell whether the entry before the last one was served, as happens within seconds."""
     soon, read = since(facts.left, facts.right), facts.right.usage and facts.right.usage.read_tokens
     if soon is None or not 0 <= soon <= SOON or not read:

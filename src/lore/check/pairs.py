@@ -31,7 +31,7 @@ from lore.check.bills import (
     within_a_block,
 )
 from lore.check.columns import SAID, Columns, Sizes, columns, dispute
-from lore.check.expected import Facts, by_shape, by_time
+from lore.check.expected import PairContext, by_shape, by_time
 from lore.check.ruled_out import moved_elsewhere, unexplained
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause, causes, limit_of, recorded
@@ -160,8 +160,8 @@ class Pairs:
         self._last = turn
         self._lives = lifetime(turn, self._lives)
 
-    def _facts(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> Facts:
-        return Facts(left, right, found, fell, self._lives, self._positions, self._billed)
+    def _facts(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> PairContext:
+        return PairContext(left, right, found, fell, self._lives, self._positions, self._billed)
 
     def _measure(self, left: Turn) -> None:
         """Measure the left turn, if turns passed since the last one that was measured."""
@@ -190,7 +190,7 @@ class Pairs:
         three = columns(facts, why, sizes)
         return Pair(left, right, found, sums, tail, why, lost, facts.fell, short, ratio, three)
 
-    def _causes(self, facts: Facts) -> tuple[Cause, ...]:
+    def _causes(self, facts: PairContext) -> tuple[Cause, ...]:
         left, right, found, fell = facts.left, facts.right, facts.found, facts.fell
         shape = by_shape(facts)
         if shape is not None:
@@ -213,12 +213,12 @@ class Pairs:
         gone = by_time(facts, goes_on=False) if fell or fell is None else None
         return (gone,) if gone is not None else (*self._gone_elsewhere(facts), *why)
 
-    def _gone_elsewhere(self, facts: Facts) -> tuple[Cause, ...]:
+    def _gone_elsewhere(self, facts: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a request to another place, where no bill says that its cache was read there."""
         moved = moved_elsewhere(facts.left, facts.right) if self._billed and facts.fell != 0 else None
         return () if moved is None else (moved,)
 
-    def _of_bill(self, facts: Facts) -> tuple[Cause, ...]:
+    def _of_bill(self, facts: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a bill that fell though the prompt goes on."""
         far = self._too_far(facts)
         known = far or by_time(facts, goes_on=True) or next(iter(self._gone_elsewhere(facts)), None)
@@ -227,7 +227,7 @@ class Pairs:
         verdict = facts.right.verdict
         return (unexplained(facts, None if verdict is None else SAID.get(verdict.reason)),)
 
-    def _too_far(self, facts: Facts) -> Cause | None:
+    def _too_far(self, facts: PairContext) -> Cause | None:
         """Tell whether the last entry is out of reach of every breakpoint; waste where the bill shows the miss."""
         left, right = facts.left, facts.right
         if not self._billed or right.fidelity == "reconstructed":
@@ -246,7 +246,7 @@ class Pairs:
         return Cause("LORE113", "messages", said, facts.found.common, "waste" if facts.fell else None)
 
     def _with_remarks(
-        self, facts: Facts, why: tuple[Cause, ...], sums: Measured, sizes: Sizes
+        self, facts: PairContext, why: tuple[Cause, ...], sums: Measured, sizes: Sizes
     ) -> tuple[Cause, ...]:  # fmt: skip
         """Add what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
         left, right = facts.left, facts.right
@@ -287,7 +287,7 @@ def _at_the_end(cause: Cause) -> Cause:
     return msgspec.structs.replace(cause, code="LORE146", evidence=words, here=None)
 
 
-def _lost(facts: Facts, cause: Cause, begins: int, wanted: int) -> int:
+def _lost(facts: PairContext, cause: Cause, begins: int, wanted: int) -> int:
     """Weigh a cause in bytes: from where it begins to where the left wanted to be cached."""
     if cause.code in BY_BILL or is_remark(cause):
         return 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lore.cache.lookback import Gap, gap
 from lore.check.bills import cached
-from lore.check.expected import SOON, Facts, duration, since, started_in_parallel
+from lore.check.expected import SOON, PairContext, duration, since, started_in_parallel
 from lore.model.endpoints import place_in
 from lore.model.exchange import Call
 from lore.model.turn import Turn
@@ -30,7 +30,7 @@ class _Reason(NamedTuple):
     out: bool | None
 
 
-def unexplained(facts: Facts, section: str | None) -> Cause:
+def unexplained(facts: PairContext, section: str | None) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
     left, right = facts.left, facts.right
     there = cached(left.usage) or 0
@@ -47,7 +47,7 @@ def unexplained(facts: Facts, section: str | None) -> Cause:
     return Cause("LORE301", section, "; ".join(parts))
 
 
-def _reasons(facts: Facts) -> Iterator[_Reason]:
+def _reasons(facts: PairContext) -> Iterator[_Reason]:
     yield _expiry(facts)
     yield from _starts(facts)
     yield _model(facts.left, facts.right)
@@ -64,7 +64,7 @@ def _reasons(facts: Facts) -> Iterator[_Reason]:
         yield _Reason("the provider's own editing of the context", f"asked for: {edits}", out=False)
 
 
-def _expiry(facts: Facts) -> _Reason:
+def _expiry(facts: PairContext) -> _Reason:
     pause = since(facts.left, facts.right)
     if pause is None or facts.lives is None:
         return _Reason(
@@ -73,7 +73,7 @@ def _expiry(facts: Facts) -> _Reason:
     return _Reason("expiry", f"{duration(max(0.0, pause))} of {duration(facts.lives)}", out=True)
 
 
-def _starts(facts: Facts) -> Iterator[_Reason]:
+def _starts(facts: PairContext) -> Iterator[_Reason]:
     pause = since(facts.left, facts.right)
     if pause is None:
         yield _Reason("a parallel start", "", None)
@@ -94,7 +94,7 @@ def _model(left: Turn, right: Turn) -> _Reason:
     return _Reason("model", theirs if mine == theirs else f"{mine}, then {theirs}", out=mine == theirs)
 
 
-def _breakpoints(facts: Facts) -> _Reason:
+def _breakpoints(facts: PairContext) -> _Reason:
     found: Gap | None = gap(facts.left.prompt, facts.right.prompt, facts.right.at)
     if found is None:
         return _Reason("breakpoints", "none were sent", None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded
     from lore.model.results import Checked
-    from lore.run.check import Against
+    from lore.run.check import CheckContext
     from lore.run.inputs import Input
     from lore.run.outlook import Expecting
     from lore.run.reporting import Target
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def held_against(
     loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
     redact: bool,
-) -> Against:  # fmt: skip
+) -> CheckContext:  # fmt: skip
     """Put settings and options together: `--select` replaces what is set, `--ignore` adds to it.
 
     Paths in settings are relative to the file that was found, or to the working directory if it was named.
@@ -35,7 +35,7 @@ def held_against(
     from lore import corpus
     from lore.check.policy import Narrowed, Policy
     from lore.errors import LoreError
-    from lore.run.check import Against
+    from lore.run.check import CheckContext
 
     if update and baseline is None:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
@@ -51,7 +51,7 @@ def held_against(
         policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)
     )
     file = loaded.file
-    return Against(
+    return CheckContext(
         policy=policy,
         settings="" if file is None else corpus.show(os.path.relpath(file)),
         root="" if file is None or explicit else str(file.parent),
