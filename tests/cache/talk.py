@@ -9,7 +9,7 @@ from msgspec import Raw
 from lore.cache.base import Prediction
 from lore.cache.drops import Drop, drop
 from lore.cache.levels import Levels
-from lore.cache.situation import Situation
+from lore.cache.turn_context import Situation
 from lore.model.events import Billed, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.prompt import Prompt

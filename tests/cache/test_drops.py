@@ -6,7 +6,7 @@ import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache.drops import FELL, NAMES
-from lore.cache.habits import CHANCES
+from lore.cache.event_priors import CHANCES
 from lore.model.codes import CODES
 from lore.model.signs import SIGNS
 from lore.model.state import Change

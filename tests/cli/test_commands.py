@@ -478,9 +478,9 @@ def test_a_schema_refuses_what_is_no_result():
 
 
 def test_results_state_their_schema_version():
-    assert lore("check", put("s.jsonl", session()), "--json").json["schema"] == 1
-    assert lore("fold", "s.jsonl", "--json").json["schema"] == 1
-    assert lore("diff-prefix", "s.jsonl", "--json", "--no-tokens").json["schema"] == 1
+    assert lore("check", put("s.jsonl", session()), "--json").json["schema"] == 2
+    assert lore("fold", "s.jsonl", "--json").json["schema"] == 2
+    assert lore("diff-prefix", "s.jsonl", "--json", "--no-tokens").json["schema"] == 2
 
 
 def test_claude_code_sessions_can_be_folded_assembled_and_judged():

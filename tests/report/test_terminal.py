@@ -88,7 +88,7 @@ def test_json_of_a_check_is_one_line_with_masked_credentials():
     out = shown(lambda out: Json().write(result, out, verbose=False))
     assert out.count("\n") == 1
     assert secret not in out
-    assert json.loads(out)["schema"] == 1
+    assert json.loads(out)["schema"] == 2
 
 
 LENGTHS = PromptLengths(1000, 1100, 400, 4, 100, 500, 250, 275, 100, "o200k_base")

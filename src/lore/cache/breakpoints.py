@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Piece, Prediction, Request
 from lore.cache.kinds import NO_POSITION, RUNS
 from lore.cache.lifetime import GRACE
-from lore.cache.ruler import SLACK, Ruler
+from lore.cache.token_estimator import SLACK, Ruler
 from lore.cache.tree import Path, Tree
 from lore.model.events import Billed
 

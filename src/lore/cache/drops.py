@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.growth import runs_collapse
 from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
-from lore.cache.situation import DROP, POSITIONS, SOON, Situation
+from lore.cache.turn_context import DROP, POSITIONS, SOON, Situation
 from lore.model.events import Billed, Verdict
 from lore.model.signs import SIGNS
 

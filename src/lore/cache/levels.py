@@ -2,10 +2,10 @@
 
 In: turns in the order in which they were asked. Out: a `Prediction` each. Rules: `predict` never looks at the
 turn's own usage or verdict; `learn` is called after it; what is unknown stays unknown. Positions come from
-earlier bills (`lanes`), what lies between from bytes (`rates`), and the level from the first rule in `_RULES`
+earlier bills (`model_state`), what lies between from bytes (`rates`), and the level from the first rule in `_RULES`
 that applies. Works on any recording of turns; costs O(what is new in a turn).
 
-Sources: measured over 38,782 billed transitions (`lookback`, `lifetime`, `habits` name theirs): what a drop
+Sources: measured over 38,782 billed transitions (`lookback`, `lifetime`, `event_priors` name theirs): what a drop
 falls to, the hidden request at a turn's end, the newest entry that cannot be read at once.
 """
 
@@ -16,11 +16,11 @@ from typing import ClassVar, TypeAlias
 
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.bills import position, total, unbelievable
+from lore.cache.event_priors import CHANCES, LIKELY, Habits
 from lore.cache.growth import growth, runs_collapse, shared, timeline
-from lore.cache.habits import CHANCES, LIKELY, Habits
-from lore.cache.lanes import Anchor, Lane
 from lore.cache.lifetime import ONE_HOUR, lifetime
-from lore.cache.situation import DROP, POSITIONS, SOON, Level, Situation
+from lore.cache.model_state import Anchor, Lane
+from lore.cache.turn_context import DROP, POSITIONS, SOON, Level, Situation
 from lore.model.events import Billed
 from lore.model.turn import Turn
 

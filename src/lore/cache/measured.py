@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from lore.cache.base import Confidence, Prediction, Request
-from lore.cache.ruler import Ruler
+from lore.cache.token_estimator import Ruler
 from lore.cache.tree import Path, Tree
 from lore.model.events import Billed
 

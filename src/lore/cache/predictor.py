@@ -19,7 +19,7 @@ from lore.cache.lifetime import FIVE_MINUTES
 from lore.cache.registry import Option, make
 from lore.cache.rules import Rules
 from lore.cache.served import Served, served
-from lore.cache.situation import Situation
+from lore.cache.turn_context import Situation
 from lore.cache.views import (
     ANTHROPIC,
     EXPLICIT,

@@ -14,7 +14,7 @@ from lore.cli.common import out, tell
 if TYPE_CHECKING:
     from lore.judge.budgets import Budgets
     from lore.model.results import Finding
-    from lore.run.check import Against
+    from lore.run.check import CheckContext
     from lore.run.options import Options
     from lore.run.reporting import Target
 
@@ -41,7 +41,7 @@ def refuse(
 
 
 def follow_one(
-    paths: list[str], budgets: Budgets, options: Options, against: Against, *, as_json: bool, color: bool | None,
+    paths: list[str], budgets: Budgets, options: Options, against: CheckContext, *, as_json: bool, color: bool | None,
     verbose: bool,
 ) -> int:  # fmt: skip
     """Write findings as soon as their turn is whole, and the sums when interrupted."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lore.cache.situation import DROP
+from lore.cache.turn_context import DROP
 
 SHARE = 0.02
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.cache.lifetime import expiry
-from lore.cache.situation import SOON, Situation
+from lore.cache.turn_context import SOON, Situation
 from lore.judge.bills import cached
 from lore.judge.compacted import moved_behind, replaced, summed_up
 from lore.model.evidence import ChainRestarted, MessagesTakenBack, OlderEntry, ParallelStart, Paused

@@ -1,4 +1,4 @@
-"""Results: the JSON that commands answer with, schema version 1. A promise: fields are only added.
+"""Results: the JSON that commands answer with, schema version 2. A promise: fields are only added.
 
 Unknown is None, never 0. Offsets are bytes, ranges half-open.
 """
@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from lore.model.codes import CauseKind, Severity
 from lore.model.problems import Problem
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Side(Struct, frozen=True):

@@ -129,7 +129,7 @@ class Saving(Struct, frozen=True, kw_only=True):
 class Simulated(Struct, frozen=True, kw_only=True):
     """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones."""
 
-    schema: int = 1
+    schema: int = 2
     cache: str | None
     rules: RulesUsed
     turns: list[SimulatedTurn]

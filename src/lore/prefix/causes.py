@@ -29,7 +29,7 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.prefix.changed import About, Explained
-from lore.prefix.empties import by_template
+from lore.prefix.empty_values import by_template
 from lore.prefix.history import differences, grouped
 from lore.prefix.notes import Note
 from lore.prefix.overlap import Overlap, since

@@ -24,7 +24,7 @@ from lore.model.results import Checked, Finding
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.run import baselines, plugins
 from lore.run.inputs import Input, inputs
-from lore.run.judging import FileResult, How
+from lore.run.judging import CheckConfig, FileResult
 from lore.run.merging import Merged
 from lore.run.options import Options
 from lore.run.outlook import Expecting
@@ -60,7 +60,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-class Against(NamedTuple):
+class CheckContext(NamedTuple):
     """What findings are held against: settings and a baseline.
 
     `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
@@ -79,11 +79,11 @@ class Against(NamedTuple):
     expecting: Expecting = Expecting()
 
 
-NOTHING = Against()
+NOTHING = CheckContext()
 
 
 def check(
-    paths: list[str], budgets: Budgets, options: Options, *, against: Against = NOTHING, jobs: int = 1,
+    paths: list[str], budgets: Budgets, options: Options, *, against: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False,
 ) -> Outcome:  # fmt: skip
@@ -105,7 +105,9 @@ def check(
     recorder = Recorder(redacted_finding if against.redact else None) if against.update else None
     merged = Merged(known, recorder)
     merged.extent.narrowed, merged.extent.root = against.narrowed, against.root
-    how = How(options, budgets, against.policy, against.root, compared=known is not None, expecting=against.expecting)
+    how = CheckConfig(
+        options, budgets, against.policy, against.root, compared=known is not None, expecting=against.expecting
+    )
     with closing(_results(files, how, jobs, progress)) as results:
         for result in results:
             for said in result.log:
@@ -132,13 +134,13 @@ def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore check` reads session logs and request bodies")
 
 
-def _baseline(against: Against) -> Baseline:
+def _baseline(against: CheckContext) -> Baseline:
     """Read the baseline; one that is to be written is read to see that it is one, and then knows nothing yet."""
     found = baselines.replaceable(against.path) if against.update else baselines.read(against.path)
     return Baseline() if against.update else found
 
 
-def _conclude(merged: Merged, first: str, budgets: Budgets, against: Against, known: Known | None) -> None:
+def _conclude(merged: Merged, first: str, budgets: Budgets, against: CheckContext, known: Known | None) -> None:
     """Say what is to be said of the whole run."""
     policy, ends = against.policy, list[Finding]()
     ends += merged.over(budgets, policy, place_of(first, against.root))
@@ -152,7 +154,7 @@ def _conclude(merged: Merged, first: str, budgets: Budgets, against: Against, kn
             merged.keep((said.finding,))
 
 
-def _unused(merged: Merged, against: Against) -> Iterator[Finding]:
+def _unused(merged: Merged, against: CheckContext) -> Iterator[Finding]:
     """Find exemptions that excuse nothing any more."""
     place = Place(against.settings or "lore.toml")
     for number, one in enumerate(against.policy.exempt):
@@ -162,7 +164,7 @@ def _unused(merged: Merged, against: Against) -> Iterator[Finding]:
             yield finding("LORE404", place, said, evidence=said, json_path=f"check.exempt[{number}]")
 
 
-def _results(files: list[Input], how: How, jobs: int, progress: Progress | None) -> Generator[FileResult]:
+def _results(files: list[Input], how: CheckConfig, jobs: int, progress: Progress | None) -> Generator[FileResult]:
     """Yield the result of each file, in order."""
     total = sum(file.size for file in files)
     able = min(jobs, sum(not file.stream for file in files))

@@ -39,7 +39,7 @@ UNREAD = (*UNJUDGED, "LORE201", "LORE207", "LORE217", "LORE220", "LORE221", "LOR
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
-class How(NamedTuple):
+class CheckConfig(NamedTuple):
     """How files are judged: paths in settings and fingerprints are relative to `root`.
 
     `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `expecting`
@@ -85,7 +85,7 @@ class FileResult:
     error: LoreError | None = None
 
 
-def judge_file(file: Input, how: How, told: Callable[[int], None] | None = None) -> FileResult:
+def judge_file(file: Input, how: CheckConfig, told: Callable[[int], None] | None = None) -> FileResult:
     """Judge a file; `told` hears how many bytes of it have been judged. Cost O(its bytes)."""
     plugins.load()
     with collected_seldom():
@@ -94,7 +94,7 @@ def judge_file(file: Input, how: How, told: Callable[[int], None] | None = None)
         return judge.result
 
 
-def judge_apart(file: Input, how: How) -> FileResult:
+def judge_apart(file: Input, how: CheckConfig) -> FileResult:
     """Judge a file in a process of its own: what is to be said comes with the result."""
     said: list[str] = []
     result = judge_file(file, how._replace(options=replace(how.options, log=said.append)))
@@ -102,7 +102,7 @@ def judge_apart(file: Input, how: How) -> FileResult:
     return result
 
 
-def unjudged(path: str, reason: str, how: How) -> FileResult:
+def unjudged(path: str, reason: str, how: CheckConfig) -> FileResult:
     """Return what is known of a file or folder that could not be judged."""
     judge = _Judge(how, path)
     judge.unreadable(reason)
@@ -112,7 +112,7 @@ def unjudged(path: str, reason: str, how: How) -> FileResult:
 class _Judge:
     """Judge one file; its result grows."""
 
-    def __init__(self, how: How, path: str) -> None:
+    def __init__(self, how: CheckConfig, path: str) -> None:
         self._options = how.options
         self._compared = how.compared
         self._shown = corpus.show(path)

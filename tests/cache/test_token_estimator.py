@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cache.asking import piece, pieces
 from lore.cache.base import Piece, Request
-from lore.cache.ruler import MOST, RATES, Ruler
+from lore.cache.token_estimator import MOST, RATES, Ruler
 from lore.cache.tree import Tree
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from lore.formats.grown import MOST, Grown, array_of, object_of, parsed, place_of
+from lore.formats.json_accumulator import MOST, Grown, array_of, object_of, parsed, place_of
 from lore.model.jsonslice import array, table
 
 _ASSISTANT = b'"assistant"'
