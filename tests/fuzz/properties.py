@@ -22,7 +22,6 @@ from typing import Any, get_args
 import msgspec
 
 from lore.check.budgets import Budgets
-from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
@@ -38,6 +37,7 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES
+from lore.recording.corpus import parse_name
 from lore.report.console import console
 from lore.report.diff import write as write_diff
 from lore.report.json_report import render

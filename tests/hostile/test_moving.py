@@ -14,8 +14,8 @@ import threading
 import pytest
 
 from hostile.making import TWO, USER, assert_refused
-from lore import corpus
 from lore.errors import LoreError
+from lore.recording import corpus
 from lore.run import literal
 
 COMMANDS = (("check", "--json"), ("fold", "--json"), ("assemble",), ("diff-prefix", "--json", "--no-tokens"))

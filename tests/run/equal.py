@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lore import corpus
 from lore.check.budgets import Budgets
-from lore.corpus import Name
 from lore.model import checkpoint
 from lore.model.canonical import canonical
+from lore.recording import corpus
+from lore.recording.corpus import Name
 from lore.run.check import check
 from lore.run.converting import convert
 from lore.run.folding import fold

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 from formats.claude import answered, asked, joined, line, text
-from lore.corpus import Name
 from lore.errors import LoreError
+from lore.recording.corpus import Name
 from lore.run.assembling import assemble
 from lore.run.completing import Completion, Unsaid, read_completion
 from lore.run.options import Options

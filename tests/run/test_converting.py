@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
-from lore.corpus import Name
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
+from lore.recording.corpus import Name
 from lore.run.converting import convert
 from lore.run.options import Options
 from lore.run.predicting import Predictor

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from formats.streaming import anthropic, sse
-from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.model.events import Billed
 from lore.model.problems import Problem
 from lore.model.turn import seconds
+from lore.recording.corpus import parse_name
 from lore.run.options import Options
 from lore.run.problems import KEPT, Problems
 from lore.run.recording import Recording, UnrecognisedError

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lore.check.budgets import Budgets
-from lore.corpus import parse_name
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
@@ -26,6 +25,7 @@ from lore.model.results import Checked
 from lore.model.state import Session
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
+from lore.recording.corpus import parse_name
 from lore.run.assembling import assemble
 from lore.run.check import check
 from lore.run.diff import diff_files, diff_session

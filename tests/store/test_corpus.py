@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from lore.corpus import Name
 from lore.model import checkpoint
 from lore.model.canonical import encode
+from lore.recording.corpus import Name
 from lore.run.converting import convert
 from lore.run.options import Options
 from lore.run.problems import Problems

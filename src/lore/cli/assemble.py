@@ -34,8 +34,8 @@ from lore.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from lore.corpus import Name
     from lore.model.events import Event
+    from lore.recording.corpus import Name
     from lore.run.appending import Appender
     from lore.run.assembling import Assembly
     from lore.run.options import Options
@@ -96,7 +96,7 @@ def run(
 
     Content is written as it was recorded, credentials are not masked; --explain shows no content.
     """
-    from lore import corpus
+    from lore.recording import corpus
     from lore.run.options import Options
 
     name = _named(corpus.parse_name(session), turn)
@@ -216,7 +216,7 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
 @contextmanager
 def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
     """Give what is written to: standard output, or a file that is written whole or not at all."""
-    from lore.corpus import STDIN
+    from lore.recording.corpus import STDIN
     from lore.run.writing import written
 
     if asked.output in (None, STDIN):

@@ -32,9 +32,9 @@ def held_against(
     """
     import msgspec
 
-    from lore import corpus
     from lore.check.policy import Narrowed, Policy
     from lore.errors import LoreError
+    from lore.recording import corpus
     from lore.run.check import Against
 
     if update and baseline is None:

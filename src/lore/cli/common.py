@@ -130,8 +130,8 @@ def template(path: str | None, dialect: str | None) -> Template | None:
     """Return the chat template that --template names, read; None where it is not given."""
     if path is None:
         return None
-    from lore import corpus
     from lore.errors import LoreError, Where
+    from lore.recording import corpus
     from lore.run.recording import Template
 
     if dialect not in (None, "template"):

@@ -28,8 +28,8 @@ def run(
     Subagents that lie in files of their own become chains of the one log. Content is written as it was
     recorded: credentials are not masked.
     """
-    from lore import corpus
     from lore.errors import LoreError
+    from lore.recording import corpus
     from lore.run.converting import convert
     from lore.run.options import Options
     from lore.run.problems import Problems

@@ -130,8 +130,8 @@ def _fields(category: str | None, title: str | None, content: str | None, file: 
 
 def _read(source: str) -> str:
     """Read an entry's content; one line end at its end is not part of it."""
-    from lore import corpus
     from lore.errors import LoreError
+    from lore.recording import corpus
 
     data = b""
     for piece in corpus.pieces(source):

@@ -17,7 +17,7 @@ def bytes_only(args: list[str]) -> str | None:
         return None
     if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
         return None
-    from lore import corpus
+    from lore.recording import corpus
     from lore.run import literal
 
     left, right = args[1:]

@@ -73,7 +73,7 @@ def export(
 
     Content is written as it was stored: credentials are not masked.
     """
-    from lore import corpus
+    from lore.recording import corpus
     from lore.run.storing.exporting import exported, left
     from lore.run.writing import written
 
@@ -99,7 +99,7 @@ def append(session_id: SessionId, store: Url) -> int:
     stored under it, that is a conflict (exit 2), as is a number further on than the next. The number is not stored.
     A line without a number goes to the end.
     """
-    from lore import corpus
+    from lore.recording import corpus
     from lore.report.json_report import render
     from lore.run.storing.appending import append_lines
 

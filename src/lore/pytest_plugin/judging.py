@@ -11,11 +11,11 @@ from typing import NamedTuple
 from lore.check.base import Place
 from lore.check.pairs import Pair, Pairs
 from lore.check.rules import RULES
-from lore.corpus import Opened
 from lore.errors import LoreError
 from lore.model.results import Diff, Finding, Side
 from lore.model.turn import Turn
 from lore.pytest_plugin.asked import Entry
+from lore.recording.corpus import Opened
 from lore.run.figures import Figures
 from lore.run.options import Options
 from lore.run.problems import Problems

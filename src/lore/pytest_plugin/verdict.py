@@ -11,9 +11,9 @@ from io import StringIO
 from typing import NamedTuple
 
 from lore.config import Loaded
-from lore.corpus import show
 from lore.errors import LoreError
 from lore.model.results import Checked
+from lore.recording.corpus import show
 from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS

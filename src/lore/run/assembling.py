@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from lore.corpus import Name
 from lore.errors import LoreError
 from lore.fold import inserts
 from lore.formats.base import HOLDS
@@ -23,6 +22,7 @@ from lore.model.turn import Turn
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Capability, Dialect
 from lore.prompt.dialects import DIALECTS
+from lore.recording.corpus import Name
 from lore.run.completing import Unsaid, rated
 from lore.run.deltas import Deltas, whole
 from lore.run.options import Options

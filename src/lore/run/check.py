@@ -14,13 +14,13 @@ from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
-from lore import corpus
 from lore.check.base import Place, finding
 from lore.check.baseline import Baseline, Known, Recorder, stale
 from lore.check.budgets import Budgets
 from lore.check.policy import Narrowed, Policy
 from lore.errors import LoreError
 from lore.model.results import Checked, Finding
+from lore.recording import corpus
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.run import baselines, plugins
 from lore.run.inputs import Input, inputs

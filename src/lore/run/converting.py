@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.corpus import Name
 from lore.errors import LoreError, Where
 from lore.formats.base import HOLDS, Read
 from lore.formats.lines import Lines, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
 from lore.model.problems import Problem
+from lore.recording.corpus import Name
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from lore import corpus
 from lore.check.chained import Chained
 from lore.check.pairs import Pairs
-from lore.corpus import Name
 from lore.errors import LoreError
 from lore.model.exchange import Call
 from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
 from lore.prompt.base import Memo
+from lore.recording import corpus
+from lore.recording.corpus import Name
 from lore.report.redacted import redacted_diff, redacted_error
 from lore.run import literal
 from lore.run.figures import Figures

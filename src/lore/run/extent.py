@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from lore import corpus
 from lore.check.baseline import Entry
 from lore.check.patterns import matches_path
 from lore.check.policy import Exempt, Narrowed
 from lore.errors import LoreError
+from lore.recording import corpus
 from lore.run.inputs import Input, inputs
 from lore.run.places import key_of, path_of
 from lore.run.recording import kind_of

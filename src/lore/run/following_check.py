@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lore import corpus
 from lore.check.base import Place
 from lore.check.budgets import Budgets, over_budget
 from lore.check.chained import Chained
@@ -17,6 +16,8 @@ from lore.check.policy import NO_POLICY, Limited, Policy
 from lore.check.rules import RULES, ChainRules
 from lore.model.results import Checked, Finding, Summary
 from lore.model.turn import Turn
+from lore.recording import corpus
+from lore.recording.tailing import Wait
 from lore.run import plugins
 from lore.run.live import Live, Say, every
 from lore.run.options import Options
@@ -25,7 +26,6 @@ from lore.run.places import place_of
 from lore.run.problems import Problems
 from lore.run.recording import UnrecognisedError
 from lore.run.settling import Costs, Said, added, costliest, judge_pair, settle
-from lore.tailing import Wait
 
 
 def follow_check(

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from lore import corpus, packed
 from lore.errors import LoreError
+from lore.recording import corpus, packed
 from lore.run.storing.reserved import of_users
 from lore.store.address import is_store, open_there, say_once
 

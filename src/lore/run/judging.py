@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from lore import corpus
 from lore.check.budgets import Budgets
 from lore.check.chained import Chained
 from lore.check.pairs import Pair
@@ -23,6 +22,7 @@ from lore.errors import LoreError
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
 from lore.model.turn import Turn
+from lore.recording import corpus
 from lore.run import plugins
 from lore.run.inputs import Input
 from lore.run.memory import collected_seldom

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.fold.knowledge import identity
 from lore.formats.base import HOLDS
@@ -23,6 +22,7 @@ from lore.model.state import Chain, Fact, Session
 from lore.prompt.knowledge import SHORTEST_ID
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
+from lore.recording import corpus
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.options import Options
 from lore.run.problems import Problems

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lore import corpus
 from lore.prompt.base import Memo
 from lore.prompt.settings import Policy, Rules
+from lore.recording import corpus
 from lore.run.completing import Completion
 from lore.run.problems import Problems
 from lore.run.recording import Recording, Template

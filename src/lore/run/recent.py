@@ -14,8 +14,8 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
+from lore.recording import corpus
 from lore.run.inputs import Input, inputs
 from lore.run.recording import kind_of
 

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import chain as chained
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import Clock, Read, Reader
@@ -39,6 +38,7 @@ from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
+from lore.recording import corpus
 from lore.run import plugins
 from lore.run.companions import Family
 from lore.run.completing import Completion, Unsaid, completed, rated

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.model.results import Checked
+from lore.recording import corpus
 from lore.report.console import console
 from lore.report.registry import REPORTS
 from lore.run import plugins

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore import __version__, corpus
+from lore import __version__
 from lore.errors import LoreError
 from lore.model.checkpoint import save
 from lore.model.problems import Problem
+from lore.recording import corpus
 from lore.run import checkpoints
 from lore.run.checkpoints import Checkpoint, Run, UnusableError
 from lore.run.fingerprint import Digester, recognised

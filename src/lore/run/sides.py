@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.corpus import Name
 from lore.errors import LoreError, Where
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Turn
+from lore.recording.corpus import Name
 from lore.run.recording import Recording
 
 

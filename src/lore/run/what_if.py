@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore import corpus
 from lore.cache.registry import Option
 from lore.cache.rules import Rules
 from lore.check.policy import Policy, Ruling
@@ -20,6 +19,7 @@ from lore.errors import LoreError
 from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
+from lore.recording import corpus
 from lore.run.inputs import Input, inputs
 from lore.run.options import Options
 from lore.run.predicting import NO_CHANGE, Change, Predictor

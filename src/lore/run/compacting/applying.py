@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-from lore import corpus
 from lore.cache.rules import Rules
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
@@ -33,6 +32,7 @@ from lore.model.compacted import Compacted, Fired
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
+from lore.recording import corpus
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.compacting.answers import UNCONFIGURED
 from lore.run.compacting.ledger import Asked, Prices, cost_of, summary_price

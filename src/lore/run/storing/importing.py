@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
 from lore.model.problems import Problem
 from lore.model.stored import ImportedSession, StoreImported
+from lore.recording import corpus
 from lore.run.converting import converted
 from lore.run.inputs import Input, inputs
 from lore.run.memory import collected_seldom

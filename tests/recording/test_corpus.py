@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from lore import corpus
-from lore.corpus import Name, files_below, open_head, parse_name, pieces, show
 from lore.errors import LoreError
+from lore.recording import corpus
+from lore.recording.corpus import Name, files_below, open_head, parse_name, pieces, show
 from lore.run.literal import common_length
 
 

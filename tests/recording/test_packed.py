@@ -13,12 +13,12 @@ import pytest
 
 from formats.captures import CAPTURES
 from hostile import child
-from lore import packed
 from lore.check.budgets import Budgets
-from lore.corpus import open_head
 from lore.errors import LoreError
 from lore.formats.inspect_log import InspectArchive
 from lore.model.problems import Problem
+from lore.recording import packed
+from lore.recording.corpus import open_head
 from lore.run.check import check
 from lore.run.inputs import inputs
 from lore.run.options import Options
