@@ -17,10 +17,10 @@ from bench import clock
 from bench.recordings import ABSENT, CORPUS, Fields, sessions
 from lore.check.agreement import Agreement, agreement
 from lore.check.budgets import Budgets
+from lore.recording.options import Options
+from lore.recording.recording import Recording
 from lore.run.check import check
-from lore.run.options import Options
 from lore.run.predicting import Predictor
-from lore.run.recording import Recording
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 

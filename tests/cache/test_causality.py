@@ -14,7 +14,7 @@ from cache.talk import Talk
 from fuzz.samples import CORPUS
 from lore.cache.levels import Levels
 from lore.model.events import Billed, Verdict
-from lore.run.recording import Recording
+from lore.recording.recording import Recording
 from strategies import claude_logs
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))

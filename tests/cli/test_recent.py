@@ -10,7 +10,7 @@ import pytest
 from cli.running import lore, put, session
 from formats.claude import answered, asked, text
 from lore.errors import LoreError
-from lore.run.recent import project_name, since, whereabouts
+from lore.recording.recent import project_name, since, whereabouts
 
 NOW = 1_800_000_000.0
 DAY = 86_400

@@ -23,7 +23,7 @@ from lore.model.turn import seconds
 from lore.model.vector import Vector
 from lore.prompt.settings import Rules
 from lore.prompt.speakers import is_real
-from lore.run.recording import Recording
+from lore.recording.recording import Recording
 from strategies.compacting import OUTSIDE, Compacted, plots
 from strategies.sessions import scripts, setups
 

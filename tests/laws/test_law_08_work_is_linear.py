@@ -16,9 +16,9 @@ from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, points, shared
+from lore.recording.options import Options
 from lore.run import figures
 from lore.run.diff import diff_session
-from lore.run.options import Options
 from lore.tokens import o200k
 from strategies import write
 

@@ -19,10 +19,10 @@ from lore.formats.inspect_log import InspectArchive
 from lore.model.problems import Problem
 from lore.recording import packed
 from lore.recording.corpus import open_head
+from lore.recording.inputs import inputs
+from lore.recording.options import Options
+from lore.recording.recording import Recording
 from lore.run.check import check
-from lore.run.inputs import inputs
-from lore.run.options import Options
-from lore.run.recording import Recording
 from lore.testing import everything
 
 EVENT = {

@@ -13,11 +13,11 @@ from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.recording import corpus
 from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.check import check
 from lore.run.converting import convert
 from lore.run.folding import fold
-from lore.run.options import Options
-from lore.run.problems import Problems
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
 

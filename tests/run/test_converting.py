@@ -16,11 +16,11 @@ from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording
 from lore.run.converting import convert
-from lore.run.options import Options
 from lore.run.predicting import Predictor
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 from model.making import call, dumps, header, log, record, said, user

@@ -8,8 +8,8 @@ from bench.levels import captures, clean
 from cache.talk import Talk, bill
 from fuzz.samples import CORPUS
 from lore.check.agreement import Agreement, agreement
+from lore.recording.recording import Recording
 from lore.run.predicting import Predictor
-from lore.run.recording import Recording
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 

@@ -36,9 +36,9 @@ from lore.cli.common import (
 if TYPE_CHECKING:
     from lore.model.events import Event
     from lore.recording.corpus import Name
+    from lore.recording.options import Options
     from lore.run.appending import Appender
     from lore.run.assembling import Assembly
-    from lore.run.options import Options
 
 MANY = 100_000_000  # bytes of an answer from which on they are many
 NO_JSON = "--json answers with --explain; a body is JSON already"
@@ -97,7 +97,7 @@ def run(
     Content is written as it was recorded, credentials are not masked; --explain shows no content.
     """
     from lore.recording import corpus
-    from lore.run.options import Options
+    from lore.recording.options import Options
 
     name = _named(corpus.parse_name(session), turn)
     asked = _Asked(full, persist, explain, as_json, color, output, force)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded
     from lore.model.results import Checked
+    from lore.recording.inputs import Input
     from lore.run.check import Against
-    from lore.run.inputs import Input
     from lore.run.outlook import Expecting
     from lore.run.reporting import Target
 
@@ -101,7 +101,7 @@ class Chosen(NamedTuple):
 
 def chosen(paths: list[str], which: Wanted) -> Chosen:
     """Say which files to judge; where none is named, look for them and say where."""
-    from lore.run import recent
+    from lore.recording import recent
 
     after = None if which.since is None else recent.since(which.since, time.time())
     wanted = None if after is None else partial(recent.is_as_new, since=after)

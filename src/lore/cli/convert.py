@@ -30,9 +30,9 @@ def run(
     """
     from lore.errors import LoreError
     from lore.recording import corpus
+    from lore.recording.options import Options
+    from lore.recording.problems import Problems
     from lore.run.converting import convert
-    from lore.run.options import Options
-    from lore.run.problems import Problems
     from lore.run.writing import written
 
     if to not in FORMATS:

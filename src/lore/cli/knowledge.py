@@ -10,8 +10,8 @@ import typer
 from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, say_problems, tell
 
 if TYPE_CHECKING:
+    from lore.recording.options import Options
     from lore.run.knowledge import Fields, Written
-    from lore.run.options import Options
 
 app = typer.Typer(
     help="List and change what a session knows.\n\nChanges become durable deltas of its prompts.",
@@ -113,7 +113,7 @@ def show(
 
 
 def _options(format: str | None, verbose: bool) -> Options:
-    from lore.run.options import Options
+    from lore.recording.options import Options
 
     return Options(format=format, log=log(verbose))
 

@@ -48,8 +48,8 @@ def import_(
     lore's own logs are stored to the byte, others are converted. What was interrupted is gone on with by the same
     command. A session that is stored with other content is a conflict: exit 3 where it is one of several inputs.
     """
+    from lore.recording.options import Options
     from lore.report.stored import write_imported
-    from lore.run.options import Options
     from lore.run.storing.importing import Asked, import_sessions
 
     options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))

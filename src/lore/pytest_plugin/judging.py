@@ -16,9 +16,9 @@ from lore.model.results import Diff, Finding, Side
 from lore.model.turn import Turn
 from lore.pytest_plugin.asked import Entry
 from lore.recording.corpus import Opened
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.figures import Figures
-from lore.run.options import Options
-from lore.run.problems import Problems
 
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 

@@ -23,12 +23,12 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import Capability, Dialect
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import Name
-from lore.run.completing import Unsaid, rated
+from lore.recording.options import Options
+from lore.recording.overrides import Unsaid, rated
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording
+from lore.recording.select_turn import pick
 from lore.run.deltas import Deltas, whole
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
-from lore.run.sides import pick
 
 NO_TURN = "the session has no turn yet"
 

@@ -20,9 +20,9 @@ from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
 from lore.model.problems import Problem
 from lore.recording.corpus import Name
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording
 
 _STRICT = msgspec.json.Decoder(Event)
 _HEADER = b'{"kind":"session_started"'

@@ -21,13 +21,13 @@ from lore.model.turn import Turn
 from lore.prompt.base import Memo
 from lore.recording import corpus
 from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording, UnrecognisedError
+from lore.recording.select_turn import Picked, pick
 from lore.report.redacted import redacted_diff, redacted_error
 from lore.run import literal
 from lore.run.figures import Figures
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
-from lore.run.sides import Picked, pick
 
 if TYPE_CHECKING:
     from lore.run.diff_caches import Caches  # loaded only where it is asked

@@ -20,10 +20,10 @@ from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
 from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
 from lore.model.state import Chain, Session, Totals
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording
 from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 
 
 class Folded(NamedTuple):

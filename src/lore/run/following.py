@@ -23,12 +23,12 @@ from lore.model.problems import Problem
 from lore.model.results import Followed
 from lore.model.state import Chain, settled
 from lore.recording import corpus
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.tail_source import Live, Say, every
 from lore.recording.tailing import Wait
 from lore.report.terminal import counted
 from lore.run.folding import LogFold, main_name
-from lore.run.live import Live, Say, every
-from lore.run.options import Options
-from lore.run.problems import Problems
 
 _NO_TEXT = (b'""', b"null")
 REPLAYED = 500  # events that a cursor may be behind

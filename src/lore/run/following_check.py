@@ -16,15 +16,14 @@ from lore.check.policy import NO_POLICY, Limited, Policy
 from lore.check.rules import RULES, ChainRules
 from lore.model.results import Checked, Finding, Summary
 from lore.model.turn import Turn
-from lore.recording import corpus
+from lore.recording import corpus, plugins
+from lore.recording.options import Options
+from lore.recording.paths import place_of
+from lore.recording.problems import Problems
+from lore.recording.recording import UnrecognisedError
+from lore.recording.tail_source import Live, Say, every
 from lore.recording.tailing import Wait
-from lore.run import plugins
-from lore.run.live import Live, Say, every
-from lore.run.options import Options
 from lore.run.outlook import PACKAGED, Expecting
-from lore.run.places import place_of
-from lore.run.problems import Problems
-from lore.run.recording import UnrecognisedError
 from lore.run.settling import Costs, Said, added, costliest, judge_pair, settle
 
 

@@ -22,15 +22,14 @@ from lore.errors import LoreError
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
 from lore.model.turn import Turn
-from lore.recording import corpus
-from lore.run import plugins
-from lore.run.inputs import Input
+from lore.recording import corpus, plugins
+from lore.recording.inputs import Input
+from lore.recording.options import Options
+from lore.recording.paths import place_of
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording, UnrecognisedError
 from lore.run.memory import collected_seldom
-from lore.run.options import Options
 from lore.run.outlook import Expecting
-from lore.run.places import place_of
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
 from lore.run.settling import Costs, Found, Judged, Said, added, judge_pair, settle
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all

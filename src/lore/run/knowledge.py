@@ -23,10 +23,10 @@ from lore.prompt.knowledge import SHORTEST_ID
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
 from lore.recording import corpus
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording
 from lore.run.appending import HINT_CONVERT, appending
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 
 DERIVED = 12  # hex digits of an id that lore derives
 LONGEST_ID = 200

@@ -19,14 +19,14 @@ from lore.errors import LoreError
 from lore.model.checkpoint import save
 from lore.model.problems import Problem
 from lore.recording import corpus
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import reader_named
 from lore.run import checkpoints
 from lore.run.checkpoints import Checkpoint, Run, UnusableError
 from lore.run.fingerprint import Digester, recognised
 from lore.run.folding import Folded, LogFold, main_name
 from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import reader_named
 
 
 class Resumed(NamedTuple):

@@ -24,8 +24,8 @@ from lore.model.problems import Problem
 from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
 from lore.model.turn import Turn
+from lore.recording.problems import Problems
 from lore.run.predicting import Predicted, Predictor, is_transcript, served_by
-from lore.run.problems import Problems
 
 CURRENCY = "USD"
 _RANK = ("expected", "unattributable", "waste")

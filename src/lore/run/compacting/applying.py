@@ -33,13 +33,13 @@ from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.recording import corpus
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.compacting.answers import UNCONFIGURED
 from lore.run.compacting.ledger import Asked, Prices, cost_of, summary_price
 from lore.run.compacting.means import means_of, refuse_nested
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 from lore.run.writing import written
 from lore.store.address import address_of, open_there
 from lore.store.registry import scheme_of

@@ -18,14 +18,14 @@ from lore.model.events import MAIN, Append, Event, TurnStarted
 from lore.model.state import Chain
 from lore.model.turn import seconds
 from lore.prompt.speakers import is_real
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording
 from lore.run.compacting.accounts import Accounts
 from lore.run.compacting.answers import UNCONFIGURED, Seen, answer, notes
 from lore.run.compacting.ordering import ENDS, ended_first
 from lore.run.compacting.plans import Moment, Plan
 from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 
 
 def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:

@@ -21,12 +21,12 @@ from lore.formats.lore_log import LoreLog
 from lore.model.problems import Problem
 from lore.model.stored import ImportedSession, StoreImported
 from lore.recording import corpus
+from lore.recording.inputs import Input, inputs
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording, UnrecognisedError
 from lore.run.converting import converted
-from lore.run.inputs import Input, inputs
 from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
 from lore.run.storing.bringing import Brought, Source, bring
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed

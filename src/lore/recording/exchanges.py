@@ -21,8 +21,8 @@ from lore.prefix.chains import Chains
 from lore.prefix.dropped import without_dropped
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import dialect_of
-from lore.run.continuing import Continuations
-from lore.run.problems import Problems
+from lore.recording.problems import Problems
+from lore.recording.response_chaining import Continuations
 
 
 class Exchanges:

@@ -10,9 +10,9 @@ import msgspec
 from lore.prompt.base import Memo
 from lore.prompt.settings import Policy, Rules
 from lore.recording import corpus
-from lore.run.completing import Completion
-from lore.run.problems import Problems
-from lore.run.recording import Recording, Template
+from lore.recording.overrides import Completion
+from lore.recording.problems import Problems
+from lore.recording.recording import Recording, Template
 from lore.tokens.base import TokenCounter
 
 

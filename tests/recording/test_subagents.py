@@ -8,10 +8,10 @@ import pytest
 
 from formats.claude import answered, asked, counts, joined, line, text
 from lore.recording.corpus import companions, parse_name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.select_turn import pick
 from lore.run.folding import fold
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.sides import pick
 from model.making import header, log
 from run.equal import assert_same
 

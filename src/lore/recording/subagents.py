@@ -20,7 +20,7 @@ from lore.model.exchange import Exchange
 from lore.model.problems import Problem
 from lore.model.turn import Turn
 from lore.recording import corpus
-from lore.run.problems import Problems
+from lore.recording.problems import Problems
 
 
 class Family:

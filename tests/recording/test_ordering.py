@@ -10,9 +10,9 @@ from formats.calls import ASKED, har
 from lore.formats.base import Read
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
-from lore.run import ordering
-from lore.run.ordering import in_time
-from lore.run.recording import Recording
+from lore.recording import ordering
+from lore.recording.ordering import in_time
+from lore.recording.recording import Recording
 
 
 def reads(*times):

@@ -10,10 +10,10 @@ from lore.model.events import Billed
 from lore.model.problems import Problem
 from lore.model.turn import seconds
 from lore.recording.corpus import parse_name
-from lore.run.options import Options
-from lore.run.problems import KEPT, Problems
-from lore.run.recording import Recording, UnrecognisedError
-from lore.run.sides import pick
+from lore.recording.options import Options
+from lore.recording.problems import KEPT, Problems
+from lore.recording.recording import Recording, UnrecognisedError
+from lore.recording.select_turn import pick
 from model.making import assistant, body, dumps, header, log, record, said, user
 
 LOG = log(

@@ -38,13 +38,12 @@ from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
-from lore.recording import corpus
-from lore.run import plugins
-from lore.run.companions import Family
-from lore.run.completing import Completion, Unsaid, completed, rated
-from lore.run.exchanges import Exchanges
-from lore.run.ordering import BY_TIME, in_time
-from lore.run.problems import Problems
+from lore.recording import corpus, plugins
+from lore.recording.exchanges import Exchanges
+from lore.recording.ordering import BY_TIME, in_time
+from lore.recording.overrides import Completion, Unsaid, completed, rated
+from lore.recording.problems import Problems
+from lore.recording.subagents import Family
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (

@@ -9,7 +9,7 @@ from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.recording.corpus import Name
-from lore.run.recording import Recording
+from lore.recording.recording import Recording
 
 
 class Picked(NamedTuple):
