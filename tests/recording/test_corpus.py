@@ -9,7 +9,7 @@ import pytest
 from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.corpus import Name, files_below, open_head, parse_name, pieces, show
-from lore.run.literal import common_length
+from lore.run.byte_diff import common_length
 
 
 @pytest.mark.parametrize(

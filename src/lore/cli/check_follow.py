@@ -52,7 +52,7 @@ def follow_one(
     from lore.report.redacted import redacted, redacted_finding
     from lore.report.registry import REPORTS
     from lore.report.terminal import write_finding
-    from lore.run.following_check import follow_check
+    from lore.run.check_watch import follow_check
 
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")

@@ -59,7 +59,7 @@ def run(
     if not paths:
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
     from lore.recording.options import Options
-    from lore.run.what_if import Asked, simulate
+    from lore.run.simulate_what_if import Asked, simulate
     from lore.tokens.o200k import Counter
 
     options = Options(format=format, dialect=dialect, counter=Counter(), log=log(verbose))

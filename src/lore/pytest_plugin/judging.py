@@ -18,7 +18,7 @@ from lore.pytest_plugin.asked import Entry
 from lore.recording.corpus import Opened
 from lore.recording.options import Options
 from lore.recording.problems import Problems
-from lore.run.figures import Figures
+from lore.run.diff_metrics import Figures
 
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 

@@ -28,11 +28,11 @@ from lore.recording.recent import nothing
 from lore.recording.recording import reader_named
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.run import baselines
-from lore.run.judging import FileResult, How
+from lore.run.check_file import FileResult, How
 from lore.run.merging import Merged
 from lore.run.outlook import Expecting
 from lore.run.pool import Pool, here
-from lore.run.settling import added, settle
+from lore.run.tally import added, settle
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 

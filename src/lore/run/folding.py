@@ -23,7 +23,7 @@ from lore.model.state import Chain, Session, Totals
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.recording.recording import Recording
-from lore.run.memory import collected_seldom
+from lore.run.gc_tuning import collected_seldom
 
 
 class Folded(NamedTuple):

@@ -26,7 +26,7 @@ from multiprocessing.process import BaseProcess
 
 from lore.recording.inputs import Input
 from lore.recording.options import silent
-from lore.run.judging import FileResult, How, judge_apart, judge_file, unjudged
+from lore.run.check_file import FileResult, How, judge_apart, judge_file, unjudged
 
 AHEAD = 16
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at

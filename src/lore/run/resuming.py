@@ -26,7 +26,7 @@ from lore.run import checkpoints
 from lore.run.checkpoints import Checkpoint, Run, UnusableError
 from lore.run.fingerprint import Digester, recognised
 from lore.run.folding import Folded, LogFold, main_name
-from lore.run.memory import collected_seldom
+from lore.run.gc_tuning import collected_seldom
 
 
 class Resumed(NamedTuple):

@@ -25,7 +25,7 @@ from lore.run.compacting.accounts import Accounts
 from lore.run.compacting.answers import UNCONFIGURED, Seen, answer, notes
 from lore.run.compacting.ordering import ENDS, ended_first
 from lore.run.compacting.plans import Moment, Plan
-from lore.run.memory import collected_seldom
+from lore.run.gc_tuning import collected_seldom
 
 
 def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:

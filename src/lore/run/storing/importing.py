@@ -26,7 +26,7 @@ from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.recording.recording import Recording, UnrecognisedError
 from lore.run.converting import converted
-from lore.run.memory import collected_seldom
+from lore.run.gc_tuning import collected_seldom
 from lore.run.storing.bringing import Brought, Source, bring
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed

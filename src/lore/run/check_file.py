@@ -28,9 +28,9 @@ from lore.recording.options import Options
 from lore.recording.paths import place_of
 from lore.recording.problems import Problems
 from lore.recording.recording import Recording, UnrecognisedError
-from lore.run.memory import collected_seldom
+from lore.run.gc_tuning import collected_seldom
 from lore.run.outlook import Expecting
-from lore.run.settling import Costs, Found, Judged, Said, added, judge_pair, settle
+from lore.run.tally import Costs, Found, Judged, Said, added, judge_pair, settle
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 UNJUDGED = ("LORE210", "LORE222", "LORE223")  # requests were recorded, and could not be judged

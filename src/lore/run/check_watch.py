@@ -24,7 +24,7 @@ from lore.recording.recording import UnrecognisedError
 from lore.recording.tail_source import Live, Say, every
 from lore.recording.tailing import Wait
 from lore.run.outlook import PACKAGED, Expecting
-from lore.run.settling import Costs, Said, added, costliest, judge_pair, settle
+from lore.run.tally import Costs, Said, added, costliest, judge_pair, settle
 
 
 def follow_check(
