@@ -20,8 +20,8 @@ from lore.model.problems import Problem
 from lore.recording import packed
 from lore.recording.corpus import open_head
 from lore.recording.inputs import inputs
+from lore.recording.opening import open_recording
 from lore.recording.options import Options
-from lore.recording.recording import Recording
 from lore.run.check import check
 from lore.testing import everything
 
@@ -49,7 +49,7 @@ def said(path):
 
 def test_an_archive_gives_what_the_log_gives():
     for name in ("stable.eval", "stable.json"):
-        recording = Recording(str(CAPTURES / "inspect" / name))
+        recording = open_recording(str(CAPTURES / "inspect" / name))
         turns = list(recording.turns())
         assert [turn.prompt.fidelity for turn in turns] == ["parsed"] * 3 + ["structural"] * 2
         assert recording.problems.total == 0

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded, Settings
     from lore.prompt.settings import Policy
+    from lore.recording.events import Template
     from lore.recording.overrides import Completion
     from lore.recording.problems import Problems
-    from lore.recording.recording import Template
 
 Format: TypeAlias = Annotated[
     str | None,
@@ -132,7 +132,7 @@ def template(path: str | None, dialect: str | None) -> Template | None:
         return None
     from lore.errors import LoreError, Where
     from lore.recording import corpus
-    from lore.recording.recording import Template
+    from lore.recording.events import Template
 
     if dialect not in (None, "template"):
         raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")

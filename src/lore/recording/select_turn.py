@@ -8,8 +8,8 @@ from lore.errors import LoreError, Where
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Turn
+from lore.recording.base import Recording
 from lore.recording.corpus import Name
-from lore.recording.recording import Recording
 
 
 class Picked(NamedTuple):

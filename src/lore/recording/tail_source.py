@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from lore.errors import LoreError
 from lore.formats.beginnings import may_be_recording
 from lore.recording import corpus
-from lore.recording.recording import kind_of
+from lore.recording.opening import kind_of
 from lore.recording.tailing import INTERVAL, Change, Tail, Wait
 
 Say = Callable[[str], None]

@@ -22,10 +22,10 @@ from lore.errors import LoreError
 from lore.model.results import Checked, Finding
 from lore.recording import corpus, plugins
 from lore.recording.inputs import Input, inputs
+from lore.recording.opening import reader_named
 from lore.recording.options import Options
 from lore.recording.paths import place_of
 from lore.recording.recent import nothing
-from lore.recording.recording import reader_named
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.run import baselines
 from lore.run.check_file import FileResult, How

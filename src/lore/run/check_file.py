@@ -23,11 +23,11 @@ from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
 from lore.model.turn import Turn
 from lore.recording import corpus, plugins
+from lore.recording.base import Recording, UnrecognisedError
 from lore.recording.inputs import Input
 from lore.recording.options import Options
 from lore.recording.paths import place_of
 from lore.recording.problems import Problems
-from lore.recording.recording import Recording, UnrecognisedError
 from lore.run.gc_tuning import collected_seldom
 from lore.run.outlook import Expecting
 from lore.run.tally import Costs, Found, Judged, Said, added, judge_pair, settle

@@ -17,10 +17,10 @@ from lore.check.rules import RULES, ChainRules
 from lore.model.results import Checked, Finding, Summary
 from lore.model.turn import Turn
 from lore.recording import corpus, plugins
+from lore.recording.base import UnrecognisedError
 from lore.recording.options import Options
 from lore.recording.paths import place_of
 from lore.recording.problems import Problems
-from lore.recording.recording import UnrecognisedError
 from lore.recording.tail_source import Live, Say, every
 from lore.recording.tailing import Wait
 from lore.run.outlook import PACKAGED, Expecting

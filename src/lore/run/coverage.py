@@ -16,8 +16,8 @@ from lore.check.policy import Exempt, Narrowed
 from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.inputs import Input, inputs
+from lore.recording.opening import kind_of
 from lore.recording.paths import key_of, path_of
-from lore.recording.recording import kind_of
 
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 

@@ -20,10 +20,10 @@ from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
 from lore.prompt.base import Memo
 from lore.recording import corpus
+from lore.recording.base import Recording, UnrecognisedError
 from lore.recording.corpus import Name
 from lore.recording.options import Options
 from lore.recording.problems import Problems
-from lore.recording.recording import Recording, UnrecognisedError
 from lore.recording.select_turn import Picked, pick
 from lore.report.redacted import redacted_diff, redacted_error
 from lore.run import byte_diff

@@ -18,7 +18,7 @@ from rich.console import Console
 from lore.errors import LoreError
 from lore.model.results import Checked
 from lore.recording import corpus, plugins
-from lore.recording.recording import kind_of
+from lore.recording.opening import kind_of
 from lore.report.console import console
 from lore.report.registry import REPORTS
 from lore.run.writing import written

@@ -20,10 +20,10 @@ from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
 from lore.recording import corpus
+from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.options import Options
 from lore.recording.problems import Problems
-from lore.recording.recording import UnrecognisedError
 from lore.run.predicting import NO_CHANGE, Change, Predictor
 from lore.run.rules import stale
 from lore.run.simulating import CURRENCY, Simulation

@@ -33,9 +33,9 @@ from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.recording import corpus
+from lore.recording.events import session_log
 from lore.recording.options import Options
 from lore.recording.problems import Problems
-from lore.recording.recording import Recording
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.compacting.answers import UNCONFIGURED
 from lore.run.compacting.ledger import Asked, Prices, cost_of, summary_price
@@ -125,7 +125,7 @@ def _to_file(
 
 def _read(path: str, options: Options) -> Held:
     problems = Problems()
-    recording: Recording = options.open(path, problems)
+    recording = session_log(options.open(path, problems), "events: there is no session to compact", hint=HINT_CONVERT)
     tracker, rhythm, header = Tracker(), Rhythm(), None
     for read in recording.reads():
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
