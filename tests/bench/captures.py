@@ -18,8 +18,8 @@ import orjson
 from bench import clock, files
 from bench.generate import pool
 from lore.judge.budgets import Budgets
+from lore.recording.options import Options
 from lore.run.check import check
-from lore.run.options import Options
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice

@@ -36,8 +36,8 @@ from bench import (
     stores,
 )
 from lore.judge.budgets import Budgets
+from lore.recording.options import Options
 from lore.run.check import check
-from lore.run.options import Options
 
 
 class Sizes(NamedTuple):

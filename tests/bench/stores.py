@@ -12,8 +12,8 @@ from typing import NamedTuple
 import orjson
 
 from bench import clock, recordings, resuming
+from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.options import Options
 from lore.run.storing.importing import Asked, import_sessions
 from lore.store.base import Head, SessionData, SessionDelta, Store
 from lore.store.registry import open_store

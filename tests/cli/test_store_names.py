@@ -13,9 +13,9 @@ import pytest
 
 from cli.running import compacted, lore, process, put, session
 from cli.storing import answered, appended, each_store, exported, valid
-from lore.corpus import Name, parse_name
 from lore.errors import LoreError
 from lore.model.events import CacheReset
+from lore.recording.corpus import Name, parse_name
 from lore.run.appending import appending
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store

@@ -22,8 +22,8 @@ from lore.judge.budgets import Budgets
 from lore.model.events import Billed, Verdict
 from lore.model.exchange import Call, Exchange
 from lore.model.results import Finding
+from lore.recording.options import Options
 from lore.run.check import check
-from lore.run.options import Options
 from oracle.naive import Seg, common_bytes, common_segments, flatten
 
 MODELS = {

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from lore.corpus import open_head
 from lore.formats.bodies import Bodies
 from lore.formats.registry import READERS, recognise
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
 from lore.model.problems import Problem
+from lore.recording.corpus import open_head
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 

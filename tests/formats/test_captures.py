@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, har, pair
-from lore.corpus import open_head
 from lore.formats.cassette import Cassette
 from lore.formats.claude_tap import ClaudeTap
 from lore.formats.har import Har
@@ -17,6 +16,7 @@ from lore.formats.registry import READERS, recognise
 from lore.model.events import Billed
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
+from lore.recording.corpus import open_head
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 

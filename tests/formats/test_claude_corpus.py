@@ -13,9 +13,9 @@ from lore.formats.claude_code import ClaudeCode
 from lore.judge.budgets import Budgets
 from lore.model import events as e
 from lore.model.items import ToolCall
+from lore.recording.options import Options
 from lore.run.check import check
 from lore.run.folding import fold
-from lore.run.options import Options
 from lore.testing import everything
 
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")

@@ -21,7 +21,6 @@ from typing import Any, get_args
 
 import msgspec
 
-from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
@@ -38,6 +37,8 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES
+from lore.recording.corpus import parse_name
+from lore.recording.options import Options
 from lore.report.console import console
 from lore.report.diff import write as write_diff
 from lore.report.json_report import render
@@ -47,7 +48,6 @@ from lore.run.assembling import assemble
 from lore.run.check import check
 from lore.run.diff import diff_files, diff_session
 from lore.run.folding import fold
-from lore.run.options import Options
 
 EVENTS: tuple[type, ...] = get_args(Event)
 CUTS = 4

@@ -16,8 +16,8 @@ from faults.serving import Injected, stable, written
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.prefix.chains import Chains
+from lore.recording.options import Options
 from lore.run.diff import diff_session
-from lore.run.options import Options
 from oracle.naive import dialect_of, flatten, relation
 
 CAPTURES = ("capture/*", "vcr/*.yaml")

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
 from lore.model.events import Billed
+from lore.recording.options import Options
 from lore.run.compacting.answers import answer
 from lore.run.compacting.bills import Change, rebilled
 from lore.run.compacting.dry_run import dry_run
-from lore.run.options import Options
 from lore.run.rules import packaged
 from model.making import header, log, record, said, user
 

@@ -11,16 +11,16 @@ from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
 from lore.cache.predictor import Predictor
-from lore.corpus import Name
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
+from lore.recording.corpus import Name
+from lore.recording.opening import open_recording
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.converting import convert
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 from model.making import call, dumps, header, log, record, said, user
@@ -284,9 +284,9 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path):
     log_ = put(tmp_path, converted(path), "made.jsonl")
     both = [
         [(one.result.predicted, one.result.cause) for one in Simulation(Predictor(packaged())).turns(turns, "a")]
-        for turns in (list(Recording(p).turns()) for p in (path, log_))
+        for turns in (list(open_recording(p).turns()) for p in (path, log_))
     ]
     assert both[0] == both[1]
-    signs = {sign.name for turn in Recording(log_).turns() for sign in turn.signs}
+    signs = {sign.name for turn in open_recording(log_).turns() for sign in turn.signs}
     assert signs == {"tool-reference", "client-version"}
     assert any(why for _, why in both[0])

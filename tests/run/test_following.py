@@ -9,10 +9,10 @@ from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.problems import Problem
+from lore.recording.options import Options
 from lore.report.json_report import render
 from lore.run.folding import fold
 from lore.run.following import Cursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
-from lore.run.options import Options
 from model.making import call, dumps, record, said, user
 from waiting import Script, add, put, rotate
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from lore.corpus import parse_name
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.judge.budgets import Budgets
@@ -26,10 +25,11 @@ from lore.model.results import Checked
 from lore.model.state import Session
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
+from lore.recording.corpus import parse_name
+from lore.recording.options import Options
 from lore.run.assembling import assemble
 from lore.run.check import check
 from lore.run.diff import diff_files, diff_session
-from lore.run.options import Options
 
 LINEAR = 2.15  # twice the turns may cost this many times the calls
 MEMORY = 2.3  # and this many times the memory

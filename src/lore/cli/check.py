@@ -98,9 +98,9 @@ def run(
     from lore.cli.progress import progress
     from lore.errors import LoreError
     from lore.judge.budgets import Budgets
+    from lore.recording.options import Options
     from lore.report.terminal import counted
     from lore.run.check import check, cores
-    from lore.run.options import Options
     from lore.run.reporting import keep_apart, targets
 
     loaded = found_settings(config)

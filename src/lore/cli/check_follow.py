@@ -14,8 +14,8 @@ from lore.cli.common import out, tell
 if TYPE_CHECKING:
     from lore.judge.budgets import Budgets
     from lore.model.results import Finding
+    from lore.recording.options import Options
     from lore.run.check import CheckContext
-    from lore.run.options import Options
     from lore.run.reporting import Target
 
 INTERRUPTED = 130
@@ -47,12 +47,12 @@ def follow_one(
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
     from lore.errors import LoreError
     from lore.model.results import Checked
+    from lore.recording.tail_source import every
     from lore.report.json_report import render
     from lore.report.redacted import redacted, redacted_finding
     from lore.report.registry import REPORTS
     from lore.report.terminal import write_finding
-    from lore.run.following_check import follow_check
-    from lore.run.live import every
+    from lore.run.check_watch import follow_check
 
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")

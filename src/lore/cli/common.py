@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded, Settings
     from lore.prompt.settings import Policy
-    from lore.run.completing import Completion
-    from lore.run.problems import Problems
-    from lore.run.recording import Template
+    from lore.recording.events import Template
+    from lore.recording.overrides import Completion
+    from lore.recording.problems import Problems
 
 Format: TypeAlias = Annotated[
     str | None,
@@ -130,9 +130,9 @@ def template(path: str | None, dialect: str | None) -> Template | None:
     """Return the chat template that --template names, read; None where it is not given."""
     if path is None:
         return None
-    from lore import corpus
     from lore.errors import LoreError, Where
-    from lore.run.recording import Template
+    from lore.recording import corpus
+    from lore.recording.events import Template
 
     if dialect not in (None, "template"):
         raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
@@ -148,7 +148,7 @@ def completion(system: str | None, tools: str | None, *, strict: bool = True) ->
     """Return what --system and --tools name, read; None where neither is given."""
     if system is None and tools is None:
         return None
-    from lore.run.completing import read_completion
+    from lore.recording.overrides import read_completion
 
     return read_completion(system, tools, strict=strict)
 

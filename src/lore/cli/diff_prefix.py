@@ -64,8 +64,8 @@ def run(
     read of the later turn; with --no-tokens only where --cache names one.
     """
     from lore.errors import LoreError
+    from lore.recording.options import Options
     from lore.run.diff import compared
-    from lore.run.options import Options
     from lore.tokens.o200k import Counter
 
     if fail_under is not None and not 0 <= fail_under <= 1:

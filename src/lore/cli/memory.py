@@ -152,7 +152,7 @@ def export(
     """
     import msgspec
 
-    from lore import corpus
+    from lore.recording import corpus
     from lore.run.remembering import looking
     from lore.run.writing import written
 

@@ -10,7 +10,7 @@ Source of what is normal: measured over billed recordings (verdicts by type; 509
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from lore.judge.bills import TOLERANCE_TOKENS, cached
 from lore.judge.expected import PairContext

@@ -66,4 +66,13 @@ class BlockMoved(Fact, frozen=True):
     topic: Own = ""
 
 
-Difference: TypeAlias = Words | PartialPrompt | BehindBreakpoint | TailWithoutBreakpoint | HeaderChanged | ToolsChanged | TextChanged | BlockMoved
+Difference: TypeAlias = (
+    Words
+    | PartialPrompt
+    | BehindBreakpoint
+    | TailWithoutBreakpoint
+    | HeaderChanged
+    | ToolsChanged
+    | TextChanged
+    | BlockMoved
+)

@@ -163,7 +163,11 @@ def _begins(cause: Cause, found: Overlap) -> int:
 
 def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
     """Return the expected causes among the changes that a session recorded."""
-    return tuple(Cause(change.cause, CODES[change.cause].section, Recorded(change.cause, change.detail)) for change in changes if change.cause in _EXPECTED)
+    return tuple(
+        Cause(change.cause, CODES[change.cause].section, Recorded(change.cause, change.detail))
+        for change in changes
+        if change.cause in _EXPECTED
+    )
 
 
 _EXPECTED = frozenset(("LORE119", "LORE125", "LORE143", "LORE144", "LORE145"))

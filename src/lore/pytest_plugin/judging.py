@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.corpus import Opened
 from lore.errors import LoreError
 from lore.judge.base import Place
 from lore.judge.pairs import Pair, Pairs
@@ -16,9 +15,10 @@ from lore.judge.rules import RULES
 from lore.model.results import Diff, Finding, Side
 from lore.model.turn import Turn
 from lore.pytest_plugin.asked import Entry
-from lore.run.figures import Figures
-from lore.run.options import Options
-from lore.run.problems import Problems
+from lore.recording.corpus import Opened
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.run.diff_metrics import Figures
 
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 

@@ -11,14 +11,14 @@ from io import StringIO
 from typing import NamedTuple
 
 from lore.config import Loaded
-from lore.corpus import show
 from lore.errors import LoreError
 from lore.model.results import Checked
+from lore.recording.corpus import show
+from lore.recording.options import Options
 from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
 from lore.run.check import CheckContext, Outcome, check
-from lore.run.options import Options
 
 
 class Verdict(NamedTuple):

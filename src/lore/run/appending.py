@@ -17,11 +17,11 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from lore import corpus
 from lore.errors import LoreError, Where
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
+from lore.recording import corpus
 from lore.run.storing.appender import appending_to
 from lore.store.address import address_of, say_once
 

@@ -14,25 +14,25 @@ from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.judge.base import Place, finding
 from lore.judge.baseline import Baseline, Known, Recorder, stale
 from lore.judge.budgets import Budgets
 from lore.judge.policy import Narrowed, Policy
 from lore.model.results import Checked, Finding
+from lore.recording import corpus, plugins
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import reader_named
+from lore.recording.options import Options
+from lore.recording.paths import place_of
+from lore.recording.recent import nothing
 from lore.report.redacted import redacted, redacted_error, redacted_finding
-from lore.run import baselines, plugins
-from lore.run.inputs import Input, inputs
-from lore.run.judging import CheckConfig, FileResult
+from lore.run import baselines
+from lore.run.check_file import CheckConfig, FileResult
 from lore.run.merging import Merged
-from lore.run.options import Options
 from lore.run.outlook import Expecting
-from lore.run.places import place_of
 from lore.run.pool import Pool, here
-from lore.run.recent import nothing
-from lore.run.recording import reader_named
-from lore.run.settling import added, settle
+from lore.run.tally import added, settle
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from lore import corpus
-from lore.corpus import Name
 from lore.errors import LoreError
 from lore.judge.chained import Chained
 from lore.judge.pairs import Pairs
@@ -21,13 +19,15 @@ from lore.model.exchange import Call
 from lore.model.results import Diff, FileLengths, Side
 from lore.model.turn import Turn
 from lore.prompt.base import Memo
+from lore.recording import corpus
+from lore.recording.base import Recording, UnrecognisedError
+from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.select_turn import Picked, pick
 from lore.report.redacted import redacted_diff, redacted_error
-from lore.run import literal
-from lore.run.figures import Figures
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
-from lore.run.sides import Picked, pick
+from lore.run import byte_diff
+from lore.run.diff_metrics import Figures
 
 if TYPE_CHECKING:
     from lore.run.diff_caches import Caches  # loaded only where it is asked
@@ -65,7 +65,7 @@ def diff_files(left: str, right: str, options: Options, caches: Caches | None = 
     if (whole or not one_file) and not any(
         corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
     ):
-        file = FileLengths(*literal.common_length(names[0].path, names[1].path))
+        file = FileLengths(*byte_diff.common_length(names[0].path, names[1].path))
     problems = Problems()
     memos: dict[str, Memo] = {}
     (mine, _), left_side = _side(names[0], options, problems, memos)

@@ -14,7 +14,7 @@ from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.model.results import CachePrediction
 from lore.model.turn import Turn
-from lore.run import plugins
+from lore.recording import plugins
 
 
 class Caches:

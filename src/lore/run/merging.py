@@ -21,9 +21,9 @@ from lore.judge.budgets import Budgets, over_budget
 from lore.judge.policy import Limited, Policy
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
-from lore.run.extent import Extent
-from lore.run.judging import FINDINGS_KEPT, FileResult
-from lore.run.settling import Cost, Costs, Found, Judged, costliest, settle
+from lore.run.check_file import FINDINGS_KEPT, FileResult
+from lore.run.coverage import Extent
+from lore.run.tally import Cost, Costs, Found, Judged, costliest, settle
 
 PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many files
 

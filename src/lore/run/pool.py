@@ -24,9 +24,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 
-from lore.run.inputs import Input
-from lore.run.judging import CheckConfig, FileResult, judge_apart, judge_file, unjudged
-from lore.run.options import silent
+from lore.recording.inputs import Input
+from lore.recording.options import silent
+from lore.run.check_file import CheckConfig, FileResult, judge_apart, judge_file, unjudged
 
 AHEAD = 16
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at

@@ -25,7 +25,7 @@ from lore.model.problems import Problem
 from lore.model.results import BilledResult, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
 from lore.model.turn import Turn
-from lore.run.problems import Problems
+from lore.recording.problems import Problems
 
 CURRENCY = "USD"
 _RANK = ("expected", "unattributable", "waste")

@@ -11,27 +11,26 @@ from __future__ import annotations
 
 from lore.cache.rules import Rules
 from lore.compaction.settings import Compaction
-from lore.errors import LoreError
-from lore.formats.base import HOLDS, Read
+from lore.formats.base import Read
 from lore.model.compacted import CompactedTotals, DryRun
 from lore.model.events import MAIN, Append, Event, TurnStarted
 from lore.model.state import Chain
 from lore.model.turn import seconds
 from lore.prompt.speakers import is_real
+from lore.recording.events import EventRecording, session_log
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.compacting.accounts import Accounts
 from lore.run.compacting.answers import UNCONFIGURED, Seen, answer, notes
 from lore.run.compacting.ordering import ENDS, ended_first
 from lore.run.compacting.plans import Moment, Plan
-from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
+from lore.run.gc_tuning import collected_seldom
 
 
 def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:
     """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events."""
-    recording = options.open(path, Problems())
-    refuse_requests(recording)
+    hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
+    recording = session_log(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
     if settings is None:
         return DryRun(
             session=recording.shown, configured=False, when=None, triggers=[], totals=None, answer=UNCONFIGURED,
@@ -41,20 +40,10 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rul
         return _Trial(recording, settings, rules).run()
 
 
-def refuse_requests(recording: Recording) -> None:
-    """Raise LoreError where a recording holds no events."""
-    if not recording.events:
-        raise LoreError(
-            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
-            "there is no session to compact",
-            hint="name a session log; requests are judged by `lore check` and `lore simulate`",
-        )
-
-
 class _Trial:
     """One recording, and the same with the policy; with `cheapest` also with firings that wait for a cold cache."""
 
-    def __init__(self, recording: Recording, settings: Compaction, rules: Rules) -> None:
+    def __init__(self, recording: EventRecording, settings: Compaction, rules: Rules) -> None:
         self._recording = recording
         self._settings = settings
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)

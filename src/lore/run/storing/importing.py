@@ -15,18 +15,19 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
 from lore.model.problems import Problem
 from lore.model.stored import ImportedSession, StoreImported
+from lore.recording import corpus
+from lore.recording.base import UnrecognisedError
+from lore.recording.events import EventRecording
+from lore.recording.inputs import Input, inputs
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.converting import converted
-from lore.run.inputs import Input, inputs
-from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
+from lore.run.gc_tuning import collected_seldom
 from lore.run.storing.bringing import Brought, Source, bring
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed
@@ -189,7 +190,7 @@ class _Importer:
         opened = corpus.open_head(path)
         data = self._counted(opened.data)
         recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
-        if not recording.events:
+        if not isinstance(recording, EventRecording):
             raise _RequestsError(
                 f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
                 hint="`lore check` and `lore diff-prefix` read it as it is",
@@ -214,7 +215,7 @@ class _Importer:
             self._store.move(source.header.session_id, project)
 
 
-def _without_ends(recording: Recording) -> Iterator[bytes]:
+def _without_ends(recording: EventRecording) -> Iterator[bytes]:
     return (line[:-1] for line in converted(recording).lines)
 
 

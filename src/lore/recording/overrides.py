@@ -15,7 +15,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore import corpus
 from lore.errors import LoreError, Where
 from lore.fold.tools import name_of
 from lore.formats.base import Read, Reader
@@ -28,6 +27,7 @@ from lore.model.problems import Problem
 from lore.model.prompt import Prompt
 from lore.model.state import Entry
 from lore.model.vector import Vector
+from lore.recording import corpus
 
 _SPACE = b" \t\r\n"
 _BREAKS = re.compile(rb"[ \t]*[\r\n][ \t\r\n]*")  # never inside a string, where line ends are escapes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.corpus import Name
 from lore.errors import LoreError, Where
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Turn
-from lore.run.recording import Recording
+from lore.recording.base import Recording
+from lore.recording.corpus import Name
 
 
 class Picked(NamedTuple):

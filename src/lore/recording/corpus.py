@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from lore import packed
 from lore.errors import LoreError, Where
 from lore.formats.beginnings import may_be_recording
 from lore.formats.elements import is_document
@@ -26,6 +25,7 @@ from lore.formats.packs import OPENING
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
+from lore.recording import packed
 from lore.store.address import address_of, exists, is_store, log_of
 from lore.store.registry import scheme_of, shown
 

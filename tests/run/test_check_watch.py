@@ -7,9 +7,9 @@ import pytest
 from cli.running import session
 from lore.judge.budgets import Budgets
 from lore.model.results import Checked
+from lore.recording.options import Options
 from lore.run.check import check
-from lore.run.following_check import follow_check
-from lore.run.options import Options
+from lore.run.check_watch import follow_check
 from model.making import assistant, body, dumps
 from waiting import Script, add, put
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.judge.budgets import Budgets
 from lore.judge.chained import Chained
@@ -23,15 +22,15 @@ from lore.judge.rules import BUILT_IN, RULES, ChainRules
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
 from lore.model.turn import Turn
-from lore.run import plugins
-from lore.run.inputs import Input
-from lore.run.memory import collected_seldom
-from lore.run.options import Options
+from lore.recording import corpus, plugins
+from lore.recording.base import Recording, UnrecognisedError
+from lore.recording.inputs import Input
+from lore.recording.options import Options
+from lore.recording.paths import place_of
+from lore.recording.problems import Problems
+from lore.run.gc_tuning import collected_seldom
 from lore.run.outlook import Expecting
-from lore.run.places import place_of
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
-from lore.run.settling import Costs, Found, Judged, Said, added, judge_pair, settle
+from lore.run.tally import Costs, Found, Judged, Said, added, judge_pair, settle
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 UNJUDGED = ("LORE210", "LORE222", "LORE223")  # requests were recorded, and could not be judged

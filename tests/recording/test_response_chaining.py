@@ -11,7 +11,7 @@ from lore.model.turn import Turn
 from lore.prefix.overlap import overlap, relation
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
-from lore.run.continuing import Continuations
+from lore.recording.response_chaining import Continuations
 from model.making import dumps
 
 DIALECT = DIALECTS["openai-responses"]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import strategies as st
 
 from formats.claude import answered, asked, joined, line, text
-from lore.corpus import Name
 from lore.errors import LoreError
+from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.overrides import Completion, Unsaid, read_completion
 from lore.run.assembling import assemble
-from lore.run.completing import Completion, Unsaid, read_completion
-from lore.run.options import Options
 from model.making import Fold, append, body, call, dumps, event, header, log, record, user
 from run.equal import assert_same, converted, judged, seen
 

@@ -10,9 +10,9 @@ import os
 import stat
 from io import FileIO
 
-from lore.corpus import HEAD, folder_hint, is_stored, pieces, show, unreadable
 from lore.errors import LoreError
 from lore.model.common import common_bytes, common_of
+from lore.recording.corpus import HEAD, folder_hint, is_stored, pieces, show, unreadable
 
 
 def common_length(left: str, right: str) -> tuple[int, int, int]:

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.formats.registry import recognise
@@ -20,7 +19,8 @@ from lore.model.events import MAIN, Event, OpaqueEvent, SessionStarted
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
 from lore.model.turn import Turn
-from lore.run.problems import Problems
+from lore.recording import corpus
+from lore.recording.problems import Problems
 
 
 class Family:

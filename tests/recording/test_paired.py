@@ -6,7 +6,7 @@ import json
 import os
 
 from formats.captures import CAPTURES
-from lore.paired import Filed, pairs
+from lore.recording.paired import Filed, pairs
 
 SESSION = json.dumps({"session_id": "s"})
 

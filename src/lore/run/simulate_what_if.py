@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore import corpus
 from lore.cache.predictor import NO_CHANGE, Change, Predictor
 from lore.cache.registry import Option
 from lore.cache.rules import Rules
@@ -21,10 +20,11 @@ from lore.judge.policy import Policy, Ruling
 from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
-from lore.run.inputs import Input, inputs
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import UnrecognisedError
+from lore.recording import corpus
+from lore.recording.base import UnrecognisedError
+from lore.recording.inputs import Input, inputs
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.rules import stale
 from lore.run.simulating import CURRENCY, Simulation
 from lore.run.sums import Sums, money

@@ -13,16 +13,16 @@ import pytest
 
 from formats.captures import CAPTURES
 from hostile import child
-from lore import packed
-from lore.corpus import open_head
 from lore.errors import LoreError
 from lore.formats.inspect_log import InspectArchive
 from lore.judge.budgets import Budgets
 from lore.model.problems import Problem
+from lore.recording import packed
+from lore.recording.corpus import open_head
+from lore.recording.inputs import inputs
+from lore.recording.opening import open_recording
+from lore.recording.options import Options
 from lore.run.check import check
-from lore.run.inputs import inputs
-from lore.run.options import Options
-from lore.run.recording import Recording
 from lore.testing import everything
 
 EVENT = {
@@ -49,7 +49,7 @@ def said(path):
 
 def test_an_archive_gives_what_the_log_gives():
     for name in ("stable.eval", "stable.json"):
-        recording = Recording(str(CAPTURES / "inspect" / name))
+        recording = open_recording(str(CAPTURES / "inspect" / name))
         turns = list(recording.turns())
         assert [turn.prompt.fidelity for turn in turns] == ["parsed"] * 3 + ["structural"] * 2
         assert recording.problems.total == 0

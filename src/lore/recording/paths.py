@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from lore import corpus
 from lore.judge.base import Place
+from lore.recording import corpus
 
 
 def place_of(path: str, root: str) -> Place:

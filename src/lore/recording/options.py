@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lore import corpus
 from lore.prompt.base import Memo
 from lore.prompt.settings import Policy, Rules
-from lore.run.completing import Completion
-from lore.run.problems import Problems
-from lore.run.recording import Recording, Template
+from lore.recording import corpus
+from lore.recording.base import Recording
+from lore.recording.events import Template
+from lore.recording.opening import open_recording
+from lore.recording.overrides import Completion
+from lore.recording.problems import Problems
 from lore.tokens.base import TokenCounter
 
 
@@ -52,7 +54,7 @@ class Options:
         With `subagents`, the files that hold the session's other chains are read with it. Recordings that are
         compared share `memos`, so that what both hold is sliced once.
         """
-        recording = Recording(
+        recording = open_recording(
             path, format=self.format, dialect=self.dialect, rules=self.ruled, problems=problems, opened=opened,
             companions=corpus.companions(path) if subagents else (), completion=self.completion,
             template=self.template, memos=memos,

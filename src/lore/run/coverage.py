@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.judge.baseline import Entry
 from lore.judge.patterns import matches_path
 from lore.judge.policy import Exempt, Narrowed
-from lore.run.inputs import Input, inputs
-from lore.run.places import key_of, path_of
-from lore.run.recording import kind_of
+from lore.recording import corpus
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import kind_of
+from lore.recording.paths import key_of, path_of
 
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from formats.streaming import anthropic, sse
-from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.model.events import Billed
 from lore.model.problems import Problem
 from lore.model.turn import seconds
-from lore.run.options import Options
-from lore.run.problems import KEPT, Problems
-from lore.run.recording import Recording, UnrecognisedError
-from lore.run.sides import pick
+from lore.recording.base import UnrecognisedError
+from lore.recording.corpus import parse_name
+from lore.recording.opening import open_recording
+from lore.recording.options import Options
+from lore.recording.problems import KEPT, Problems
+from lore.recording.select_turn import pick
 from model.making import assistant, body, dumps, header, log, record, said, user
 
 LOG = log(
@@ -32,7 +33,7 @@ LOG = log(
 def recording(tmp_path, data, **fields):
     path = tmp_path / "r"
     path.write_bytes(data)
-    return Recording(str(path), **fields)
+    return open_recording(str(path), **fields)
 
 
 def test_every_turn_of_every_chain_comes_with_its_bill(tmp_path):
@@ -53,6 +54,14 @@ def test_bodies_are_linked_into_chains(tmp_path):
         for turn in recording(tmp_path, b"".join(dumps(one) + b"\n" for one in bodies)).turns()
     ]
     assert found == [("main", 1), ("chain-2", 1), ("main", 2)]
+
+
+def test_a_session_log_makes_no_chains_of_requests(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("lore.recording.requests.Chains", lambda **_: made.append("chains"))
+    monkeypatch.setattr("lore.recording.requests.Continuations", lambda: made.append("continuations"))
+    opened = recording(tmp_path, LOG)
+    assert (len(list(opened.turns())), opened.forgotten(), made) == (3, [], [])
 
 
 def test_a_stream_tells_which_request_holds_its_answer(tmp_path):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lore import corpus
 from lore.judge.base import Place
 from lore.judge.budgets import Budgets, over_budget
 from lore.judge.chained import Chained
@@ -17,15 +16,15 @@ from lore.judge.policy import NO_POLICY, Limited, Policy
 from lore.judge.rules import RULES, ChainRules
 from lore.model.results import Checked, Finding, Summary
 from lore.model.turn import Turn
-from lore.run import plugins
-from lore.run.live import Live, Say, every
-from lore.run.options import Options
+from lore.recording import corpus, plugins
+from lore.recording.base import UnrecognisedError
+from lore.recording.options import Options
+from lore.recording.paths import place_of
+from lore.recording.problems import Problems
+from lore.recording.tail_source import Live, Say, every
+from lore.recording.tailing import Wait
 from lore.run.outlook import PACKAGED, Expecting
-from lore.run.places import place_of
-from lore.run.problems import Problems
-from lore.run.recording import UnrecognisedError
-from lore.run.settling import Costs, Said, added, costliest, judge_pair, settle
-from lore.tailing import Wait
+from lore.run.tally import Costs, Said, added, costliest, judge_pair, settle
 
 
 def follow_check(

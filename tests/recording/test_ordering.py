@@ -10,9 +10,9 @@ from formats.calls import ASKED, har
 from lore.formats.base import Read
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
-from lore.run import ordering
-from lore.run.ordering import in_time
-from lore.run.recording import Recording
+from lore.recording import ordering
+from lore.recording.opening import open_recording
+from lore.recording.ordering import in_time
 
 
 def reads(*times):
@@ -57,7 +57,7 @@ def test_an_export_that_lists_the_latest_first_is_one_conversation(tmp_path):
     log["log"]["entries"].reverse()
     (tmp_path / "a.har").write_text(json.dumps(log))
     found = [
-        (turn.chain, turn.number, len(turn.prompt.messages)) for turn in Recording(str(tmp_path / "a.har")).turns()
+        (turn.chain, turn.number, len(turn.prompt.messages)) for turn in open_recording(str(tmp_path / "a.har")).turns()
     ]
     assert [one[:2] for one in found] == [("main", 1), ("main", 2), ("main", 3)]
     assert sorted(found) == found

@@ -23,7 +23,7 @@ from lore.errors import LoreError
 from lore.formats.lines import LONGEST
 from lore.formats.packs import LARGEST, Header
 from lore.model.canonical import printable
-from lore.paired import Filed, completions, pairs
+from lore.recording.paired import Filed, completions, pairs
 
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from lore import corpus
-from lore.corpus import Name, files_below, open_head, parse_name, pieces, show
 from lore.errors import LoreError
-from lore.run.literal import common_length
+from lore.recording import corpus
+from lore.recording.corpus import Name, files_below, open_head, parse_name, pieces, show
+from lore.run.byte_diff import common_length
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from cli.running import put
 from lore.errors import LoreError
-from lore.run.inputs import inputs
+from lore.recording.inputs import inputs
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 FILES = (

@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.formats.beginnings import may_be_recording
-from lore.run.recording import kind_of
-from lore.tailing import INTERVAL, Change, Tail, Wait
+from lore.recording import corpus
+from lore.recording.opening import kind_of
+from lore.recording.tailing import INTERVAL, Change, Tail, Wait
 
 Say = Callable[[str], None]
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from lore.tailing import Change, Tail
+from lore.recording.tailing import Change, Tail
 from waiting import Script, add, put, rotate
 
 
@@ -32,7 +32,7 @@ def test_what_is_added_comes_once_and_in_order(tmp_path):
 def test_no_byte_is_read_twice(tmp_path, monkeypatch):
     log = tmp_path / "log"
     log.write_bytes(b"x" * 100_000)
-    monkeypatch.setattr("lore.tailing.KNOWN", 16)
+    monkeypatch.setattr("lore.recording.tailing.KNOWN", 16)
     followed = Tail(str(log), Script(*[add(log, b"y" * 10) for _ in range(50)]))
     assert sum(len(one) for one in followed if isinstance(one, bytes)) == 100_500
 

@@ -14,10 +14,10 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
-from lore.run.inputs import Input, inputs
-from lore.run.recording import kind_of
+from lore.recording import corpus
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import kind_of
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
