@@ -15,7 +15,7 @@ from formats.claude import asked, joined, text
 from lore.cli import progress as bar
 from lore.run.folding import fold
 from lore.run.options import Options
-from lore.run.storing import bringing
+from lore.run.storing import sync
 from lore.run.storing.importing import Asked, import_sessions
 from lore.store.base import StoreError
 from lore.store.memory import Memory
@@ -221,7 +221,7 @@ def test_what_cannot_be_imported_is_an_error(args, said):
 
 def test_what_was_interrupted_is_gone_on_with(monkeypatch):
     """A batch is one delta: what came before the interruption is stored, and not sent again."""
-    monkeypatch.setattr(bringing, "BATCH_EVENTS", 3)
+    monkeypatch.setattr(sync, "BATCH_EVENTS", 3)
     put("s.jsonl", session())
 
     class Failing(Memory):
@@ -258,7 +258,7 @@ def test_a_store_that_takes_nothing_any_more_ends_it():
 
 
 def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
-    monkeypatch.setattr(bringing, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(sync, "BATCH_BYTES", 1000)
     put("s.jsonl", log(header(), *(record("cache_reset", reason="x" * 90) for _ in range(100))))
     sizes = []
 

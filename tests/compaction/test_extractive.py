@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lore.compaction.base import Request
 from lore.compaction.extracting import found_in, said_by_user
 from lore.compaction.extractive import Extractive
-from lore.compaction.touching import touched
+from lore.compaction.file_mentions import file_mentions
 from strategies.recorded import entries_of
 from strategies.talks import call, divider, said, talk, user
 
@@ -162,7 +162,7 @@ def test_commits_are_named():
     ],
 )  # fmt: skip
 def test_paths_are_found_whatever_the_agent(name, given, read, changed):
-    found = touched(name, given)
+    found = file_mentions(name, given)
     assert (found.read, found.changed) == (read, changed)
 
 

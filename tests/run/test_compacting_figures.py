@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
+from lore.compaction.trial.bills import Change, rebilled
+from lore.compaction.trial.verdict_text import verdict
 from lore.model.events import Billed
-from lore.run.compacting.answers import answer
-from lore.run.compacting.bills import Change, rebilled
 from lore.run.compacting.dry_run import dry_run
 from lore.run.options import Options
 from lore.run.rules import packaged
@@ -166,7 +166,7 @@ def test_prompts_never_get_shorter_by_all_they_are(tried):
     """A session whose prompts shrank to a three-hundredth was said to be 100% shorter."""
     totals = tried(talk(12), **OFTEN).totals
     long = structs.replace(totals.without, prompt_tokens=1_000 * totals.compacted.prompt_tokens)
-    assert "99% shorter" in answer(structs.replace(totals, without=long), Compaction(**OFTEN), "now")
+    assert "99% shorter" in verdict(structs.replace(totals, without=long), Compaction(**OFTEN), "now")
 
 
 BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)

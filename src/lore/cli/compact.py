@@ -187,7 +187,7 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, 
 
     from lore.errors import LoreError
     from lore.report.plain import visible
-    from lore.run.compacting.resting import Remembered
+    from lore.run.compacting.idle_memory import Remembered
     from lore.run.compacting.stopping import Stopping
     from lore.run.compacting.watching import Hands, watch
 

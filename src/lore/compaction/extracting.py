@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
-from lore.compaction.touching import touched
+from lore.compaction.file_mentions import file_mentions
 from lore.compaction.transcripts import INJECTED, is_tick, result_of, words
 from lore.compaction.wrapping import one_line
 from lore.model.canonical import decode
@@ -175,7 +175,7 @@ class _Gathered:
         except (ValueError, RecursionError):
             given = None
         table = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
-        touch = touched(call.name, table)
+        touch = file_mentions(call.name, table)
         key = (one_line(call.name, 60), touch.about)
         self._running.pop(call.call_id, None)
         self._failed.pop(key, None)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, cast
 from msgspec import Raw
 
 from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request, Summarizer, SummaryError
-from lore.compaction.memory.hearing import Said
 from lore.compaction.memory.heuristics import MOST
 from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.memory.transcript import Message
 from lore.model.canonical import decode, encode, printable
 from lore.model.items import UserMessage
 from lore.model.mask import mask
@@ -74,7 +74,7 @@ class Object(NamedTuple):
     failure: str = ""
 
 
-def asked(ask: Ask, said: Iterable[Said], known: Structure, *, window: int) -> Extraction:
+def asked(ask: Ask, said: Iterable[Message], known: Structure, *, window: int) -> Extraction:
     """Return what a model says is known after these messages; what was known before where it cannot.
 
     Never raises. Where a piece fails, those before it are given up, too: the whole is asked for again next time.
@@ -150,7 +150,7 @@ def _plain(known: Structure) -> dict[str, tuple[str, ...]]:
     return {section: known.of(section) for section in SECTIONS}
 
 
-def _pieces(said: Iterable[Said], window: int) -> Iterator[str]:
+def _pieces(said: Iterable[Message], window: int) -> Iterator[str]:
     """Join messages, as many as a window of tokens takes beside the question and its answer; some of them are new."""
     room = max(1_000, window - LIMITS[0]) * BYTES_PER_TOKEN
     lines, held, is_new = list[str](), 0, False

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from lore.compaction.memory.hearing import Said
 from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.memory.transcript import Message
 from lore.model.materiality import normalised
 
 MOST = 40  # texts of a section: the oldest go
@@ -71,7 +71,7 @@ _SMALL = frozenset(
 )  # fmt: skip
 
 
-def noticed(said: Iterable[Said], known: Structure) -> Structure:
+def noticed(said: Iterable[Message], known: Structure) -> Structure:
     """Return what is known after these messages. Costs O(their text)."""
     kept = {section: dict.fromkeys(known.of(section)) for section in SECTIONS}
     for one in said:

@@ -83,7 +83,7 @@ class Extracted(_Record, frozen=True, kw_only=True, tag="extracted"):
     session_id: str | None = None
 
 
-class Dreamt(_Record, frozen=True, kw_only=True, tag="dreamt"):
+class Consolidated(_Record, frozen=True, kw_only=True, tag="dreamt"):
     """All that was extracted so far has been dreamt over."""
 
 
@@ -102,7 +102,7 @@ class Sealed(_Record, frozen=True, kw_only=True, tag="sealed"):
     """Nothing more is written here: what is known moves to the next volume."""
 
 
-Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Dreamt | Learnt | Horizon | Sealed
+Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Consolidated | Learnt | Horizon | Sealed
 _DECODER = msgspec.json.Decoder(Record)
 
 
@@ -188,7 +188,7 @@ class _Folding:
                 self.topics.pop(record.topic, None)
             case Extracted():
                 self.is_fresh = True
-            case Dreamt():
+            case Consolidated():
                 self.is_fresh = False
             case Learnt():
                 self._mark(record)
@@ -240,7 +240,7 @@ def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -
     return (*gone, *came, Extracted(at=at, session_id=session_id)) if gone or came else ()
 
 
-def dreamt(
+def consolidated(
     known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
 ) -> tuple[Record, ...]:
     """Return the change of a dream: superseded topics go first, then the new ones are written; a new one wins.
@@ -251,7 +251,7 @@ def dreamt(
     return (
         *(Superseded(topic=name, at=at) for name in gone),
         *(one for name, one in topics.items() if not _is_same(known.topics.get(name), one)),
-        *((Dreamt(at=at),) if known.is_fresh and is_whole else ()),
+        *((Consolidated(at=at),) if known.is_fresh and is_whole else ()),
     )
 
 

@@ -18,14 +18,16 @@ from lore import corpus
 from lore.cache.rules import Rules
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.carrying import Done, Learn, Tell, carry_out, judged, moment, scale_of, waits
 from lore.compaction.costs import Cache, Rhythm, Sizes
+from lore.compaction.executor import Done, Learn, Tell, execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking as model_of
 from lore.compaction.memory.remembering import remembering_of
 from lore.compaction.settings import Compaction, Memory
 from lore.compaction.summarizers import summarizer_of
 from lore.compaction.tracking import UNTIMED, Tracker
+from lore.compaction.trial.ledger import ModelCall, Prices, cost_of, summary_price
+from lore.compaction.trial.verdict_text import UNCONFIGURED
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
@@ -34,9 +36,7 @@ from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.run.appending import HINT_CONVERT, appending
-from lore.run.compacting.answers import UNCONFIGURED
-from lore.run.compacting.ledger import Asked, Prices, cost_of, summary_price
-from lore.run.compacting.means import means_of, refuse_nested
+from lore.run.compacting.dependencies import dependencies_of, refuse_nested
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording
@@ -159,7 +159,7 @@ def _learning(path: str, held: Held, settings: Compaction, asking: Asking) -> Ge
     ask = model_of(summarizer_of(settings, os.environ, tell=asking.tell))
     with closing(open_there(address.url, asking.tell)) as store:
         memory = remembering_of(
-            store, held.header, asking.memory, clock=lambda: moment(asking.clock()), ask=ask,
+            store, held.header, asking.memory, clock=lambda: timestamp(asking.clock()), ask=ask,
             window=settings.summarizer_window, tell=asking.tell,
         )  # fmt: skip
         yield None if memory is None else memory.before_drop
@@ -171,7 +171,7 @@ def _made(
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
     who = {"agent": tracker.agent or AGENT, "user": tracker.user or ""}
-    means = means_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
+    dependencies = dependencies_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
     now = asking.clock()
     firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
     if firing is None:
@@ -179,7 +179,7 @@ def _made(
     cache = cache_of(session, chain, rules, now)
     if waits(firing, tracker, chain, settings, cache, held.rhythm, now):
         return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
-    done = carry_out(session, chain.id, firing, settings, means, at=now)
+    done = execute(session, chain.id, firing, settings, dependencies, at=now)
     return done if done.events else f"{_FEW.format(settings.keep_recent)}, and no source had anything to say."
 
 
@@ -236,7 +236,7 @@ def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int
     prices = Prices(rules)
     if chain.last is not None and chain.last.usage is not None:
         prices.learn(chain.last.usage)
-    return prices.cache(Asked(chain.model or session.model, session.dialect or "", now), size)
+    return prices.cache(ModelCall(chain.model or session.model, session.dialect or "", now), size)
 
 
 def _nothing(path: str, why: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 
 from lore.compaction.base import Answer, Request, Summarizer, Window
-from lore.compaction.carrying import Means
+from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 
 Waiting = Callable[[], AbstractContextManager[None]]
@@ -64,14 +64,14 @@ def interruptible(summarizer: Summarizer, waiting: Waiting) -> Summarizer:
     return summarizer if isinstance(summarizer, Extractive) else _Asked(summarizer, waiting)
 
 
-def interruptible_means(means: Means, waiting: Waiting) -> Means:
+def interruptible_dependencies(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
     """Return means whose summariser and sources a signal interrupts."""
-    ask = means.ask
+    ask = dependencies.ask
 
     def asked(window: Window) -> str:
         assert ask is not None
         with waiting():
             return ask(window)
 
-    summarizer = interruptible(means.summarizer, waiting)
-    return means._replace(summarizer=summarizer, ask=None if ask is None else asked)
+    summarizer = interruptible(dependencies.summarizer, waiting)
+    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else asked)

@@ -5,7 +5,7 @@ session is read; a session is compacted between turns, never while a request is 
 a session that somebody else has written to meanwhile, or compacts, is left for the next look; no summary, nothing
 pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way, and for no
 model and no command. What goes is
-learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`resting`), where
+learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`idle_memory`), where
 `[memory]` says so; sessions that keep memory themselves are passed over.
 
 Memory: the folded states of the sessions seen last (`MOST`); others are read anew when they change.
@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from lore.cache.rules import Rules
 from lore.compaction.base import Firing, Trigger
-from lore.compaction.carrying import carry_out, judged, moment, waits
 from lore.compaction.costs import Rhythm
+from lore.compaction.executor import execute, judged, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.identities import is_reserved
 from lore.compaction.memory.listening import Silence
@@ -35,9 +35,9 @@ from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
 from lore.prompt.speakers import is_real
 from lore.run.compacting.applying import AGENT, cache_of
-from lore.run.compacting.means import means_of, refuse_nested
-from lore.run.compacting.resting import Remembered, Rests
-from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_means
+from lore.run.compacting.dependencies import dependencies_of, refuse_nested
+from lore.run.compacting.idle_memory import IdleMemory, Remembered
+from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_dependencies
 from lore.session import Session
 from lore.store.address import open_there
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
@@ -122,7 +122,7 @@ class Watch:
         self._settings = settings
         self._rules = rules
         self._hands = hands
-        self._rests = Rests(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
+        self._rests = IdleMemory(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
         self._waiting: set[str] = set()
         self._untimed: set[str] = set()  # those of which it was said
         self._heads: dict[str, Head] = {}
@@ -240,15 +240,15 @@ class Watch:
                 self._hands.tell(f"{session_id}: another compaction is at work, skipped")
                 self._waiting.add(session_id)  # whoever is at work may end without having done it
                 return False
-            means = means_of(settings, self._hands.tell, session_id, agent=agent, user=user)
-            means = interruptible_means(means, self._hands.waiting)
+            dependencies = dependencies_of(settings, self._hands.tell, session_id, agent=agent, user=user)
+            dependencies = interruptible_dependencies(dependencies, self._hands.waiting)
             memory = self._rests.memory_of(watched.header)
-            means = means if memory is None else means._replace(learn=memory.before_drop)
-            done = carry_out(state, chain.id, firing, settings, means, at=now)
+            dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
+            done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if not done.events:
                 return False
             delta = SessionDelta(
-                base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=moment(now)
+                base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=timestamp(now)
             )  # fmt: skip
             try:
                 head = save_delta(self._store, session_id, delta)
@@ -280,7 +280,7 @@ def watch(
     refuse_nested()
     _refuse_nothing(settings, remembered)
     if settings is not None:
-        means_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
+        dependencies_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
     store = open_there(url, lru_cache(1_024)(hands.tell))  # a damaged session is told with every look otherwise
     try:
         hands.tell(f"watching {shown(url)}")

@@ -71,12 +71,12 @@ def extracted(
     )  # fmt: skip
 
 
-def dreamt(store: Store, whose: Named, settings: Settings, tell: Tell, *, clock: Clock = now) -> MemoryDreamt:
+def consolidated(store: Store, whose: Named, settings: Settings, tell: Tell, *, clock: Clock = now) -> MemoryDreamt:
     """Make topics of what is known; raises LoreError where the agent is not opted in."""
     mine = bucket(whose.user, whose.agent)
     _check(settings.memory, mine.agent)
     memory = Remembering(store, mine, clock=clock, ask=_ask(settings, tell), window=_window(settings), tell=tell)
-    done = memory.dream()
+    done = memory.consolidate()
     return MemoryDreamt(
         store=store.url, user=mine.user, agent=mine.agent, topics=list(done.topics), superseded=list(done.superseded),
         skipped=done.skipped or None, failure=done.failure or None,

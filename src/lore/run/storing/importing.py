@@ -27,10 +27,10 @@ from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
-from lore.run.storing.bringing import Brought, Source, bring
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed
 from lore.run.storing.reserved import refuse_header
+from lore.run.storing.sync import Source, Synced, sync
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
@@ -159,7 +159,7 @@ class _Importer:
         self.session_id: str | None = None
         self.reading = True
 
-    def take(self, path: str) -> Brought:
+    def take(self, path: str) -> Synced:
         """Store what is new of a session; raises LoreError."""
         chained, lines = self._opened(path, self.problems)
         header = next(lines)
@@ -172,7 +172,7 @@ class _Importer:
         )  # fmt: skip
         refuse_header(source.header)
         self.reading = False
-        brought = bring(self._store, source, self._clock, lambda: self._told(self._read))
+        brought = sync(self._store, source, self._clock, lambda: self._told(self._read))
         self._move(source)
         return brought
 

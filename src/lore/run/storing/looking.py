@@ -8,10 +8,10 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.model.stored import (
+    SessionRow,
     StoredCheckpoint,
     StoredDamage,
     StoredHead,
-    StoredSession,
     StoreList,
     StoreResolved,
     StoreShown,
@@ -46,8 +46,8 @@ def shown(store: Store, session_id: str) -> StoreShown:
     )  # fmt: skip
 
 
-def _session(one: Summary) -> StoredSession:
-    return StoredSession(
+def _session(one: Summary) -> SessionRow:
+    return SessionRow(
         session_id=one.session_id, events=one.head.number, bytes=one.size, project_id=one.project_id,
         parent_session_id=one.parent_session_id, leaf_id=one.leaf_id, created_at=one.created_at,
         updated_at=one.updated_at, head=StoredHead(*one.head),

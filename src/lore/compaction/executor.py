@@ -1,12 +1,12 @@
-"""Carry a firing out: ask what happened meanwhile, have a summary made, make the events.
+"""Execute a firing: ask outside sources, have a summary made, make the events.
 
-In: a session as it is, a firing, the means. Out: events to apply and to store, and what went. Rules: nothing is changed
-here; a summary that cannot be had raises, and the caller prunes nothing, but for an overflow above 90 %, which has to
-make room: its marker and the built-in summary stand in, so that an exchange whose beginning goes keeps one, and `tell`
-hears why. Sources are asked before the summary is, about the window that the firing fixed; what they say is wrapped as
-untrusted. Before anything else, what goes is learnt from (`learn`), all stages of an overflow included: once it is
-pruned, no later turn could. Outside context is never learnt from. Takes as long as the slowest source (30 s at most),
-the learning and the summary; may run in another thread than the session's, since states are never changed.
+In: a session, a firing, dependencies. Out: events to apply and to store, and what was pruned. Rules: nothing is changed
+here; a summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make
+room: its marker and the built-in summary are used instead, and `tell` receives the reason. Sources are asked before
+the summary is, about the window that the firing fixed; their text is wrapped as untrusted. Memory learns from what
+goes first (`learn`), in all stages of an overflow: after the pruning it could not. It never learns from outside
+context. Takes as long as the slowest source (30 s at most), the learning and the summary; may run in another thread
+than the session's, since states are immutable.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Learn = Callable[[Entries, int], object]
 """Learn from a timeline's entries before a place, which are about to go."""
 
 
-class Means(NamedTuple):
+class Dependencies(NamedTuple):
     """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines.
 
     `learn` remembers from what is about to go, and never raises (`memory.remembering.Remembering.before_drop`).
@@ -80,24 +80,24 @@ class Done(NamedTuple):
         return not all(isinstance(one, ContextPersisted) for one in self.events)
 
 
-def carry_out(
-    session: Session, chain: str, firing: Firing, settings: Compaction, means: Means, *, at: float | None
+def execute(
+    session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *, at: float | None
 ) -> Done:  # fmt: skip
     """Return the events of a firing that was judged on a chain as it is here; raises SummaryError, LoreError."""
-    done = finish(session, chain, prepare(session, chain, firing, settings, means), at=at)
+    done = finish(session, chain, prepare(session, chain, firing, settings, dependencies), at=at)
     assert done is not None, "nothing has changed since it was judged"
     return done
 
 
-def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, means: Means) -> Prepared:
+def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies) -> Prepared:
     """Learn from what goes, ask the sources and the summariser; raises SummaryError, LoreError. This takes time."""
     held = settled(session.chain(chain))
     if firing.final:
-        means.tell("what stays fills more than 90 % of the window even so: nothing more can go")
-    if means.learn is not None and firing.cut.place:
-        means.learn(held.entries, firing.cut.place)
-    context = _context(session, firing, means)
-    summary = _summary(request_of(held, firing, settings), firing, settings, means) if firing.cut.place else ""
+        dependencies.tell("what stays fills more than 90 % of the window even so: nothing more can go")
+    if dependencies.learn is not None and firing.cut.place:
+        dependencies.learn(held.entries, firing.cut.place)
+    context = _context(session, firing, dependencies)
+    summary = _summary(request_of(held, firing, settings), firing, settings, dependencies) if firing.cut.place else ""
     return Prepared(firing, summary, context, _ids(held, firing))
 
 
@@ -110,7 +110,7 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
     if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
         return None
     events = compacted(
-        session, chain, firing, prepared.summary, prepared.context, at=None if at is None else moment(at)
+        session, chain, firing, prepared.summary, prepared.context, at=None if at is None else timestamp(at)
     )
     gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
     stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
@@ -185,7 +185,7 @@ def waits(
     return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
 
 
-def moment(at: float) -> str:
+def timestamp(at: float) -> str:
     """Write a time, in seconds since 1970, as a log does."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -196,21 +196,21 @@ def request_of(chain: Chain, firing: Firing, settings: Compaction) -> Request:
     return Request(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
 
 
-def _summary(request: Request, firing: Firing, settings: Compaction, means: Means) -> str:
+def _summary(request: Request, firing: Firing, settings: Compaction, dependencies: Dependencies) -> str:
     try:
-        return summarized(means.summarizer, request, settings, tell=means.tell)
+        return summarized(dependencies.summarizer, request, settings, tell=dependencies.tell)
     except SummaryError as error:
         if not firing.marker:
             raise
-        means.tell(f"an overflow with a summary by rule: {error.message}")
+        dependencies.tell(f"an overflow with a summary by rule: {error.message}")
         return f"{firing.marker}\n\n{Extractive().summarize(request).text}".strip()
 
 
-def _context(session: Session, firing: Firing, means: Means) -> str:
-    if firing.window is None or means.ask is None:
+def _context(session: Session, firing: Firing, dependencies: Dependencies) -> str:
+    if firing.window is None or dependencies.ask is None:
         return ""
-    text = means.ask(firing.window)
-    return wrapped(text, session_id=session.id, key=means.key, at=firing.window.end) if text else ""
+    text = dependencies.ask(firing.window)
+    return wrapped(text, session_id=session.id, key=dependencies.key, at=firing.window.end) if text else ""
 
 
 def _previous(gone: tuple[Entry, ...]) -> str:

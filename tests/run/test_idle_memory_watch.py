@@ -11,12 +11,12 @@ from lore.compaction.memory.buckets import read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.settings import Compaction, Memory, Sessions
 from lore.errors import LoreError
-from lore.run.compacting.resting import Remembered
+from lore.run.compacting.idle_memory import Remembered
 from lore.run.compacting.watching import Hands, Watch, watch
-from lore.run.remembering.taking import wiped
+from lore.run.remembering.delete import wiped
 from lore.run.rules import packaged
 from lore.session import event
-from lore.store.keeping import Kept
+from lore.store.session import StoredSession
 from model.making import said, user
 from run.test_compacting_watch import BEGUN, CADENCE, Counting
 from waiting import Script
@@ -28,7 +28,7 @@ IDLE = "idle: 3 remembered, 0 taken away, 3 topics dreamt"
 
 
 def begun(store, name="s1", user_id="ann", **fields):
-    return Kept.begin(store, event("session_started", session_id=name, user_id=user_id, model="m", **fields))
+    return StoredSession.begin(store, event("session_started", session_id=name, user_id=user_id, model="m", **fields))
 
 
 def exchange(kept, number, text="hi"):

@@ -16,7 +16,7 @@ UNCONFIGURED = (
 NO_TRIGGER = "The policy switches no trigger on: set continuous_interval, gap_secs or window."
 
 
-def answer(totals: CompactedTotals, settings: Compaction, moment: str) -> str:
+def verdict(totals: CompactedTotals, settings: Compaction, moment: str) -> str:
     """Answer in one or two sentences; what is estimated says so."""
     if not (settings.continuous_interval or settings.gap_secs or settings.window):
         return NO_TRIGGER

@@ -21,7 +21,7 @@ MOST = 7  # topics of one dream
 MOST_KEPT = 28  # topics of a bucket: the oldest go
 SUMMARY, CONTENT, NAME = 300, 4_000, 64  # characters
 
-_DREAM = """\
+_PROMPT = """\
 You keep the long-term memory of an assistant about one user. Below are what is known, and the topics that were made of
 it before. Make 3 to 7 topics of all of it. Answer with one JSON object alone:
 {{"topics": [{{"topic": "snake_case_name", "summary": "one sentence", "content": "what to know of it",
@@ -46,7 +46,7 @@ _PLAIN: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 
 
-class Dream(NamedTuple):
+class Consolidation(NamedTuple):
     """Topics by name, the names that they supersede, why it fell back (empty where it did not)."""
 
     topics: dict[str, Topic]
@@ -54,7 +54,7 @@ class Dream(NamedTuple):
     failure: str = ""
 
 
-def dream(known: Known, ask: Ask | None, *, at: str) -> Dream:
+def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
     """Return the topics of what is known; never raises. Deterministic without a model."""
     made = _plainly(known.structure, at) if ask is None else _asked(known, ask, at)
     ended = [name for name, one in known.topics.items() if has_expired(one, at) and name not in made.topics]
@@ -64,14 +64,14 @@ def dream(known: Known, ask: Ask | None, *, at: str) -> Dream:
     return made._replace(supersedes=(*made.supersedes, *over))
 
 
-def _plainly(structure: Structure, at: str) -> Dream:
+def _plainly(structure: Structure, at: str) -> Consolidation:
     topics: dict[str, Topic] = {}
     for name, sections, title in _PLAIN:
         texts = [text for section in sections for text in structure.of(section)]
         if texts:
             topics[name] = _topic(name, title, _listed(texts), at)
     gone = [name for name, *_ in _PLAIN if name not in topics]
-    return Dream(topics, (*gone, GENERAL))
+    return Consolidation(topics, (*gone, GENERAL))
 
 
 def _listed(texts: Iterable[str]) -> str:
@@ -90,13 +90,13 @@ def _topic(name: str, summary: str, content: str, at: str, expires_at: str | Non
     return Topic(topic=name, summary=summary, content=content, expires_at=expires_at, at=at)
 
 
-def _asked(known: Known, ask: Ask, at: str) -> Dream:
+def _asked(known: Known, ask: Ask, at: str) -> Consolidation:
     structure = known.structure
     data = _DATA.format(
         known=encode({section: structure.of(section) for section in SECTIONS}).decode(),
         topics=encode([_shown(one) for one in known.visible(at)]).decode(),
     )
-    found = answered(ask, _DREAM.format(now=at), data)
+    found = answered(ask, _PROMPT.format(now=at), data)
     if found.failure:
         return _fallback(structure, found.failure, at)
     listed = found.value.get("topics")
@@ -106,14 +106,14 @@ def _asked(known: Known, ask: Ask, at: str) -> Dream:
     named = found.value.get("supersedes")
     listed = cast("list[object]", named) if isinstance(named, list) else []
     gone = [GENERAL, *(snake(one) for one in listed if isinstance(one, str))]  # `general` stood in for topics
-    return Dream(topics, tuple(one for one in dict.fromkeys(gone) if one not in topics))
+    return Consolidation(topics, tuple(one for one in dict.fromkeys(gone) if one not in topics))
 
 
-def _fallback(structure: Structure, failure: str, at: str) -> Dream:
+def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
     texts = [text for section in SECTIONS for text in structure.of(section)]
     if not texts:
-        return Dream({}, (), failure)
-    return Dream({GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)}, (), failure)
+        return Consolidation({}, (), failure)
+    return Consolidation({GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)}, (), failure)
 
 
 def _shown(one: Topic) -> dict[str, str | None]:

@@ -45,7 +45,7 @@ class Source(NamedTuple):
     beside: SessionData | None = None
 
 
-class Brought(NamedTuple):
+class Synced(NamedTuple):
     """What came of it: `created`, `extended` or `unchanged`; the events that are new, and those that are stored."""
 
     state: str
@@ -53,7 +53,7 @@ class Brought(NamedTuple):
     head: Head
 
 
-def bring(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Brought:
+def sync(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Synced:
     """Store a session, or what is new of it; `told` hears of each batch. Raises StoreError.
 
     ConflictError where what is stored differs, or another writer comes between.
@@ -66,7 +66,7 @@ def bring(store: Store, source: Source, clock: Clock, told: Callable[[], None]) 
     return _added(store, source, known.head, new, clock, told)
 
 
-def _created(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Brought:
+def _created(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Synced:
     """Begin a session with its first batch: most have no other, and are stored by one write."""
     header = source.header
     batches = _batches(chain((header.line,), source.lines))
@@ -77,13 +77,13 @@ def _created(store: Store, source: Source, clock: Clock, told: Callable[[], None
     head = store.save(data)
     told()
     rest = _added(store, source, head, batches, clock, told, created=True)
-    return Brought("created", rest.head.number, rest.head)
+    return Synced("created", rest.head.number, rest.head)
 
 
 def _added(
     store: Store, source: Source, head: Head, batches: Iterator[tuple[bytes, ...]], clock: Clock,
     told: Callable[[], None], *, created: bool = False,
-) -> Brought:  # fmt: skip
+) -> Synced:  # fmt: skip
     begin = head.number
     for batch in batches:
         head = _save(store, source, head, batch, clock)
@@ -95,7 +95,7 @@ def _added(
         and (beside.leaf_id is not None or beside.metadata != EMPTY)
     ):
         head = _save(store, source, head, (), clock, beside)
-    return Brought("extended" if head.number > begin else "unchanged", head.number - begin, head)
+    return Synced("extended" if head.number > begin else "unchanged", head.number - begin, head)
 
 
 def _save(

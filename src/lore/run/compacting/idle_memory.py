@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lore.compaction.carrying import moment
+from lore.compaction.executor import timestamp
 from lore.compaction.memory.asking import asking
 from lore.compaction.memory.listening import Silence
 from lore.compaction.memory.remembering import WINDOW, Remembering, Rested, is_idle, remembering_of
@@ -45,7 +45,7 @@ class _Quiet(NamedTuple):
     last: float | None
 
 
-class Rests:
+class IdleMemory:
     """Knows which sessions of a store are to be learnt from; not safe between threads."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Rests:
         """Return the memory that a session belongs to; None where nothing of it is remembered."""
         if header.session_id not in self._whose:
             self._whose[header.session_id] = remembering_of(
-                self._store, header, self._wanted.memory, clock=lambda: moment(self._clock()), ask=self._ask,
+                self._store, header, self._wanted.memory, clock=lambda: timestamp(self._clock()), ask=self._ask,
                 window=self._window, tell=self._tell,
             )  # fmt: skip
         return self._whose[header.session_id]
@@ -104,7 +104,9 @@ class Rests:
 def _said(done: Rested) -> str:
     assert done.extracted is not None
     added, removed = (sum(one.values()) for one in (done.extracted.added, done.extracted.removed))
-    if not (added or removed or done.dreamt.topics):
-        is_quiet = done.extracted.skipped or done.extracted.failure or done.dreamt.failure  # a failure is told
+    if not (added or removed or done.consolidated.topics):
+        is_quiet = done.extracted.skipped or done.extracted.failure or done.consolidated.failure  # a failure is told
         return "" if is_quiet else "idle: looked through, nothing new to remember"
-    return f"idle: {added:,} remembered, {removed:,} taken away, {counted(len(done.dreamt.topics), 'topic')} dreamt"
+    return (
+        f"idle: {added:,} remembered, {removed:,} taken away, {counted(len(done.consolidated.topics), 'topic')} dreamt"
+    )

@@ -33,7 +33,7 @@ _MOST_COMMAND = 4_000  # characters of a command that are looked at
 _PIECES = 40
 
 
-class Touched(NamedTuple):
+class FileMentions(NamedTuple):
     """What a call is about in a few words, and the files that it reads and changes. `looks`: it only looks."""
 
     about: str
@@ -42,11 +42,11 @@ class Touched(NamedTuple):
     looks: bool = False
 
 
-def touched(name: str, given: Mapping[str, Any]) -> Touched:
+def file_mentions(name: str, given: Mapping[str, Any]) -> FileMentions:
     """Return what a call touches."""
     patched = tuple(_patched(given))
     if patched:
-        return Touched(", ".join(patched[:3]), changed=patched)
+        return FileMentions(", ".join(patched[:3]), changed=patched)
     command = _command(given)
     path = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), "")
     if path:
@@ -54,23 +54,23 @@ def touched(name: str, given: Mapping[str, Any]) -> Touched:
     if command:
         read, changed = _by_command(command)
         head = _head(command)
-        return Touched(head, read, changed, bool(_LOOKS.match(head)))
+        return FileMentions(head, read, changed, bool(_LOOKS.match(head)))
     first = next((one for one in given.values() if isinstance(one, str) and one), "")
-    return Touched(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
+    return FileMentions(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
 
 
-def _by_path(name: str, given: Mapping[str, Any], path: str) -> Touched:
+def _by_path(name: str, given: Mapping[str, Any], path: str) -> FileMentions:
     shown = one_line(path, 300)
     verb = given.get("command")
     what = f"{name} {verb}" if isinstance(verb, str) and len(verb) < 40 else name
     if _SEARCHES.search(name):
         pattern = given.get("pattern") or given.get("query") or ""
         about = f"{pattern} in {shown}" if isinstance(pattern, str) and pattern else shown
-        return Touched(one_line(about, 120), looks=True)
+        return FileMentions(one_line(about, 120), looks=True)
     if verb != "view" and (_CHANGES.search(what) or any(key in given for key in _SAYS)):
-        return Touched(shown, changed=(shown,))
+        return FileMentions(shown, changed=(shown,))
     reads = bool(_READS.search(what))
-    return Touched(shown, read=(shown,) if reads else (), looks=reads)
+    return FileMentions(shown, read=(shown,) if reads else (), looks=reads)
 
 
 def _command(given: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """A session that a harness keeps in a store: folded in memory, paid for by what is new.
 
-    kept = Kept.begin(store, event("session_started", session_id="s1", system="…"))     new, or resumed
+    kept = StoredSession.begin(store, event("session_started", session_id="s1", system="…"))     new, or resumed
     kept.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
     prompt = kept.begin_turn({"current_time": "…"})
     kept.save()                                                          durable: then the request may be sent
@@ -11,8 +11,8 @@ answered, is sent again with the next delta (a store takes what it has already f
 while nothing waits goes as `removed_ids`, else as a `remove` event at its place, so that folding what is stored
 gives this session's state at any moment.
 
-Not safe between threads: one harness, one `Kept`. For asyncio there is `save_async`; events may be applied while it
-waits, and are saved with the next call.
+Not safe between threads: one harness, one `StoredSession`. For asyncio there is `save_async`; events may be applied
+while it waits, and are saved with the next call.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lore.store.saving import save_delta
 FOLDED = f"lore {__version__} session"  # of a checkpoint's data: another version folds anew
 
 
-class Kept:
+class StoredSession:
     """A session of a store, as a harness goes on with it."""
 
     def __init__(self, store: Store, data: SessionData, session: Session) -> None:
@@ -66,7 +66,7 @@ class Kept:
     def begin(
         cls, store: Store, header: Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         tell: Tell = silent,
-    ) -> Kept:  # fmt: skip
+    ) -> StoredSession:  # fmt: skip
         """Create a session, or go on with the one that has this very header; ConflictError for another header."""
         if not isinstance(header, SessionStarted):
             raise LoreError("a session begins with session_started", hint='event("session_started", session_id=…)')
@@ -77,7 +77,7 @@ class Kept:
     def open(
         cls, store: Store, session_id: str, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         tell: Tell = silent,
-    ) -> Kept:  # fmt: skip
+    ) -> StoredSession:  # fmt: skip
         """Go on with a stored session; raises UnknownSessionError, DamagedError.
 
         Costs O(its events), with a checkpoint O(its items) and what came after it. A checkpoint that does not fit
@@ -95,7 +95,7 @@ class Kept:
     @classmethod
     def _resumed(
         cls, store: Store, session_id: str, known: Checkpoint, dialect: Dialect | str | None, rules: Rules | None
-    ) -> Kept:
+    ) -> StoredSession:
         if known.format != FOLDED:
             raise LoreError(f"it is of {known.format}, this is {FOLDED}")
         data = store.load(session_id, after=known.number)

@@ -22,7 +22,7 @@ from lore.model.results import BilledResult
 _COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
-class Asked(NamedTuple):
+class ModelCall(NamedTuple):
     """Whose model a turn asked for, in which dialect, and when."""
 
     model: str | None
@@ -49,13 +49,13 @@ class Prices:
         self._rules = rules
         self._lives: float | None = None
 
-    def cache(self, asked: Asked, size: int) -> Cache:
+    def cache(self, call: ModelCall, size: int) -> Cache:
         """Return the prices of a prompt of this size, and the lifetime: as billed before, else as the rules say."""
-        where = served("", asked.model, asked.dialect)
-        price = self._rules.price(where.provider, asked.model, where.platform, asked.at, prompt_tokens=size)
+        where = served("", call.model, call.dialect)
+        price = self._rules.price(where.provider, call.model, where.platform, call.at, prompt_tokens=size)
         lives = self._lives
         if lives is None:
-            listed = self._rules.number("lifetime", where.provider, asked.model, where.platform, asked.at)
+            listed = self._rules.number("lifetime", where.provider, call.model, where.platform, call.at)
             lives = None if listed is None else float(listed)
         return Cache(price, lives)
 
