@@ -10,7 +10,7 @@ from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
 from lore.compaction.chunking import FEWEST, TRIES, summarized
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import asked, transcript
+from lore.compaction.transcripts import transcript, transcript_request
 from lore.compaction.wrapping import TRUNCATED
 from strategies.talks import call, said, talk, user
 
@@ -70,7 +70,7 @@ def test_every_pass_fits_the_window_whatever_the_sizes(sizes):
 
 
 def fits(request):
-    return len("".join(asked(request)).encode()) / 4 * 1.2 + request.tokens <= 4_000
+    return len("".join(transcript_request(request)).encode()) / 4 * 1.2 + request.tokens <= 4_000
 
 
 @given(st.integers(1, 60), st.integers(1, 2_000))

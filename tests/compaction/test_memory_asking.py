@@ -9,7 +9,7 @@ import pytest
 from compaction.remembering import Model, entries
 from lore.compaction.base import Answer, SummaryError
 from lore.compaction.extractive import Extractive
-from lore.compaction.memory.asking import LIMITS, asked, asking
+from lore.compaction.memory.asking import LIMITS, asking, extract
 from lore.compaction.memory.records import Structure
 from lore.compaction.memory.transcript import transcript_of
 from lore.compaction.transcripts import instructions, transcript
@@ -19,7 +19,7 @@ ANSWER = {"facts": ["old", "new"], "preferences": [], "decisions": [], "tasks": 
 
 
 def learnt(model, *items, known=KNOWN, window=60_000):
-    return asked(model, transcript_of(entries(*(items or ("hi",)))), known, window=window)
+    return extract(model, transcript_of(entries(*(items or ("hi",)))), known, window=window)
 
 
 def test_the_answer_replaces_what_is_known():

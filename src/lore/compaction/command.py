@@ -59,7 +59,7 @@ class Command:
 
 
 def _question(request: Request) -> bytes:
-    asked = {
+    question = {
         "v": 1,
         "prompt": instructions(request),
         "transcript": "".join(transcript(fresh(request))),
@@ -67,4 +67,4 @@ def _question(request: Request) -> bytes:
         "opening": "".join(transcript(request.opening[:1])),
         "tokens": request.tokens,
     }
-    return encode(asked) + b"\n"
+    return encode(question) + b"\n"

@@ -191,9 +191,9 @@ def cheapest(
     return Choice("later", waited, begun, waited)
 
 
-def summary_cost(price: Price | None, asked: int, answered: int) -> Decimal | None:
+def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | None:
     """Return what a model is paid for a summary, by the tokens that it reads and writes; None without a price."""
-    return None if price is None else price.cost(fresh=asked, read=0, write=0, output=answered)
+    return None if price is None else price.cost(fresh=read, read=0, write=0, output=answered)
 
 
 def _kept(sizes: Sizes) -> int:
@@ -201,5 +201,5 @@ def _kept(sizes: Sizes) -> int:
 
 
 def _sum(*parts: Decimal | None) -> Decimal | None:
-    known = [one for one in parts if one is not None]
+    known = [part for part in parts if part is not None]
     return sum(known, start=FREE) if len(known) == len(parts) else None

@@ -77,7 +77,7 @@ class Done(NamedTuple):
     @property
     def rewrites(self) -> bool:
         """Whether anything that was sent goes or changes: else only what sources said was added."""
-        return not all(isinstance(one, ContextPersisted) for one in self.events)
+        return not all(isinstance(event, ContextPersisted) for event in self.events)
 
 
 def execute(
@@ -119,7 +119,7 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
 
 
 def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
-    return tuple([one.item.uuid for one in islice(chain.entries, firing.cut.place)])
+    return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
 
 
 def scale_of(tracker: Tracker, chain: Chain) -> Scale:
@@ -215,9 +215,11 @@ def _context(session: Session, firing: Firing, dependencies: Dependencies) -> st
 
 def _previous(gone: tuple[Entry, ...]) -> str:
     """Return the summary that goes with what is pruned; empty where there is none."""
-    dividers = [one.item for one in gone if isinstance(one.item, CompactDivider) and not is_absent(one.item.summary)]
+    dividers = [
+        entry.item for entry in gone if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary)
+    ]
     return text_of(bytes(dividers[-1].summary)) if dividers else ""
 
 
 def _messages(entries: tuple[Entry, ...]) -> int:
-    return sum(is_message(one.item) for one in entries)
+    return sum(is_message(entry.item) for entry in entries)

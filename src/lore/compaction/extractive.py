@@ -69,7 +69,7 @@ class Extractive:
         count = found.messages + before.messages
         if "open" in before.sections and found.messages:
             before.sections["open"] = _still_open(before.sections["open"], found)
-        sections = {name: _joined(name, before.sections.get(name, _Lines()), said) for name, said in _new(found)}
+        sections = {name: _joined(name, before.sections.get(name, _Lines()), lines) for name, lines in _new(found)}
         head = _HEAD.format(count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
@@ -88,7 +88,7 @@ def _new(found: Found) -> list[tuple[str, tuple[str, ...]]]:
     last = talks.pop() if talks else None
     return [
         ("earlier", ()),
-        ("requests", tuple(_item(one.user, 400) for one in talks if one.user)),
+        ("requests", tuple(_item(talk.user, 400) for talk in talks if talk.user)),
         ("decisions", tuple(map(_item, found.decisions))),
         ("commits", tuple(map(_item, found.commits))),
         ("changed", _files(found.changed)),
@@ -108,8 +108,8 @@ def _files(paths: dict[str, int]) -> tuple[str, ...]:
 
 
 def _exchange(talk: Talk) -> tuple[str, ...]:
-    said = (("user", talk.user), ("assistant", talk.assistant))
-    return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in said if text)
+    texts = (("user", talk.user), ("assistant", talk.assistant))
+    return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in texts if text)
 
 
 # The summary before
@@ -145,8 +145,8 @@ def _read(text: str) -> dict[str, _Lines]:
             lines.setdefault(name, []).append(line)
     for passing in _PASSING:
         past = lines.pop(passing, [])
-        asked = ["- " + one_line(line[6:], 400) for line in past if line.startswith("user: ")]
-        lines.setdefault("requests", []).extend(asked)
+        requests = ["- " + one_line(line[6:], 400) for line in past if line.startswith("user: ")]
+        lines.setdefault("requests", []).extend(requests)
     return {name: _Lines(tuple(lines.get(name, ())), more.get(name, 0)) for name in (*lines, *more)}
 
 
@@ -154,7 +154,7 @@ def _still_open(old: _Lines, found: Found) -> _Lines:
     """Leave out what later messages settled: questions and running calls by being later, the rest by being tried."""
     over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([TO_DO] if found.listed else [])))
     lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]
-    tried = tuple(f"- {FAILED}{one}: " for one in sorted(found.tried))
+    tried = tuple(f"- {FAILED}{call}: " for call in sorted(found.tried))
     return _Lines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
 
 
@@ -171,7 +171,7 @@ def _joined(name: str, old: _Lines, new: tuple[str, ...]) -> _Lines:
 
 def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:
     """Give each section its share of the room, then what others leave, and write those that have something to say."""
-    full = {name: _size(name, said) for name, said in sections.items() if said.lines or said.more}
+    full = {name: _size(name, section) for name, section in sections.items() if section.lines or section.more}
     given = {name: min(size, int(room * _SECTIONS[name].share)) for name, size in full.items()}
     left = room - sum(given.values())
     for name in sorted(full, key=lambda name: _SECTIONS[name].rank):
@@ -181,20 +181,20 @@ def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:
     return [text for name in full if (text := _written(name, sections[name], given[name]))]
 
 
-def _size(name: str, said: _Lines) -> int:
-    more = 24 if said.more else 0
-    return len(_SECTIONS[name].title) + 4 + more + sum([len(line.encode()) + 1 for line in said.lines])
+def _size(name: str, section: _Lines) -> int:
+    more = 24 if section.more else 0
+    return len(_SECTIONS[name].title) + 4 + more + sum([len(line.encode()) + 1 for line in section.lines])
 
 
-def _written(name: str, said: _Lines, room: int) -> str:
+def _written(name: str, section: _Lines, room: int) -> str:
     """Write a section in `room` bytes: the newest lines, and of requests the first; the others are counted."""
     room -= len(_SECTIONS[name].title) + 4
-    chosen = list(said.lines)
-    if sum([len(line.encode()) + 1 for line in chosen]) + (24 if said.more else 0) > room:
-        chosen = _chosen(_worth(name, said.lines), room - 24, first=name in (*_KEEPS_FIRST, *_PASSING))
+    chosen = list(section.lines)
+    if sum([len(line.encode()) + 1 for line in chosen]) + (24 if section.more else 0) > room:
+        chosen = _chosen(_worth(name, section.lines), room - 24, first=name in (*_KEEPS_FIRST, *_PASSING))
     if not chosen:
         return ""
-    more = said.more + len(said.lines) - len(chosen)
+    more = section.more + len(section.lines) - len(chosen)
     lines = [f"{_SECTIONS[name].title}:", *chosen]
     if more and name not in _PASSING:
         lines.insert(2 if name in _KEEPS_FIRST else 1, f"- ({more} more)")
@@ -222,7 +222,7 @@ def _chosen(lines: Sequence[str], room: int, *, first: bool) -> list[str]:
             break
         tail.append(text)
         room -= len(text.encode()) + 1
-    return [one for one in [*kept, *reversed(tail)] if one]
+    return [line for line in [*kept, *reversed(tail)] if line]
 
 
 def _cut(line: str, most: int) -> str:

@@ -55,7 +55,7 @@ def file_mentions(name: str, given: Mapping[str, Any]) -> FileMentions:
         read, changed = _by_command(command)
         head = _head(command)
         return FileMentions(head, read, changed, bool(_LOOKS.match(head)))
-    first = next((one for one in given.values() if isinstance(one, str) and one), "")
+    first = next((value for value in given.values() if isinstance(value, str) and value), "")
     return FileMentions(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
 
 
@@ -79,15 +79,15 @@ def _command(given: Mapping[str, Any]) -> str:
         if isinstance(value, str):
             return value[:_MOST_COMMAND]
         if isinstance(value, list):
-            words = [one for one in cast("list[object]", value) if isinstance(one, str)]
+            words = [word for word in cast("list[object]", value) if isinstance(word, str)]
             return (words[-1] if words[1:2] in (["-lc"], ["-c"]) else " ".join(words))[:_MOST_COMMAND]
     return ""
 
 
 def _head(command: str) -> str:
     """Return the words by which a command is known again: the first three, without a change of folder before them."""
-    pieces = [one.strip() for one in _SEPARATORS.split(command, _PIECES) if one.strip()]
-    chosen = next((one for one in pieces if not one.startswith(("cd ", "export ", "#"))), command)
+    pieces = [piece.strip() for piece in _SEPARATORS.split(command, _PIECES) if piece.strip()]
+    chosen = next((piece for piece in pieces if not piece.startswith(("cd ", "export ", "#"))), command)
     return one_line(" ".join(chosen.split()[:3]), 80)
 
 
@@ -100,7 +100,7 @@ def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     for piece in _SEPARATORS.split(command, _PIECES)[:_PIECES]:
-        words = [one.strip("'\"") for one in _INTO.sub(" ", piece).split()]
+        words = [word.strip("'\"") for word in _INTO.sub(" ", piece).split()]
         if words:
             _sort(words, read, changed)
         changed.update(dict.fromkeys(_files([found.strip("'\"") for found in _INTO.findall(piece)])))
@@ -109,7 +109,7 @@ def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _sort(words: list[str], read: dict[str, None], changed: dict[str, None]) -> None:
     if words[0] == "sed":
-        into = changed if any(one.startswith("-i") for one in words) else read
+        into = changed if any(word.startswith("-i") for word in words) else read
         into.update(dict.fromkeys(_files(words[-1:] if len(words) > 2 else [])))
     elif words[0] in _VERBS:
         (changed if _VERBS[words[0]] else read).update(dict.fromkeys(_files(words[1:])))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 from urllib.parse import urlsplit
 
 from lore.compaction.base import BYTES_PER_TOKEN, Answer, GivenUpError, Request, SummaryError
-from lore.compaction.transcripts import asked, instructions
+from lore.compaction.transcripts import instructions, transcript_request
 from lore.compaction.wrapping import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
@@ -134,20 +134,20 @@ class OpenAI:
             reply = self._reply(request, self._limit)
         if reply.status == 200:
             return self._answer(reply.body, request)
-        raise GivenUpError(self._answered(reply), hint=_HINTS.get(reply.status, ""))
+        raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
 
-    def _answered(self, reply: _Reply) -> str:
+    def _refusal(self, reply: _Reply) -> str:
         """Say what a server answered that is no success."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
-        said = self._said(reply.body) if reply.status >= 400 else ""
-        return f"{self._shown} answers {reply.status}" + (f": {said}" if said else "")
+        message = self._error_text(reply.body) if reply.status >= 400 else ""
+        return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
     def _reply(self, request: Request, limit: str) -> _Reply:
         """Ask until there is an answer that another try would not change."""
         messages = [
             {"role": "system", "content": instructions(request)},
-            {"role": "user", "content": "".join(asked(request))},
+            {"role": "user", "content": "".join(transcript_request(request))},
         ]
         body = encode({"model": self._model, "messages": messages, limit: request.tokens, "stream": False})
         for wait in (*PAUSES, None):
@@ -158,7 +158,7 @@ class OpenAI:
             else:
                 if reply.status != 429 and reply.status < 500:
                     return reply
-                why, asks = self._answered(reply), reply.wait
+                why, asks = self._refusal(reply), reply.wait
             if wait is None:
                 raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
             self._tell(self._clean(f"{why}; asked again"))
@@ -224,14 +224,14 @@ class OpenAI:
         """Tell where a server read far less than it was given: some drop in silence what their window does not hold."""
         usage = table.get("usage")
         read = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
-        given = sum([len(piece.encode("utf-8", "replace")) for piece in asked(request)]) // BYTES_PER_TOKEN
+        given = sum([len(piece.encode("utf-8", "replace")) for piece in transcript_request(request)]) // BYTES_PER_TOKEN
         if isinstance(read, int) and 0 < read < given // 3:
             self._tell(
                 f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
                 "summarizer_window says?"
             )
 
-    def _said(self, body: bytes) -> str:
+    def _error_text(self, body: bytes) -> str:
         """Return what an error's body says, as one line: cleaned before it is cut, or half a key would be left."""
         return one_line(self._clean(harmless(_message(body))))
 
@@ -302,8 +302,8 @@ def _message(body: bytes) -> str:
     except (ValueError, RecursionError):
         return body.decode("utf-8", "replace")
     error = cast("dict[str, Any]", table).get("error", table) if isinstance(table, dict) else table
-    said = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
-    return said if isinstance(said, str) else body.decode("utf-8", "replace")
+    message = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
+    return message if isinstance(message, str) else body.decode("utf-8", "replace")
 
 
 def _parts(content: object) -> str:
@@ -312,5 +312,5 @@ def _parts(content: object) -> str:
         return ""
     if not isinstance(content, list):
         raise SummaryError("the answer's content is no text")
-    parts = [cast("dict[str, object]", one) for one in cast("list[object]", content) if isinstance(one, dict)]
-    return "".join([text for one in parts if isinstance(text := one.get("text"), str)])
+    parts = [cast("dict[str, object]", part) for part in cast("list[object]", content) if isinstance(part, dict)]
+    return "".join([text for part in parts if isinstance(text := part.get("text"), str)])

@@ -58,7 +58,7 @@ def due(
         return None
     inputs = PolicyInput(tracked, entries, settings, now, agent, user, overhead, tokens)
     found = (judge(inputs) for trigger, judge in TRIGGERS.items() if trigger in ask)
-    return next((one for one in found if one is not None), None)
+    return next((firing for firing in found if firing is not None), None)
 
 
 def manual(inputs: PolicyInput) -> Firing | None:

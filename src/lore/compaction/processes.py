@@ -25,7 +25,7 @@ from lore.model.mask import mask
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
 MOST_BYTES = 1024 * 1024  # of an answer; a summary or a context has thousands
-_MOST_SAID = 64 * 1024  # of standard error: its end, where the reason stands
+_MOST_STDERR = 64 * 1024  # of standard error: its end, where the reason stands
 _SLICE = 0.05  # seconds between two looks at a process that is silent
 _MOMENT = 0.002
 _PIECE = 64 * 1024
@@ -109,9 +109,9 @@ def run(
     return Ran(bytes(talk.output), why)
 
 
-def _complaint(said: bytes | bytearray, environ: Mapping[str, str]) -> str:
+def _complaint(stderr: bytes | bytearray, environ: Mapping[str, str]) -> str:
     """Return the last line of what a command complained about: one line, cut only when no secret is left in it."""
-    lines = harmless(said.decode("utf-8", "replace")).strip().split("\n")
+    lines = harmless(stderr.decode("utf-8", "replace")).strip().split("\n")
     return one_line(mask(_without(lines[-1], environ)))
 
 
@@ -124,8 +124,8 @@ def _without(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _failure(code: int, why: str) -> str:
-    how = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-    return f"{how}: {why}" if why else how
+    reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
+    return f"{reason}: {why}" if why else reason
 
 
 class _Talk:
@@ -183,7 +183,7 @@ class _Talk:
         into = self._into[number]
         into += piece
         if into is self.said:
-            del into[:-_MOST_SAID]
+            del into[:-_MOST_STDERR]
             return bool(piece)
         if len(into) > self._most:
             raise CommandError(f"it wrote more than {self._most:,} bytes")

@@ -111,8 +111,8 @@ def _question(source: ContextSource, asking: Asking) -> bytes:
 def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
     name = f"context source {source.name!r}"
     if isinstance(answer, LoreError):
-        how = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
-        tell(f"{name} is skipped: {how}")
+        reason = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
+        tell(f"{name} is skipped: {reason}")
         return ""
     try:
         text = answer.output.decode("utf-8").strip()

@@ -102,8 +102,8 @@ class Tracked:
     def _append(self, event: Append) -> None:
         item = event.item
         if isinstance(item, AssistantMessage | ToolCall):
-            for one in self._waiting.values():
-                one.waits = False
+            for waiting in self._waiting.values():
+                waiting.waits = False
             self._waiting.clear()
             self._end(event.agent_id, event.at)  # some logs say that a turn has ended once the next begins
         elif is_real(item) and item.uuid not in self._real:
@@ -137,9 +137,9 @@ class Tracked:
         self.rested_at = None
         at = seconds(event.at)
         self._at = self._at if at is None else at
-        for one in self._unsent if at is not None else ():
-            if one.last is None:
-                one.last, self.timed = at, self.timed + 1
+        for speaker in self._unsent if at is not None else ():
+            if speaker.last is None:
+                speaker.last, self.timed = at, self.timed + 1
         self._unsent.clear()
 
     def _compact(self, event: CompactApplied) -> None:
@@ -160,8 +160,8 @@ class Tracked:
                 self.exchanges -= 1
 
     def _take_back(self) -> None:
-        for one in self._waiting.values():
-            one.take_back()
+        for speaker in self._waiting.values():
+            speaker.take_back()
         self._waiting.clear()
 
 
@@ -199,7 +199,7 @@ class Tracker:
                 self.chain(event.chain)._remove(event)  # pyright: ignore[reportPrivateUsage]
             case SessionStarted() if self.user is None:
                 self.user, self.agent = event.user_id, event.agent_id
-                for one in self._chains.values():
-                    one.user = self.user
+                for tracked in self._chains.values():
+                    tracked.user = self.user
             case _:
                 pass

@@ -222,30 +222,30 @@ class Jsonl:
         with self._reading(session_id):
             pass
         headers = self._each(lambda log: log.look.header())
-        gone = with_forks(session_id, {one.session_id: one.parent_session_id for one in headers})
+        gone = with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
         self._clients.forget(gone)
-        for one in gone:
-            if one == session_id:
+        for name in gone:
+            if name == session_id:
                 synchronise_folder(self._folder.path)  # a fork never outlives it, whatever happens
-            self._remove(one)
+            self._remove(name)
         synchronise_folder(self._folder.path)
         return gone
 
     def _remove(self, session_id: str) -> None:
         path = self._folder.log(session_id)
         with suppress(FileNotFoundError), writing(path, self._patience):
-            for one in (*self._folder.companions(path), path):
+            for name in (*self._folder.companions(path), path):
                 try:
                     with suppress(FileNotFoundError):
-                        os.unlink(one)
+                        os.unlink(name)
                 except OSError as error:
-                    raise failed(error, "remove", one) from None
+                    raise failed(error, "remove", name) from None
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
         """List the sessions; one that is damaged is told, and left out. Costs a header and a last delta each."""
-        found = [one.summary for one in self._each(self._known)]
-        found.sort(key=lambda one: one.session_id)
-        return [one for one in found if project_id is None or one.project_id == project_id]
+        found = [state.summary for state in self._each(self._known)]
+        found.sort(key=lambda summary: summary.session_id)
+        return [summary for summary in found if project_id is None or summary.project_id == project_id]
 
     def move(self, session_id: str, project_id: str) -> None:
         good_id(project_id, "project id")
@@ -376,9 +376,9 @@ class Jsonl:
     def _each(self, ask: Callable[[_Open], _T]) -> Sequence[_T]:
         """Ask each log; raises StoreError where there is no folder. What is damaged is told."""
         self._ready()
-        return [one for path in self._folder.logs() if (one := self._asked(path, ask)) is not None]
+        return [answer for path in self._folder.logs() if (answer := self._ask(path, ask)) is not None]
 
-    def _asked(self, path: str, ask: Callable[[_Open], _T]) -> _T | None:
+    def _ask(self, path: str, ask: Callable[[_Open], _T]) -> _T | None:
         try:
             with reading(path, self._patience) as descriptor:
                 return ask(self._open(descriptor, path))

@@ -110,7 +110,7 @@ class Look:
     def part(self, after: int) -> Part:
         """Return the events that came after a number, perhaps with some before; raises DamagedError."""
         if self._part is None or self._part.first > after + 1:
-            record = next((one for one in self._records() if one.after <= after), None) if after else None
+            record = next((record for record in self._records() if record.after <= after), None) if after else None
             self._part = self._checked(self._read(record))
             if self._known is None:
                 self._known = self._state(self._part if self._part.record or not record else self._tail())

@@ -245,7 +245,7 @@ class Postgres(SqlStore):
 
     def notes(self) -> tuple[str, ...]:
         with self.transaction(write=False) as tx:
-            return tuple(said for name, said in _NOTED.items() if tx.execute(f"SHOW {name}") == [("off",)])
+            return tuple(note for name, note in _NOTED.items() if tx.execute(f"SHOW {name}") == [("off",)])
 
     @_again
     def vacuum(self) -> int:

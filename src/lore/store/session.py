@@ -102,8 +102,8 @@ class StoredSession:
         if not _leads(known, data):
             raise LoreError("it is of other events than those that are stored")
         session = Session.load(known.data, dialect=dialect, rules=rules)
-        for one in Session.events_of(data.log):
-            session.apply(one)
+        for event in Session.events_of(data.log):
+            session.apply(event)
         return cls(store, data, session)
 
     def apply(self, *events: Event) -> None:
@@ -111,18 +111,18 @@ class StoredSession:
 
         Raises StoreError for one that no store takes (it is too long): held, it would fail every save from here on.
         """
-        for one in events:
-            good_line(encode(one))
-            self.session.apply(one)
-            self._hold(one)
+        for event in events:
+            good_line(encode(event))
+            self.session.apply(event)
+            self._hold(event)
 
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Prompt:
         """Begin the next turn and return its prompt; what the log must hold for it waits for `save`."""
         prompt, events = self.session.begin_turn(context, chain=chain, at=at)
-        for one in events:
-            self._hold(one)
+        for event in events:
+            self._hold(event)
         return prompt
 
     @property
@@ -156,8 +156,8 @@ class StoredSession:
         self._metadata = merged(self._metadata, encode_json(dict(metadata or {})))
         self._leaf = self._leaf if leaf_id is None else leaf_id
 
-    def _hold(self, one: Event) -> None:
-        self._held.append((self._next, encode(one)))
+    def _hold(self, event: Event) -> None:
+        self._held.append((self._next, encode(event)))
         self._next += 1
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
@@ -197,7 +197,7 @@ class StoredSession:
     def _saved(self, delta: SessionDelta, head: Head) -> None:
         """Let the set of what is saved advance by a delta that the store has taken; more may be held by now."""
         self.saved.update(range(delta.base.number + 1, head.number + 1))
-        self._held = [one for one in self._held if one[0] not in self.saved]
+        self._held = [held for held in self._held if held[0] not in self.saved]
         self.head = head
         self._removed = self._removed[len(delta.removed_ids) :]
         self.metadata = merged(self.metadata, delta.metadata)
@@ -214,12 +214,12 @@ class StoredSession:
         waiting = lines_of(self.delta())
         noted = self._metadata, self._leaf
         data = self.store.load(self.session_id)
-        theirs = data.events[self.head.number :]
-        known = sum(1 for _ in takewhile(lambda pair: is_same(*pair), zip(theirs, waiting, strict=False)))
+        remote = data.events[self.head.number :]
+        known = sum(1 for _ in takewhile(lambda pair: is_same(*pair), zip(remote, waiting, strict=False)))
         self._take(data, Session.read(data.log, dialect=self.session.dialect, rules=self.session.rules))
         self._metadata, self._leaf = noted
         self.apply(*Session.events_of(_log(waiting[known:])))
-        return tuple(Session.events_of(_log(theirs[known:])))
+        return tuple(Session.events_of(_log(remote[known:])))
 
     def checkpoint(self) -> None:
         """Keep the folded state of what is saved, so that the next `open` begins there. Costs O(items).

@@ -117,11 +117,11 @@ class SqlStore(ABC):
             whole = len(lines) == head.number - start and last == [bytes.fromhex(head.digest)]
             if not whole or note(session.summary.leaf_id, metadata) != head.note:
                 raise _damaged(verify_session(tx, session, metadata).damage, session_id)
-        one = session.summary
+        summary = session.summary
         return SessionData(
-            session_id=session_id, head=head, events=lines, first=after + 1, project_id=one.project_id,
-            parent_session_id=one.parent_session_id, leaf_id=one.leaf_id, metadata=metadata,
-            created_at=one.created_at, updated_at=one.updated_at,
+            session_id=session_id, head=head, events=lines, first=after + 1, project_id=summary.project_id,
+            parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, metadata=metadata,
+            created_at=summary.created_at, updated_at=summary.updated_at,
         )  # fmt: skip
 
     def save(self, data: SessionData) -> Head:
@@ -159,10 +159,10 @@ class SqlStore(ABC):
             return settled.head
 
     def _append(self, tx: Transaction, session: Session, settled: Settled, delta: SessionDelta) -> None:
-        one = session.summary
+        summary = session.summary
         put_events(tx, session.key, session.head.number + 1, settled.lines, settled.digests)
-        put_rows(tx, one.session_id, one.project_id, rows_of(settled.lines))
-        columns: dict[str, Value] = {"size": one.size + sum(map(len, settled.lines)) + len(settled.lines)}
+        put_rows(tx, summary.session_id, summary.project_id, rows_of(settled.lines))
+        columns: dict[str, Value] = {"size": summary.size + sum(map(len, settled.lines)) + len(settled.lines)}
         if settled.noted:
             columns |= {"leaf_id": kept(settled.leaf_id), "metadata": settled.metadata}
         times = {"created_at": kept(delta.created_at), "updated_at": kept(delta.updated_at)}
@@ -175,7 +175,7 @@ class SqlStore(ABC):
     def _delete(self, tx: Transaction, session_id: str) -> tuple[str, ...]:
         self._found(tx, session_id, write=True)
         gone = with_forks(session_id, _parents(tx))
-        tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((one,) for one in gone))
+        tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((name,) for name in gone))
         return gone
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
@@ -246,10 +246,10 @@ class SqlStore(ABC):
         Each session is looked at in one transaction of its own; a part that the database cannot read is damage.
         """
         if session_id is not None:
-            one = self._verify(session_id)
-            if one is None:
+            verified = self._verify(session_id)
+            if verified is None:
                 raise UnknownSessionError(session_id)
-            return Verified(1, one.events, one.damage, self.notes())
+            return Verified(1, verified.events, verified.damage, self.notes())
         damage, names = [*self.integrity()], list[str]()
         try:
             with self.transaction(write=False) as tx:
@@ -257,9 +257,11 @@ class SqlStore(ABC):
                 damage += orphans(tx)
         except DamagedError as error:
             damage.append(Damage(None, None, "tables", error.message, "the sessions that can be listed"))
-        seen = [one for one in map(self._verify, names) if one is not None]  # None: deleted since it was listed
-        damage += [each for one in seen for each in one.damage]
-        return Verified(len(seen), sum(one.events for one in seen), tuple(damage), self.notes())
+        seen = [
+            session for session in map(self._verify, names) if session is not None
+        ]  # None: deleted since it was listed
+        damage += [each for session in seen for each in session.damage]
+        return Verified(len(seen), sum(session.events for session in seen), tuple(damage), self.notes())
 
     def _verify(self, session_id: str) -> Seen | None:
         try:

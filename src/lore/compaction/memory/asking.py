@@ -44,7 +44,7 @@ Known so far:
 {known}
 
 New messages, one JSON object a line:
-{said}
+{messages}
 """
 
 
@@ -67,22 +67,22 @@ class Extraction(NamedTuple):
     failure: str = ""
 
 
-class Object(NamedTuple):
+class JsonObject(NamedTuple):
     """A JSON object that was asked for, or why there is none."""
 
     value: dict[str, Any]
     failure: str = ""
 
 
-def asked(ask: Ask, said: Iterable[Message], known: Structure, *, window: int) -> Extraction:
+def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: int) -> Extraction:
     """Return what a model says is known after these messages; what was known before where it cannot.
 
     Never raises. Where a piece fails, those before it are given up, too: the whole is asked for again next time.
     """
     before = known
-    for piece in _pieces(said, window):
-        data = _DATA.format(known=encode(_plain(known)).decode(), said=piece)
-        found = answered(ask, _EXTRACT.format(most=MOST), data)
+    for piece in _pieces(messages, window):
+        data = _DATA.format(known=encode(_plain(known)).decode(), messages=piece)
+        found = ask_for_object(ask, _EXTRACT.format(most=MOST), data)
         structure = Structure() if found.failure else _structure(found.value)
         failure = found.failure or ("" if structure else "the answer has other keys, or other values than texts")
         if not failure and structure is not None and structure.is_empty and not known.is_empty:
@@ -93,20 +93,20 @@ def asked(ask: Ask, said: Iterable[Message], known: Structure, *, window: int) -
     return Extraction(known)
 
 
-def answered(ask: Ask, prompt: str, data: str) -> Object:
+def ask_for_object(ask: Ask, prompt: str, data: str) -> JsonObject:
     """Ask for a JSON object, with more room where the answer was cut off: not every server says that it was."""
     for limit in LIMITS:
         try:
             answer = ask(prompt, data, limit)
         except SummaryError as error:
-            return Object({}, error.message)
+            return JsonObject({}, error.message)
         if answer.cut_off or _is_torn(answer.text):
             continue
         if not answer.text.strip():
-            return Object({}, "the answer is empty")
+            return JsonObject({}, "the answer is empty")
         value = _object(answer.text)
-        return Object({}, "the answer is no JSON object") if value is None else Object(value)
-    return Object({}, f"the answer was cut off at {LIMITS[-1]:,} tokens")
+        return JsonObject({}, "the answer is no JSON object") if value is None else JsonObject(value)
+    return JsonObject({}, f"the answer was cut off at {LIMITS[-1]:,} tokens")
 
 
 def _is_torn(text: str) -> bool:
@@ -134,10 +134,10 @@ def _structure(value: dict[str, Any]) -> Structure | None:
         if not isinstance(texts, list | tuple):
             return None
         listed = cast("list[object]", texts)
-        if not all(isinstance(one, str) for one in listed):
+        if not all(isinstance(text, str) for text in listed):
             return None
-        clean = (clipped(cast("str", one)) for one in listed)
-        found[section] = tuple(dict.fromkeys(one for one in clean if one))[:MOST]
+        clean = (clipped(cast("str", text)) for text in listed)
+        found[section] = tuple(dict.fromkeys(text for text in clean if text))[:MOST]
     return Structure(**found)
 
 
@@ -150,18 +150,20 @@ def _plain(known: Structure) -> dict[str, tuple[str, ...]]:
     return {section: known.of(section) for section in SECTIONS}
 
 
-def _pieces(said: Iterable[Message], window: int) -> Iterator[str]:
+def _pieces(messages: Iterable[Message], window: int) -> Iterator[str]:
     """Join messages, as many as a window of tokens takes beside the question and its answer; some of them are new."""
     room = max(1_000, window - LIMITS[0]) * BYTES_PER_TOKEN
     lines, held, is_new = list[str](), 0, False
-    for one in said:
-        line = encode({"role": one.role, "text": one.text, **({} if one.is_new else {"learnt": True})}).decode()
+    for message in messages:
+        line = encode(
+            {"role": message.role, "text": message.text, **({} if message.is_new else {"learnt": True})}
+        ).decode()
         if lines and held + len(line.encode()) > room:
             if is_new:
                 yield "\n".join(lines)
             lines, held, is_new = [], 0, False
         lines.append(line)
         held += len(line.encode()) + 1
-        is_new = is_new or one.is_new
+        is_new = is_new or message.is_new
     if is_new:
         yield "\n".join(lines)

@@ -89,10 +89,12 @@ def log_of(store: Store, user: str) -> Log:
 
 def last_wipe(log: Log, agent: str) -> str | None:
     """Return when memory of an agent, or of all of them, was wiped last; None where it never was."""
-    return next((one.at for one in reversed(log.entries) if one.op == "wipe" and one.agent in (None, agent)), None)
+    return next(
+        (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, agent)), None
+    )
 
 
 def last_failure(log: Log, agent: str | None = None) -> Entry | None:
     """Return the latest entry that fell back or failed, of one agent where it is given."""
-    found = (one for one in reversed(log.entries) if one.failure is not None and agent in (None, one.agent))
+    found = (entry for entry in reversed(log.entries) if entry.failure is not None and agent in (None, entry.agent))
     return next(found, None)

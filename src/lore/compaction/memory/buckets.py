@@ -197,15 +197,13 @@ def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
     Raises ConflictError, UnknownSessionError where others went on, or wiped it.
     """
     assert place.notes.volume is not None
-    there = {one.session_id for one in store.list()}
-    left = [one for one in there if one.startswith(f"{bucket.anchor}/") and one != bucket.volume(place.notes.volume)]
-    learnt = {name: one for name, one in known.learnt.items() if name in there}  # no mark of a session that was deleted
+    sealed = bucket.volume(place.notes.volume)
+    there = {summary.session_id for summary in store.list()}
+    left = [name for name in there if name.startswith(f"{bucket.anchor}/") and name != sealed]
+    learnt = {name: mark for name, mark in known.learnt.items() if name in there}  # none of deleted sessions
     head = _point(store, bucket, place, lines_of(whole(msgspec.structs.replace(known, learnt=learnt))))
-    for one in (
-        *left,
-        bucket.volume(place.notes.volume),
-    ):  # made before the anchor was noted, so nobody can point there
-        _delete(store, one)
+    for name in (*left, sealed):  # made before the anchor was noted, so nobody can point there
+        _delete(store, name)
     save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
 
 
@@ -269,11 +267,11 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     """
     anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
     _mark(store, anchor)
-    found = [one for one in _agents(store, user) if agent in (None, one)]
-    counts = {one: _counted(store, Bucket(user, one)) for one in found}
+    found = [name for name in _agents(store, user) if agent in (None, name)]
+    counts = {name: _counted(store, Bucket(user, name)) for name in found}
     _delete(store, anchor)
-    for one in _left_behind(store, anchor):
-        _delete(store, one)
+    for session_id in _left_behind(store, anchor):
+        _delete(store, session_id)
     return Wiped(counts)
 
 
@@ -300,14 +298,14 @@ def _counted(store: Store, bucket: Bucket) -> dict[str, int]:
 
 
 def _left_behind(store: Store, anchor: str) -> Iterator[str]:
-    yield from [one.session_id for one in store.list() if one.session_id.startswith(f"{anchor}/")]
+    yield from [summary.session_id for summary in store.list() if summary.session_id.startswith(f"{anchor}/")]
 
 
 def owners(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the agents that remember something of each user, both in order. Costs a list of the store's sessions."""
     found: dict[str, set[str]] = {}
-    for one in store.list():
-        owner = owner_of(one.session_id) if one.session_id.startswith(PREFIX) else None
+    for summary in store.list():
+        owner = owner_of(summary.session_id) if summary.session_id.startswith(PREFIX) else None
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}

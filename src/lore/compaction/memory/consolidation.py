@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
-from lore.compaction.memory.asking import Ask, answered, clipped
+from lore.compaction.memory.asking import Ask, ask_for_object, clipped
 from lore.compaction.memory.records import GENERAL, SECTIONS, Known, Structure, Topic, has_expired
 from lore.formats.times import seconds
 from lore.model.canonical import encode, printable
@@ -56,15 +56,15 @@ class Consolidation(NamedTuple):
 
 def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
     """Return the topics of what is known; never raises. Deterministic without a model."""
-    made = _plainly(known.structure, at) if ask is None else _asked(known, ask, at)
-    ended = [name for name, one in known.topics.items() if has_expired(one, at) and name not in made.topics]
+    made = _by_rule(known.structure, at) if ask is None else _by_model(known, ask, at)
+    ended = [name for name, topic in known.topics.items() if has_expired(topic, at) and name not in made.topics]
     made = made._replace(supersedes=(*made.supersedes, *ended))
     kept = [name for name in known.topics if name not in made.topics and name not in made.supersedes]
     over = kept[: max(0, len(kept) + len(made.topics) - MOST_KEPT)]
     return made._replace(supersedes=(*made.supersedes, *over))
 
 
-def _plainly(structure: Structure, at: str) -> Consolidation:
+def _by_rule(structure: Structure, at: str) -> Consolidation:
     topics: dict[str, Topic] = {}
     for name, sections, title in _PLAIN:
         texts = [text for section in sections for text in structure.of(section)]
@@ -90,13 +90,13 @@ def _topic(name: str, summary: str, content: str, at: str, expires_at: str | Non
     return Topic(topic=name, summary=summary, content=content, expires_at=expires_at, at=at)
 
 
-def _asked(known: Known, ask: Ask, at: str) -> Consolidation:
+def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
     structure = known.structure
     data = _DATA.format(
         known=encode({section: structure.of(section) for section in SECTIONS}).decode(),
-        topics=encode([_shown(one) for one in known.visible(at)]).decode(),
+        topics=encode([_shown(topic) for topic in known.visible(at)]).decode(),
     )
-    found = answered(ask, _PROMPT.format(now=at), data)
+    found = ask_for_object(ask, _PROMPT.format(now=at), data)
     if found.failure:
         return _fallback(structure, found.failure, at)
     listed = found.value.get("topics")
@@ -105,8 +105,8 @@ def _asked(known: Known, ask: Ask, at: str) -> Consolidation:
         return _fallback(structure, "the answer has no topics", at)
     named = found.value.get("supersedes")
     listed = cast("list[object]", named) if isinstance(named, list) else []
-    gone = [GENERAL, *(snake(one) for one in listed if isinstance(one, str))]  # `general` stood in for topics
-    return Consolidation(topics, tuple(one for one in dict.fromkeys(gone) if one not in topics))
+    gone = [GENERAL, *(snake(name) for name in listed if isinstance(name, str))]  # `general` stood in for topics
+    return Consolidation(topics, tuple(name for name in dict.fromkeys(gone) if name not in topics))
 
 
 def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
@@ -116,28 +116,28 @@ def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
     return Consolidation({GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)}, (), failure)
 
 
-def _shown(one: Topic) -> dict[str, str | None]:
-    return {"topic": one.topic, "summary": one.summary, "content": one.content, "expires_at": one.expires_at}
+def _shown(topic: Topic) -> dict[str, str | None]:
+    return {"topic": topic.topic, "summary": topic.summary, "content": topic.content, "expires_at": topic.expires_at}
 
 
 def _read(listed: list[object], at: str) -> dict[str, Topic]:
     """Read the topics of an answer, the first 7; of two with one name the later holds. What is none is left out."""
     topics: dict[str, Topic] = {}
-    for one in listed:
-        topic = _one(cast("dict[str, Any]", one), at) if isinstance(one, dict) else None
+    for value in listed:
+        topic = _topic_of(cast("dict[str, Any]", value), at) if isinstance(value, dict) else None
         if topic is not None and (topic.topic in topics or len(topics) < MOST):
             topics[topic.topic] = topic
     return topics
 
 
-def _one(value: dict[str, Any], at: str) -> Topic | None:
+def _topic_of(value: dict[str, Any], at: str) -> Topic | None:
     name, content = value.get("topic"), value.get("content")
     if not isinstance(name, str) or not isinstance(content, str) or not snake(name) or not content.strip():
         return None
     summary, ends = value.get("summary"), value.get("expires_at")
     until = ends if isinstance(ends, str) and seconds(encode(ends)) is not None else None
-    said = clipped(summary, SUMMARY) if isinstance(summary, str) else ""
-    return _topic(snake(name), said, mask(printable(content)).strip()[:CONTENT], at, until)
+    clean = clipped(summary, SUMMARY) if isinstance(summary, str) else ""
+    return _topic(snake(name), clean, mask(printable(content)).strip()[:CONTENT], at, until)
 
 
 def snake(name: str) -> str:

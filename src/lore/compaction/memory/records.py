@@ -130,7 +130,7 @@ class Known(Struct, frozen=True):
 
     def visible(self, now: str) -> tuple[Topic, ...]:
         """The topics that have not expired at a time (RFC 3339), by name."""
-        return tuple(one for _, one in sorted(self.topics.items()) if not has_expired(one, now))
+        return tuple(topic for _, topic in sorted(self.topics.items()) if not has_expired(topic, now))
 
     def counts(self) -> dict[str, int]:
         """How many of each kind there are."""
@@ -250,7 +250,7 @@ def consolidated(
     gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
     return (
         *(Superseded(topic=name, at=at) for name in gone),
-        *(one for name, one in topics.items() if not _is_same(known.topics.get(name), one)),
+        *(topic for name, topic in topics.items() if not _is_same(known.topics.get(name), topic)),
         *((Consolidated(at=at),) if known.is_fresh and is_whole else ()),
     )
 

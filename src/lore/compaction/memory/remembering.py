@@ -23,7 +23,7 @@ from typing import NamedTuple
 from lore.compaction.activity import Entries
 from lore.compaction.locks import trylock
 from lore.compaction.memory import audit
-from lore.compaction.memory.asking import Ask, Extraction, asked
+from lore.compaction.memory.asking import Ask, Extraction, extract
 from lore.compaction.memory.buckets import change, read
 from lore.compaction.memory.consolidation import Consolidation, consolidate
 from lore.compaction.memory.heuristics import noticed
@@ -124,15 +124,15 @@ class Remembering:
         is_silent = done.skipped and to_learn(entries, None, stop) is NOTHING
         if not is_silent:
             return done
-        is_left = any(isinstance(one.item, CompactDivider) for one in entries)
+        is_left = any(isinstance(entry.item, CompactDivider) for entry in entries)
         return done._replace(skipped=LEFT if is_left else UNSPOKEN)
 
     def _extracted(self, learning: _Learning, mark: Mark) -> ExtractionResult:
         at, name = self._clock(), self._session_id
-        mine = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
+        learnt = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
         learning.begin(read(self.store, self.bucket))
-        if learning.is_news or (mine is not None and learning.is_read):
-            change(self.store, self.bucket, lambda known: learning.records(known, at, name, mine), at=at)
+        if learning.is_news or (learnt is not None and learning.is_read):
+            change(self.store, self.bucket, lambda known: learning.records(known, at, name, learnt), at=at)
         done = learning.done
         if done.failure:
             self._tell(f"nothing was remembered by {self._who}: {done.failure}; what was known stays")
@@ -204,8 +204,8 @@ class Remembering:
         known = read(self.store, self.bucket)
         if last is not None and self._mark_in(known) is None:
             wiped = audit.last_wipe(audit.log_of(self.store, self.bucket.user), self.bucket.agent)
-            past = [seconds(encode(one)) for one in (known.horizon, wiped) if one is not None]
-            if any(one is not None and last <= one for one in past):
+            past = [seconds(encode(time)) for time in (known.horizon, wiped) if time is not None]
+            if any(time is not None and last <= time for time in past):
                 return ExtractionResult({}, {}, skipped=LEARNT)
         return self.learn(entries)
 
@@ -224,10 +224,10 @@ class Remembering:
         return f"agent {self.bucket.agent} of user {self.bucket.user}"
 
     def _learnt(self, given: Given, known: Structure) -> Extraction:
-        said = transcript_of(*given)
+        messages = transcript_of(*given)
         if self._ask is None:
-            return Extraction(noticed(said, known))
-        return asked(self._ask, said, known, window=self._window)
+            return Extraction(noticed(messages, known))
+        return extract(self._ask, messages, known, window=self._window)
 
     def _consolidated(self) -> ConsolidationResult:
         at = self._clock()
@@ -244,9 +244,9 @@ class Remembering:
             return consolidated(known, made.topics, made.supersedes, at=at, is_whole=not made.failure)
 
         change(self.store, self.bucket, make, at=at)
-        return self._said(made, written["before"], at)
+        return self._written(made, written["before"], at)
 
-    def _said(self, made: Consolidation, before: Known, at: str) -> ConsolidationResult:
+    def _written(self, made: Consolidation, before: Known, at: str) -> ConsolidationResult:
         gone = tuple(name for name in before.topics if name in made.supersedes)
         if made.failure:
             self._tell(f"{self._who} dreamt without a model: {made.failure}")
@@ -278,14 +278,14 @@ def remembering_of(
     if memory.system != "structured" or is_reserved(header.session_id):
         return None
     try:
-        mine = bucket(header.user_id, agent or header.agent_id)
+        owner = bucket(header.user_id, agent or header.agent_id)
     except LoreError as error:
         tell(f"session {header.session_id} is not remembered: {error.message}")
         return None
-    if refusal(memory, mine.agent, is_forked=header.parent_session_id is not None):
+    if refusal(memory, owner.agent, is_forked=header.parent_session_id is not None):
         return None
     return Remembering(
-        store, mine, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
+        store, owner, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
     )
 
 
@@ -339,9 +339,9 @@ class _Learning:
         )  # fmt: skip
 
 
-def _more(one: Structure, other: Structure) -> dict[str, int]:
+def _more(left: Structure, other: Structure) -> dict[str, int]:
     """Count by section what one knows and the other does not."""
-    return audit.some({section: len(set(one.of(section)) - set(other.of(section))) for section in SECTIONS})
+    return audit.some({section: len(set(left.of(section)) - set(other.of(section))) for section in SECTIONS})
 
 
 def is_idle(gap_secs: int, last: float | None, now: float) -> bool:

@@ -56,7 +56,7 @@ def transcript_of(entries: Iterable[Entry], old: int = 0) -> Iterator[Message]:
 def _words(item: UserMessage | AssistantMessage) -> str:
     if item.blocks is None:
         return "" if is_absent(item.text) else text_of(bytes(item.text))
-    return "\n".join(text_of(bytes(one.text)) for one in item.blocks if isinstance(one, TextBlock))
+    return "\n".join(text_of(bytes(block.text)) for block in item.blocks if isinstance(block, TextBlock))
 
 
 def _without_tags(text: str) -> str:

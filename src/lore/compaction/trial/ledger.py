@@ -30,16 +30,16 @@ class ModelCall(NamedTuple):
     at: float | None
 
 
-def summary_price(rules: Rules, settings: Compaction, asked: int, at: float | None) -> Decimal | None:
+def summary_price(rules: Rules, settings: Compaction, read: int, at: float | None) -> Decimal | None:
     """Return what the configured summariser is paid for a summary of so many tokens; None where nobody knows."""
-    if settings.summarizer == "extractive" or not asked:
+    if settings.summarizer == "extractive" or not read:
         return FREE
     if settings.summarizer == "command":
         return None
     host = settings.endpoint.partition("://")[2] or settings.endpoint
     provider = provider_of(host, settings.model, "openai-chat")
-    price = rules.price(provider, settings.model, "", at, prompt_tokens=asked)
-    return summary_cost(price, asked, settings.summary_tokens)
+    price = rules.price(provider, settings.model, "", at, prompt_tokens=read)
+    return summary_cost(price, read, settings.summary_tokens)
 
 
 class Prices:

@@ -48,10 +48,10 @@ def _verdict(totals: CompactedTotals) -> str:
 
 
 def _times(totals: CompactedTotals) -> str:
-    done, asked = totals.fired - totals.refreshed, totals.refreshed
-    parts = [f"{done:,} compaction{'s' * (done > 1)}"] if done or not asked else []
-    if asked:
-        parts.append(f"asking outside sources {asked:,} time{'s' * (asked > 1)}")
+    done, refreshed = totals.fired - totals.refreshed, totals.refreshed
+    parts = [f"{done:,} compaction{'s' * (done > 1)}"] if done or not refreshed else []
+    if refreshed:
+        parts.append(f"asking outside sources {refreshed:,} time{'s' * (refreshed > 1)}")
     return " and ".join(parts)
 
 
@@ -62,9 +62,9 @@ def _was(totals: CompactedTotals) -> str:
 def _size(totals: CompactedTotals) -> str:
     before, after = totals.without, totals.compacted
     share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
-    how = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
+    change = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
     return (
-        f"Prompts would have been {how} in all, the longest {after.largest_tokens:,} tokens instead of "
+        f"Prompts would have been {change} in all, the longest {after.largest_tokens:,} tokens instead of "
         f"{before.largest_tokens:,}."
     )
 

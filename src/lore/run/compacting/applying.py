@@ -119,7 +119,7 @@ def _to_file(
         inputs = () if address_of(path) is not None else (path,)
         with written(output.path, force=output.force, inputs=inputs) as file:
             file.write(data if data.endswith(b"\n") or not data else data + b"\n")
-            file.writelines(encode(one) + b"\n" for one in made.events)
+            file.writelines(encode(event) + b"\n" for event in made.events)
     return _result(path, output.path, held, made, settings, rules, asking.clock())
 
 
@@ -144,8 +144,8 @@ def _alone(path: str, held: Held) -> Generator[None]:
     place = f"jsonl:{path}" if address is None else address.url
     with trylock(place, held.tracker.agent or AGENT, held.tracker.user or "") as free:
         if not free:
-            said = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
-            raise LoreError(said, hint="nothing was done: run the command again later")
+            message = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
+            raise LoreError(message, hint="nothing was done: run the command again later")
         yield
 
 
@@ -202,10 +202,10 @@ def _result(
 ) -> Compacted:  # fmt: skip
     fired = fired_of(held, made, settings, rules, now)
     shown = _shown(place)
-    how = "appended to" if place == path else "written behind the log, in"
-    said = f"{len(made.events):,} events were {how} {shown}."
+    verb = "appended to" if place == path else "written behind the log, in"
+    answer = f"{len(made.events):,} events were {verb} {shown}."
     return Compacted(
-        session=_shown(path), configured=True, triggers=[fired], events=len(made.events), written=shown, answer=said,
+        session=_shown(path), configured=True, triggers=[fired], events=len(made.events), written=shown, answer=answer,
         notes=[], problems=list(held.problems.kept),
     )  # fmt: skip
 
@@ -214,8 +214,8 @@ def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: fl
     """Describe what was made, with its cost as far as the prices of the chain's model are known."""
     session, chain = held.session, held.chain
     folding = Folding(session)
-    for one in made.events:
-        folding.apply(one)
+    for event in made.events:
+        folding.apply(event)
     after, scale = folding.chain(chain.id), scale_of(held.tracker, chain)
     sizes = Sizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
     sizes = sizes._replace(after=sizes.after + made.context_tokens)

@@ -83,10 +83,8 @@ class IdleMemory:
     def due(self, now: float) -> list[str]:
         """Return the sessions in which nobody speaks any more, and somebody did. Costs O(those that may be)."""
         gap = self._wanted.sessions.gap_secs
-        return [name for name, one in self._quiet.items() if self._is_new(name, one) and is_idle(gap, one.last, now)]
-
-    def _is_new(self, name: str, one: _Quiet) -> bool:
-        return one.moves > self._passed.get(name, 0)
+        new = [(name, quiet.last) for name, quiet in self._quiet.items() if quiet.moves > self._passed.get(name, 0)]
+        return [name for name, last in new if is_idle(gap, last, now)]
 
     def rest(self, header: SessionStarted, silence: Silence, chain: Chain) -> str:
         """Learn from a session and dream; returns what came of it in a line, empty where nothing was new in it."""
@@ -103,7 +101,7 @@ class IdleMemory:
 
 def _said(done: Rested) -> str:
     assert done.extracted is not None
-    added, removed = (sum(one.values()) for one in (done.extracted.added, done.extracted.removed))
+    added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
     if not (added or removed or done.consolidated.topics):
         is_quiet = done.extracted.skipped or done.extracted.failure or done.consolidated.failure  # a failure is told
         return "" if is_quiet else "idle: looked through, nothing new to remember"

@@ -75,7 +75,7 @@ class _Watched:
         self.session = Session.read(data.log)
         self.tracker, self.rhythm, self.silence = Tracker(), Rhythm(), Silence()
         events = Session.events_of(data.log)
-        header = next((one for one in events if isinstance(one, SessionStarted)), None)
+        header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store takes such a one: somebody else wrote it
             raise StoreError("the log has no header", hint="`lore store verify` says what is wrong")
         self.header = header
@@ -146,21 +146,21 @@ class Watch:
 
     def look(self) -> int:
         """Look once: compact what has changed and is due, learn from where nobody speaks any more."""
-        made, listed = 0, [one for one in self._store.list() if not is_reserved(one.session_id)]
-        for gone in self._heads.keys() - {one.session_id for one in listed}:
+        made, listed = 0, [summary for summary in self._store.list() if not is_reserved(summary.session_id)]
+        for gone in self._heads.keys() - {summary.session_id for summary in listed}:
             del self._heads[gone]
             self._held.pop(gone, None)
             self._rests.forget(gone)
-        for one in listed:
+        for summary in listed:
             if self._hands.is_ended():
                 return made
-            if self._heads.get(one.session_id) == one.head and one.session_id not in self._waiting:
+            if self._heads.get(summary.session_id) == summary.head and summary.session_id not in self._waiting:
                 continue
             try:
-                made += self._changed(one.session_id)
+                made += self._changed(summary.session_id)
             except LoreError as error:  # also a source that is not there just now: others may need none of it
-                self._hands.tell(f"{one.session_id}: {error.message}")
-            self._heads[one.session_id] = one.head
+                self._hands.tell(f"{summary.session_id}: {error.message}")
+            self._heads[summary.session_id] = summary.head
         for name in self._rests.due(self._hands.clock()):
             if self._hands.is_ended():
                 break
@@ -177,9 +177,9 @@ class Watch:
         except UnknownSessionError:
             return
         chain = settled(watched.session.state.chain(MAIN))
-        said = self._rests.rest(watched.header, watched.silence, chain)
-        if said:
-            self._hands.say(f"{session_id}: {said}")
+        line = self._rests.rest(watched.header, watched.silence, chain)
+        if line:
+            self._hands.say(f"{session_id}: {line}")
 
     def _changed(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""

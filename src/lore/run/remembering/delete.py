@@ -22,13 +22,13 @@ def deleted(
     Nothing of it stays in the store's log. Each agent's memory is one transaction.
     """
     known = buckets_of(store, user, agent)
-    check(names, [name for one in known.values() for name in _names(one)])
+    check(names, [name for memory in known.values() for name in _names(memory)])
     counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
-    for bucket, one in known.items():
-        if not set(names) & set(_names(one)):
+    for bucket, memory in known.items():
+        if not set(names) & set(_names(memory)):
             continue
-        gone = [key for key in one.entries if id_of(*key) in names]
-        topics = [name for name in one.topics if name in names]
+        gone = [key for key in memory.entries if id_of(*key) in names]
+        topics = [name for name in memory.topics if name in names]
         after = change(store, bucket, lambda held: _without(held, names, now), at=now, purge=True)
         removed = _sums(gone, topics)
         for kind, number in removed.items():

@@ -56,29 +56,29 @@ def extracted(
     header, state = _folded(store, session_id)
     if whose.user is not None and header.user_id not in (None, whose.user):
         raise LoreError(f"session {session_id!r} is of user {header.user_id!r}", hint="leave --user out")
-    mine = bucket(whose.user or header.user_id, whose.agent or header.agent_id)
-    _check(settings.memory, mine.agent, is_forked=header.parent_session_id is not None)
+    owner = bucket(whose.user or header.user_id, whose.agent or header.agent_id)
+    _check(settings.memory, owner.agent, is_forked=header.parent_session_id is not None)
     ask = _ask(settings, tell)
-    memory = Remembering(store, mine, clock=clock, session_id=session_id, ask=ask, window=_window(settings), tell=tell)
+    memory = Remembering(store, owner, clock=clock, session_id=session_id, ask=ask, window=_window(settings), tell=tell)
     done = memory.learn(state.main().entries, again=again)
     if ask is None and not (done.added or done.removed or done.skipped or done.failure):
         tell(NO_MODEL)
     if done.skipped == LEARNT:
         tell("--again learns from all of the session, also what was closed or deleted since")
     return MemoryExtracted(
-        store=store.url, user=mine.user, agent=mine.agent, session_id=session_id, removed=dict(done.removed),
+        store=store.url, user=owner.user, agent=owner.agent, session_id=session_id, removed=dict(done.removed),
         added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
 
 
 def consolidated(store: Store, whose: Named, settings: Settings, tell: Tell, *, clock: Clock = now) -> MemoryDreamt:
     """Make topics of what is known; raises LoreError where the agent is not opted in."""
-    mine = bucket(whose.user, whose.agent)
-    _check(settings.memory, mine.agent)
-    memory = Remembering(store, mine, clock=clock, ask=_ask(settings, tell), window=_window(settings), tell=tell)
+    owner = bucket(whose.user, whose.agent)
+    _check(settings.memory, owner.agent)
+    memory = Remembering(store, owner, clock=clock, ask=_ask(settings, tell), window=_window(settings), tell=tell)
     done = memory.consolidate()
     return MemoryDreamt(
-        store=store.url, user=mine.user, agent=mine.agent, topics=list(done.topics), superseded=list(done.superseded),
+        store=store.url, user=owner.user, agent=owner.agent, topics=list(done.topics), superseded=list(done.superseded),
         skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
 

@@ -61,38 +61,40 @@ class _Sums:
 
 
 def import_sessions(
-    store: Store, asked: Asked, options: Options, *, progress: Progress | None = None, clock: Clock = now
+    store: Store, request: Asked, options: Options, *, progress: Progress | None = None, clock: Clock = now
 ) -> StoreImported:  # fmt: skip
     """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
-    files = inputs(asked.paths)
+    files = inputs(request.paths)
     sums = _Sums()
     with_others = _companions(files)
-    files = [one for one in files if os.path.realpath(one.path) not in with_others]
+    files = [file for file in files if os.path.realpath(file.path) not in with_others]
     sums.joined = len(with_others)
-    _check(files, asked)
-    total, done = sum(one.size for one in files), 0
+    _check(files, request)
+    total, done = sum(file.size for file in files), 0
     with collected_seldom():
         for file in files:
-            importer = _Importer(store, asked, options, clock, _told(progress, done, total))
+            importer = _Importer(store, request, options, clock, _told(progress, done, total))
             _one(importer, file, sums, alone=len(files) == 1)
             done += file.size
     if not sums.sessions:
-        raise LoreError(f"no sessions in {corpus.show(asked.paths[0])}", hint="`lore store import` reads session logs")
+        raise LoreError(
+            f"no sessions in {corpus.show(request.paths[0])}", hint="`lore store import` reads session logs"
+        )
     return StoreImported(
         store=store.url, sessions=sums.sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
         problems=sums.problems,
     )  # fmt: skip
 
 
-def _check(files: list[Input], asked: Asked) -> None:
-    if asked.session_id is not None and len(files) != 1:
+def _check(files: list[Input], request: Asked) -> None:
+    if request.session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
 
 
 def _companions(files: list[Input]) -> set[str]:
     """Return the subagents' files that are read with their sessions."""
-    found = chain.from_iterable(corpus.companions(one.path) for one in files if one.error is None)
-    return {os.path.realpath(one) for one in found}
+    found = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
+    return {os.path.realpath(path) for path in found}
 
 
 def _told(progress: Progress | None, done: int, total: int) -> Callable[[int], None]:
@@ -148,9 +150,11 @@ def _failed(error: LoreError, shown: str, importer: _Importer, sums: _Sums, *, a
 class _Importer:
     """Import one input. `reading` until it goes to the store; `session_id` as soon as it is known."""
 
-    def __init__(self, store: Store, asked: Asked, options: Options, clock: Clock, told: Callable[[int], None]) -> None:
+    def __init__(
+        self, store: Store, request: Asked, options: Options, clock: Clock, told: Callable[[int], None]
+    ) -> None:
         self._store = store
-        self._asked = asked
+        self._asked = request
         self._options = options
         self._clock = clock
         self._told = told

@@ -25,7 +25,7 @@ from lore.store.header import Header
 from lore.store.saving import save_delta
 
 # How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.
-_CLOSINGS = tuple(b'{"kind":"turn_%s"' % how for how in (b"completed", b"failed", b"canceled"))
+_CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
 
 
