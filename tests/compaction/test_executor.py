@@ -6,7 +6,7 @@ import pytest
 
 from compaction.remembering import ANN, memory
 from lore.compaction.activity import tokens_of
-from lore.compaction.base import Answer, SummaryError, Window
+from lore.compaction.base import SummaryAnswer, SummaryError, Window
 from lore.compaction.executor import Dependencies, judged, prepare, scale_of
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import read
@@ -34,7 +34,7 @@ class Noting:
         self.order.append("summarize")
         if self.fails:
             raise SummaryError("nobody is there")
-        return Answer("what went")
+        return SummaryAnswer("what went")
 
 
 def talk(count, *, size=400):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.base import Request
+from lore.compaction.base import SummaryRequest
 from lore.compaction.extracting import found_in, said_by_user
 from lore.compaction.extractive import Extractive
 from lore.compaction.file_mentions import file_mentions
@@ -16,7 +16,7 @@ from strategies.talks import call, divider, said, talk, user
 
 def summary(*entries, **more):
     """The text of a summary."""
-    return Extractive().summarize(Request(entries, **more)).text
+    return Extractive().summarize(SummaryRequest(entries, **more)).text
 
 
 def section(text, title):

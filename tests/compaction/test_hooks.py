@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lore.compaction.base import Answer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
@@ -35,7 +35,7 @@ class Waiting:
 
     def summarize(self, request):
         assert self.go.wait(10)
-        return Answer("what went")
+        return SummaryAnswer("what went")
 
 
 class Failing:

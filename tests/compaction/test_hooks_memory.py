@@ -19,7 +19,7 @@ from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.remembering import remembering_of
-from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.config import policy
 from lore.run.compacting.dependencies import dependencies_of
 from lore.session import event
@@ -239,7 +239,7 @@ def test_only_ticks_are_never_learnt_from(kept, store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "fields"), [(Memory(), {}), (Memory(system="structured"), {"parent_session_id": "s0"})]
+    ("settings", "fields"), [(MemorySettings(), {}), (MemorySettings(system="structured"), {"parent_session_id": "s0"})]
 )
 def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, settings, fields):
     class Untouched:
@@ -267,7 +267,8 @@ def test_a_harness_is_written_from_the_docstring(store, tmp_path, monkeypatch):
     ]
     begin, end = (next(at for at, line in enumerate(lines) if word in line) for word in ("policy(", "before_turn("))
     names = {
-        "policy": policy, "dependencies_of": dependencies_of, "remembering_of": remembering_of, "Memory": Memory,
+        "policy": policy, "dependencies_of": dependencies_of, "remembering_of": remembering_of,
+        "MemorySettings": MemorySettings,
         "asking": asking, "Continuous": Continuous, "store": store, "stamp": lambda: stamp(0),
         "header": event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"),
     }  # fmt: skip

@@ -12,7 +12,7 @@ from lore.compaction.memory.buckets import change, read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import GENERAL, Remembered
 from lore.compaction.memory.remembering import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.store.base import StoreError
 from model.making import started
 from storing import opened
@@ -173,7 +173,7 @@ def test_a_new_topic_takes_the_place_of_what_it_supersedes(store, tmp_path):
 
 
 def of(store, **fields):
-    settings = fields.pop("settings", Memory(system="structured"))
+    settings = fields.pop("settings", MemorySettings(system="structured"))
     header = started(**{"session_id": "s1", "user_id": "ann", **fields})
     return remembering_of(store, header, settings, clock=lambda: AT)
 
@@ -181,14 +181,15 @@ def of(store, **fields):
 def test_a_session_belongs_to_the_memory_of_its_user_and_its_agent(store):
     assert of(store).bucket == ANN
     assert of(store, user_id=None).bucket == bucket(None)
-    both = Memory(system="structured", agents=("coder",))
+    both = MemorySettings(system="structured", agents=("coder",))
     assert of(store, agent_id="coder", settings=both).bucket == bucket("ann", "coder")
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"settings": Memory()}, {"agent_id": "other"}, {"parent_session_id": "s0"}, {"session_id": "lore.memory/ann"},
+        {"settings": MemorySettings()}, {"agent_id": "other"}, {"parent_session_id": "s0"},
+        {"session_id": "lore.memory/ann"},
         {"user_id": "00000000-0000-0000-0000-000000000000"},
     ],
 )  # fmt: skip

@@ -8,12 +8,12 @@ from __future__ import annotations
 import pytest
 
 from compaction.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
-from lore.compaction.base import Answer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import read, wipe
 from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
 from lore.compaction.memory.records import GENERAL, KINDS
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.run.remembering.looking import audited
 from model.making import dumps, header, user
@@ -74,7 +74,7 @@ def test_extraction_falls_back_to_what_is_known_on_an_empty_or_unreadable_answer
 
 def test_a_small_output_budget_is_doubled_and_identical_retries_are_not_made(store, tmp_path):
     """1,024 tokens truncated the JSON, and three identical retries then disabled the feature."""
-    model = Model(Answer('{"facts": ["x', cut_off=True), {"facts": ["x"]})
+    model = Model(SummaryAnswer('{"facts": ["x', cut_off=True), {"facts": ["x"]})
     memory(store, tmp_path, ask=model).extract(entries("hi"))
     assert (model.limits, known(store).structure.facts) == ([4_096, 8_192], ("x",))
     garbage = Model("garbage")
@@ -147,10 +147,10 @@ def test_an_empty_extraction_is_not_dreamt_over(store, tmp_path):
 
 
 def test_the_gate_is_shut_by_default_and_open_for_agents_that_opted_in():
-    assert refusal(Memory(), "main")
-    assert refusal(Memory(agents=("main",)), "main")
-    assert refusal(Memory(system="structured"), "main") == ""
-    opted = Memory(system="structured", agents=("coder",))
+    assert refusal(MemorySettings(), "main")
+    assert refusal(MemorySettings(agents=("main",)), "main")
+    assert refusal(MemorySettings(system="structured"), "main") == ""
+    opted = MemorySettings(system="structured", agents=("coder",))
     assert (refusal(opted, "coder"), bool(refusal(opted, "main"))) == ("", True)
     assert refusal(opted, "coder", chain="side")
     assert refusal(opted, "coder", is_forked=True)

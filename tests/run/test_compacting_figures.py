@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.trial.bills import Change, rebilled
+from lore.compaction.trial.bills import PromptChange, rebilled
 from lore.compaction.trial.verdict_text import verdict
 from lore.model.events import Billed
 from lore.run.compacting.dry_run import dry_run
@@ -175,14 +175,14 @@ BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tok
 @pytest.mark.parametrize(
     ("change", "read", "write"),
     [
-        (Change(1_000, 5_000, 200), 4_200, 490),  # what is behind was read, and is
-        (Change(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
-        (Change(1_000, 8_450, 200), 1_000, 240),  # what was pruned reached past what was read
-        (Change(0, 0, 0), 9_000, 490),
-        (Change(1_000, 0, 200, new=200), 9_000, 690),  # put in behind all that was read
-        (Change(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
-        (Change(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
-        (Change(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
+        (PromptChange(1_000, 5_000, 200), 4_200, 490),  # what is behind was read, and is
+        (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
+        (PromptChange(1_000, 8_450, 200), 1_000, 240),  # what was pruned reached past what was read
+        (PromptChange(0, 0, 0), 9_000, 490),
+        (PromptChange(1_000, 0, 200, new=200), 9_000, 690),  # put in behind all that was read
+        (PromptChange(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
+        (PromptChange(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
+        (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
     ],
 )
 def test_a_bill_without_what_was_pruned(change, read, write):

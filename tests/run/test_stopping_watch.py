@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from compaction.remembering import SAID
-from lore.compaction.base import Answer
+from lore.compaction.base import SummaryAnswer
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.audit import log_of
@@ -65,7 +65,7 @@ def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
 
         def summarize(self, request):
             assert entered == ["in"]
-            return Answer("a summary")
+            return SummaryAnswer("a summary")
 
     def waiting():
         entered.append("in")

@@ -44,7 +44,7 @@ _IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
 
 
 def is_message(item: Item) -> bool:
-    """Tell whether an item is a message: dividers and opaque items are none."""
+    """Tell whether an item is a message, not a divider or an opaque item."""
     return not isinstance(item, CompactDivider | OpaqueItem)
 
 
@@ -98,7 +98,7 @@ def in_tokens(size: int) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-class Sizes:
+class TimelineSizes:
     """The estimates of one chain, carried from version to version: each call costs O(what changed).
 
     Not safe between threads.
@@ -132,7 +132,7 @@ class Sizes:
 
 
 def overhead(chain: Chain) -> int:
-    """Estimate how many tokens stand before a chain's messages: tools, system prompt, what is pinned."""
+    """Estimate the tokens before a chain's messages: tools, system prompt, pinned knowledge and layers."""
     known = sum(len(fact.title.encode("utf-8", "replace")) + len(fact.content.encode("utf-8", "replace"))
                 for fact in chain.pinned or ())  # fmt: skip
     layers = sum(_size(layer.text) for layer in chain.pinned_layers)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Request, Summarizer, SummaryError
+from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Summarizer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
@@ -72,7 +72,7 @@ class _Room(NamedTuple):
     part: int
 
 
-def summarized(summarizer: Summarizer, request: Request, settings: Compaction, *, tell: Tell = _silent) -> str:
+def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = _silent) -> str:
     """Return a summary of `request`, in one pass or several; raises SummaryError where there is none.
 
     `tell` hears of each failure that another try may mend, and of parts that stay without a summary. Costs a call
@@ -86,7 +86,7 @@ def summarized(summarizer: Summarizer, request: Request, settings: Compaction, *
     return _Passes(summarizer, settings.summarizer_window, room, tell).whole(request, spans)
 
 
-def _room(request: Request, settings: Compaction) -> _Room:
+def _room(request: SummaryRequest, settings: Compaction) -> _Room:
     """Return what fits; raises SummaryError where the window is too small for the answer alone. 0 is no limit."""
     window = settings.summarizer_window
     if not window:
@@ -112,7 +112,7 @@ class _Passes:
         self._room = room
         self._tell = tell
 
-    def whole(self, request: Request, spans: Sequence[_Span]) -> str:
+    def whole(self, request: SummaryRequest, spans: Sequence[_Span]) -> str:
         """Sum up a request, in parts where it must be; `spans` are the messages that each entry stands for.
 
         Ends: nine entries of a twelfth each and what comes with them fit one pass, and ten or more make at most a
@@ -133,7 +133,7 @@ class _Passes:
             return self._ask(shorter)
         return self._in_parts(shorter, spans, _parts(sizes, self._room.part))
 
-    def _in_parts(self, request: Request, spans: Sequence[_Span], parts: Sequence[_Span]) -> str:
+    def _in_parts(self, request: SummaryRequest, spans: Sequence[_Span], parts: Sequence[_Span]) -> str:
         made: list[Entry] = []
         covered: list[_Span] = []
         missing: list[str] = []
@@ -141,7 +141,7 @@ class _Passes:
         for number, part in enumerate(parts, 1):
             span = _Span(spans[part.begin].begin, spans[part.end - 1].end)
             try:
-                text = self._ask(Request(request.entries[part.begin : part.end], tokens=request.tokens))
+                text = self._ask(SummaryRequest(request.entries[part.begin : part.end], tokens=request.tokens))
             except SummaryError as error:
                 why = one_line(error.message)
                 self._tell(f"messages {span.begin + 1} to {span.end} have no summary: {why}")
@@ -157,7 +157,7 @@ class _Passes:
             raise SummaryError(f"none of {len(parts)} parts could be summed up; the last: {why}")
         return "\n\n".join([self.whole(request._replace(entries=tuple(made)), covered), *missing])
 
-    def _ask(self, request: Request) -> str:
+    def _ask(self, request: SummaryRequest) -> str:
         """Ask for one summary, again where that may help."""
         failure = SummaryError("no summary")
         for number in range(1, TRIES + 1):
@@ -171,7 +171,7 @@ class _Passes:
                     self._tell(f"{one_line(error.message)}; asked again")
         raise SummaryError(f"{failure.message}, {TRIES} times", hint=failure.hint)
 
-    def _full(self, request: Request) -> str:
+    def _full(self, request: SummaryRequest) -> str:
         """Ask until an answer is not cut off, each time with twice the room."""
         most = _most_tokens(self._window)
         tokens = request.tokens

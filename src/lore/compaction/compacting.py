@@ -79,7 +79,7 @@ def _compaction(
 
 
 def _uuid(session: Session, name: str, gone: tuple[Entry, ...], stay: tuple[Entry, ...]) -> str:
-    """Name a compaction by what it does: what goes holds the divider of the one before it, so no two are alike."""
+    """Derive a compaction's uuid from what it prunes: that holds the previous divider, so every uuid differs."""
     parts = [session.id, name, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
     digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
     return f"compact-{digest[:32]}"
@@ -101,7 +101,7 @@ def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Even
 
 
 def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
-    """Yield the outside context that would go with what goes, before a model ever read it: it waited for a person."""
+    """Yield outside context that would be pruned before any request has carried it."""
     if not chain.outside:
         return
     came = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)

@@ -20,10 +20,10 @@ from msgspec import structs
 
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
-from lore.compaction.base import Firing, Request, Summarizer, SummaryError, Trigger, Window
+from lore.compaction.base import Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
 from lore.compaction.chunking import summarized
 from lore.compaction.compacting import compacted
-from lore.compaction.costs import Cache, Rhythm, Scale, Sizes, cheapest
+from lore.compaction.costs import BillScale, Cache, PromptSizes, Rhythm, cheapest
 from lore.compaction.cutting import kept, opening, pruned
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import due
@@ -90,7 +90,7 @@ def execute(
 
 
 def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies) -> Prepared:
-    """Learn from what goes, ask the sources and the summariser; raises SummaryError, LoreError. This takes time."""
+    """Learn from what is pruned, ask the sources and the summariser: slow. Raises SummaryError, LoreError."""
     held = settled(session.chain(chain))
     if firing.final:
         dependencies.tell("what stays fills more than 90 % of the window even so: nothing more can go")
@@ -122,7 +122,7 @@ def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
     return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
 
 
-def scale_of(tracker: Tracker, chain: Chain) -> Scale:
+def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
     """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
 
     What stands before the timeline is no longer than the shortest prompt that was billed; the rest of the difference
@@ -131,9 +131,9 @@ def scale_of(tracker: Tracker, chain: Chain) -> Scale:
     usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
     whole = None if usage is None or unbelievable(usage) else total(usage)
     if whole is None or least is None or not chain.sent or _is_compacted(chain):
-        return Scale(overhead(chain))
+        return BillScale(overhead(chain))
     sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
-    return Scale.of(whole, sent, min(max(0, whole - sent), least))
+    return BillScale.of(whole, sent, min(max(0, whole - sent), least))
 
 
 def _is_compacted(chain: Chain) -> bool:
@@ -158,7 +158,7 @@ def judged(
     )  # fmt: skip
 
 
-def in_estimates(settings: Compaction, scale: Scale) -> Compaction:
+def in_estimates(settings: Compaction, scale: BillScale) -> Compaction:
     """Return the settings with the window as estimates measure it."""
     if not settings.window:
         return settings
@@ -181,7 +181,7 @@ def waits(
     after = tokens_of(kept(chain.entries, firing.cut)) + settings.summary_tokens
     before = tokens_of(chain.entries)
     grown = before // max(1, rhythm.requests)
-    sizes = Sizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
+    sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
     return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
 
 
@@ -190,13 +190,13 @@ def timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def request_of(chain: Chain, firing: Firing, settings: Compaction) -> Request:
+def request_of(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
     """Return what a summariser is asked for a firing."""
     gone = pruned(chain.entries, firing.cut)
-    return Request(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
+    return SummaryRequest(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
 
 
-def _summary(request: Request, firing: Firing, settings: Compaction, dependencies: Dependencies) -> str:
+def _summary(request: SummaryRequest, firing: Firing, settings: Compaction, dependencies: Dependencies) -> str:
     try:
         return summarized(dependencies.summarizer, request, settings, tell=dependencies.tell)
     except SummaryError as error:
@@ -214,7 +214,7 @@ def _context(session: Session, firing: Firing, dependencies: Dependencies) -> st
 
 
 def _previous(gone: tuple[Entry, ...]) -> str:
-    """Return the summary that goes with what is pruned; empty where there is none."""
+    """Return the summary among the pruned entries, or an empty text."""
     dividers = [
         entry.item for entry in gone if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary)
     ]

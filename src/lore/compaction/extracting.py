@@ -48,7 +48,7 @@ class Talk(NamedTuple):
     assistant: str = ""
 
 
-class Found(NamedTuple):
+class SummaryFacts(NamedTuple):
     """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch.
 
     `opening` is the exchange that goes on, as far as the entries have it; `tried` are the calls that were made, as they
@@ -67,7 +67,7 @@ class Found(NamedTuple):
     listed: bool
 
 
-def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> Found:
+def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> SummaryFacts:
     """Gather what a summary says; `goes_on` is the place where an exchange begins whose end is not among the entries.
 
     Costs O(bytes of the entries).
@@ -115,11 +115,11 @@ class _Gathered:
         """Begin the exchange that goes on: what it says is no part of the one before, though no words begin it."""
         self._ended = len(self._talks)
 
-    def found(self) -> Found:
+    def found(self) -> SummaryFacts:
         """Return what was gathered."""
         whole = self._talks[: self._ended]
         opening = self._talks[len(whole) :]
-        return Found(
+        return SummaryFacts(
             self._messages,
             tuple(whole),
             Talk("\n".join([talk.user for talk in opening if talk.user]), opening[-1].assistant) if opening else None,

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request
-from lore.compaction.extracting import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, Found, Talk, found_in
+from lore.compaction.base import BYTES_PER_TOKEN, SummaryAnswer, SummaryRequest
+from lore.compaction.extracting import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, SummaryFacts, Talk, found_in
 from lore.compaction.transcripts import clipped
 from lore.compaction.wrapping import cut_bytes, harmless, one_line
 from lore.model.canonical import text_of
@@ -62,7 +62,7 @@ class Extractive:
 
     name = "extractive"
 
-    def summarize(self, request: Request) -> Answer:
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary of at most `request.tokens`; never fails. Empty where no token is allowed."""
         found = found_in(request.entries, len(request.entries) - len(request.opening))
         before = _before(request)
@@ -73,7 +73,7 @@ class Extractive:
         head = _HEAD.format(count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
-        return Answer(cut_bytes("\n\n".join([head, *body]), room))
+        return SummaryAnswer(cut_bytes("\n\n".join([head, *body]), room))
 
 
 class _Before(NamedTuple):
@@ -81,7 +81,7 @@ class _Before(NamedTuple):
     sections: dict[str, _Lines]
 
 
-def _new(found: Found) -> list[tuple[str, tuple[str, ...]]]:
+def _new(found: SummaryFacts) -> list[tuple[str, tuple[str, ...]]]:
     """Return what each section says of these entries, in the order of the summary."""
     talks = list(found.talks)
     opening = found.opening
@@ -115,7 +115,7 @@ def _exchange(talk: Talk) -> tuple[str, ...]:
 # The summary before
 
 
-def _before(request: Request) -> _Before:
+def _before(request: SummaryRequest) -> _Before:
     """Read the summary that is replaced: the request's, else that of the last divider among the entries."""
     text = request.previous
     for entry in reversed(request.entries):
@@ -150,7 +150,7 @@ def _read(text: str) -> dict[str, _Lines]:
     return {name: _Lines(tuple(lines.get(name, ())), more.get(name, 0)) for name in (*lines, *more)}
 
 
-def _still_open(old: _Lines, found: Found) -> _Lines:
+def _still_open(old: _Lines, found: SummaryFacts) -> _Lines:
     """Leave out what later messages settled: questions and running calls by being later, the rest by being tried."""
     over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([TO_DO] if found.listed else [])))
     lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]

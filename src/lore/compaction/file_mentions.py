@@ -92,7 +92,7 @@ def _head(command: str) -> str:
 
 
 def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files that a simple shell command reads and changes; what stands in a here-document is no command."""
+    """Return the files that a simple shell command reads and changes; a here-document's text is not a command."""
     first = _HEREDOC.search(command)
     if first is not None:
         line_end = command.find("\n", first.end())

@@ -3,7 +3,7 @@
     settings = policy("policy.toml")   `lore.config`; or `settings.Compaction(continuous_interval=5)`
     dependencies = dependencies_of(settings, print, stored.session_id)   `lore.run.compacting.dependencies`
     ask = asking(dependencies.summarizer)
-    memory = remembering_of(stored.store, header, Memory("structured"), clock=stamp, ask=ask)
+    memory = remembering_of(stored.store, header, MemorySettings("structured"), clock=stamp, ask=ask)
     continuous = Continuous(stored, settings, dependencies, memory=memory)    after each start; `stamp()` is RFC 3339
     continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
     stored.apply(message); stored.begin_turn(…); stored.save(); …the request, its answer…; stored.save()
@@ -88,7 +88,7 @@ class _Work:
 def _check(now: float) -> None:
     """Raise LoreError for a time that is none: milliseconds, most often."""
     if not 0 <= now <= LATEST:
-        raise LoreError(f"{now} is no time in seconds since 1970", hint="time.time() is one")
+        raise LoreError(f"{now} is not a time in seconds since 1970", hint="time.time() is one")
 
 
 class Continuous:
@@ -130,7 +130,7 @@ class Continuous:
             self._worker.forget()
 
     def before_turn(self, now: float) -> Done | None:
-        """Compact where a pause has ended or the window is full, and tell the session what is remembered.
+        """Compact after a pause or when the window is full, and tell the session what is remembered.
 
         Returns what was compacted, None for nothing. What the session is told waits for the harness' next save.
         `now` in seconds since 1970. Raises ConflictError as `stored.save` does, where another writer saved without
@@ -146,7 +146,7 @@ class Continuous:
         return done
 
     def while_idle(self, now: float) -> None:
-        """Begin to remember, in the background, where nobody has spoken for long: for a timer between turns."""
+        """Start to remember in the background after a long silence: for a timer between turns."""
         if self._off or self._worker is None:
             return
         self._catch_up()
@@ -185,7 +185,7 @@ class Continuous:
             self._dependencies.tell(UNTIMED)
 
     def after_turn(self, now: float) -> Done | None:
-        """Begin what is due after a turn, in the background; returns what was done by an earlier call's work."""
+        """Start what is due after a turn in the background; returns what an earlier call's work did, or None."""
         if self._off:
             return None
         _check(now)
@@ -238,7 +238,7 @@ class Continuous:
         return done
 
     def _alone(self, held: ExitStack) -> bool:
-        """Take the lock, if nobody compacts for this agent and user, and nobody else has written to the session."""
+        """Take the lock of this agent and user; False if it is held, or another writer has changed the session."""
         agent = self._agent or self._tracker.agent or ""
         lock = trylock(self._stored.store.url, agent, self._tracker.user or "")
         if not held.enter_context(lock):
@@ -270,7 +270,7 @@ class Continuous:
         return self._cache is not None and self._cache.is_warm(self._rhythm.pause(now)) is False
 
     def _catch_up(self) -> None:
-        """Feed what has come since the last call: what was saved, and what waits to be. Costs O(what is new)."""
+        """Feed events saved or applied since the last call. Costs O(their bytes)."""
         stored = self._stored
         if stored.session is not self._session:  # it was loaded again
             self._forget()

@@ -62,7 +62,7 @@ def due(
 
 
 def manual(inputs: PolicyInput) -> Firing | None:
-    """Compact now, since somebody said so."""
+    """Compact now, on request."""
     return _firing("manual", inputs)
 
 
@@ -79,7 +79,7 @@ def overflow(inputs: PolicyInput) -> Firing | None:
 
 
 def gap(inputs: PolicyInput) -> Firing | None:
-    """Compact when somebody speaks again after a pause of `gap_secs`; never where times are unknown.
+    """Compact when the user returns after a pause of `gap_secs`; never where times are unknown.
 
     Where nothing is to go yet, the sources are asked alone: who comes back is told what happened meanwhile.
     """
@@ -116,7 +116,7 @@ def needs_continuous(exchanges: int, size: int, settings: Compaction) -> bool:
 
 
 def silence(inputs: PolicyInput) -> float | None:
-    """Return for how many seconds these two had said nothing before now; None where they never did, or none knows.
+    """Return seconds since this agent and user last spoke, or None.
 
     The answer counts: who waited for a long one, and speaks as soon as it is there, was never away. So does a
     compaction that no turn has followed: the pause that it was made in is over.
@@ -151,7 +151,7 @@ def _asking(trigger: Trigger, inputs: PolicyInput) -> Firing | None:
 
 
 def _window(inputs: PolicyInput) -> Window | None:
-    """Return what the sources are asked about; None where there are none, or nothing that they say is taken."""
+    """Return the window to ask sources about; None without sources, or where their token cap is 0."""
     settings = inputs.settings
     if inputs.now is None or not settings.context_sources or not settings.context_token_cap:
         return None
@@ -164,7 +164,7 @@ def _is_active(inputs: PolicyInput) -> bool:
 
 
 def _in_loop(entries: Entries) -> bool:
-    """Tell whether the model's last response asked for tools, and nobody has spoken since."""
+    """Tell whether a tool loop is under way: the last response called tools, and no user message followed."""
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
         if isinstance(item, AssistantMessage | ToolCall):
@@ -175,5 +175,5 @@ def _in_loop(entries: Entries) -> bool:
 
 
 def _ends_it(item: AssistantMessage | ToolCall) -> bool:
-    """Tell whether words end a loop by themselves: of a turn's response nobody named, words come before its calls."""
+    """Tell whether a text ends a loop: one without a response id was no part of a response with tool calls."""
     return isinstance(item, AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"

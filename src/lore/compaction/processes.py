@@ -1,4 +1,4 @@
-"""Run one command that may do anything: hang, flood, crash, fork, say nothing, or what is no text.
+"""Run one command that may do anything: hang, flood, crash, fork, print nothing, or print bytes that are not text.
 
 In: a command (no shell), its input and environment. Out: what it wrote, bounded in size and time. Rules: the command
 gets a process group of its own, and at the end (also an error's, also when lore is interrupted) that group is killed
@@ -175,7 +175,7 @@ class _Talk:
                     self._input.close()
 
     def _hear(self, number: int) -> bool:
-        """Take what is there; False at the end, or (a process has ended) where there is nothing now."""
+        """Read what is available; False at the end, or, of an ended process, when nothing is available."""
         try:
             piece = os.read(number, _PIECE)
         except BlockingIOError:
@@ -190,7 +190,7 @@ class _Talk:
         return bool(piece)
 
     def _tell(self) -> bool:
-        """Give what the pipe takes; False when all is given, or nobody reads it."""
+        """Write what the pipe takes; False when all is written, or the reader is gone."""
         try:
             written = os.write(self._input.fileno(), self._given[:_PIECE]) if self._given else 0
         except BlockingIOError:
@@ -202,7 +202,7 @@ class _Talk:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether a process has ended, and leave it a zombie: till it is waited for, its number is nobody else's."""
+    """Tell whether a process has ended, without reaping it: its id cannot be reused until then."""
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -99,7 +99,7 @@ class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
         return "gap_secs is below 0" if self.gap_secs < 0 else f"gap_secs is above {MOST:,}" * (self.gap_secs > MOST)
 
 
-class Memory(Struct, frozen=True, forbid_unknown_fields=True):
+class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`[memory]`: `system = "structured"` remembers, for the agents that are listed (empty: the main one)."""
 
     system: Literal["", "structured"] = ""

@@ -42,7 +42,7 @@ class Speaker:
         self.spoke = self.spoke_before = self.waits = False
 
     def speak(self, at: float | None) -> None:
-        """Note a message; one that follows another without an answer is no new beginning."""
+        """Note a message; a second one before an answer does not start another exchange."""
         if not self.waits:
             self.before, self.spoke_before, self.waits = self.last, self.spoke, True
         self.last, self.spoke = at, True
@@ -89,14 +89,14 @@ class Tracked:
         return self.timed > 0 or not self.exchanges
 
     def heard(self, agent: str | None, user: str | None) -> tuple[bool, float | None]:
-        """Tell whether these spoke before what waits for an answer now, and when last; None is the session's user."""
+        """Tell whether this agent and user spoke before the pending message, and when last (seconds, or None)."""
         speaker = self._speakers.get((self.meant(agent), self.user if user is None else user))
         if speaker is None:
             return False, None
         return (speaker.spoke_before, speaker.before) if speaker.waits else (speaker.spoke, speaker.last)
 
     def meant(self, agent: str | None) -> str | None:
-        """Return which agent is meant: None is who is spoken to without a name, else who was spoken to last."""
+        """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
         return agent if agent is not None or None in self._agents else next(reversed(self._agents), None)
 
     def _append(self, event: Append) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from lore.compaction.base import Request
+from lore.compaction.base import SummaryRequest
 from lore.compaction.wrapping import harmless, one_line
 from lore.model.canonical import text_of
 from lore.model.items import (
@@ -66,7 +66,7 @@ def piece_of(item: Item, *, injected: bool = False) -> str:
     return f"{text}\n\n" if text else ""
 
 
-def transcript_request(request: Request) -> Iterator[str]:
+def transcript_request(request: SummaryRequest) -> Iterator[str]:
     """Yield the text that a model reads to answer a request: the summary before, the messages, their end's meaning."""
     if request.previous:
         yield f"[summary of what came before: carry on what still holds]\n{_inside(harmless(request.previous))}\n\n"
@@ -76,7 +76,7 @@ def transcript_request(request: Request) -> Iterator[str]:
         yield from transcript(request.opening[:1])
 
 
-def fresh(request: Request) -> tuple[Entry, ...]:
+def fresh(request: SummaryRequest) -> tuple[Entry, ...]:
     """Return a request's entries without the divider that holds the summary which is given as `previous`."""
     if not request.previous:
         return request.entries
@@ -87,7 +87,7 @@ def _holds(item: Item, summary: str) -> bool:
     return isinstance(item, CompactDivider) and text_of(bytes(item.summary)).strip() == summary.strip()
 
 
-def instructions(request: Request) -> str:
+def instructions(request: SummaryRequest) -> str:
     """Return what a model is told to do: what was asked for, else to sum up."""
     return request.prompt or PROMPT.format(tokens=request.tokens)
 

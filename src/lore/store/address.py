@@ -28,7 +28,7 @@ _CUTS = 16  # of a hostile name, not every `#` is tried
 
 @lru_cache(maxsize=1024)
 def say_once(text: str) -> None:
-    """Say on standard error what a store tells a person while it is read by name: nobody else would hear it.
+    """Write a store's notes to standard error while it is read by name.
 
     Said once by a process, however often the session is read.
     """

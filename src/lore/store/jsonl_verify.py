@@ -25,7 +25,7 @@ class _Judged(NamedTuple):
 
 
 def judge(folder: Folder, paths: Iterable[str], clients: Clients | None, patience: float) -> Verified:
-    """Derive every digest of these logs anew, and read the bindings where they are given. Costs O(bytes)."""
+    """Recompute every digest of these logs, and read the bindings where they are given. Costs O(bytes)."""
     found = [log for path in paths if (log := _log(folder, path, patience)) is not None]
     damage = [each for log in found for each in log.damage]
     notes = [each for log in found for each in log.notes]

@@ -249,7 +249,7 @@ class Postgres(SqlStore):
 
     @_again
     def vacuum(self) -> int:
-        """Write each table anew without what is dead in it; nobody can use a table meanwhile. Costs O(the store)."""
+        """Rewrite each table without dead rows, under an exclusive lock. Costs O(the store)."""
         before = self._size()
         self.link.alone(f"VACUUM (FULL, ANALYZE) lore.{table}" for table in sorted(TABLES))
         return max(0, before - self._size())

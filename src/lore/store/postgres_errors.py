@@ -53,7 +53,7 @@ _ELSE = "see that the server runs, and that the URL names its host and port"
 
 
 class LostError(Exception):
-    """The connection broke; `committing` where COMMIT was on its way, so that nobody knows what is stored."""
+    """The connection broke; `committing`: during COMMIT, so that what is stored is unknown."""
 
     def __init__(self, message: str, *, committing: bool = False) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class ClashError(Exception):
 
 
 class UnreachableError(StoreError):
-    """There is no connection; `soon` where the server says that it will take one."""
+    """No connection; `soon`: the server says that it will accept one."""
 
     def __init__(self, message: str, *, hint: str, soon: bool = False) -> None:
         super().__init__(message, hint=hint)

@@ -1,9 +1,9 @@
 """A session that a harness keeps in a store: folded in memory, paid for by what is new.
 
-    kept = StoredSession.begin(store, event("session_started", session_id="s1", system="…"))     new, or resumed
-    kept.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
-    prompt = kept.begin_turn({"current_time": "…"})
-    kept.save()                                                          durable: then the request may be sent
+    stored = StoredSession.begin(store, event("session_started", session_id="s1", system="…"))     new, or resumed
+    stored.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
+    prompt = stored.begin_turn({"current_time": "…"})
+    stored.save()                                                          durable: then the request may be sent
 
 Rules: an event's number is the place that it will have in the log. The delta is what is held and not among the
 numbers known to be saved; that set advances only when the store has said so, and what failed, or was never

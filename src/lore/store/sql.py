@@ -41,7 +41,7 @@ from lore.store.ids import good_id, is_id
 from lore.store.sql_rows import (
     COLUMNS,
     HINT,
-    Session,
+    SqlSession,
     StoredRows,
     Transaction,
     Value,
@@ -82,7 +82,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """Return what a person should know about the store, and is no damage."""
+        """Return remarks about the store that are not damage."""
 
     @abstractmethod
     def vacuum(self) -> int:
@@ -158,7 +158,7 @@ class SqlStore(ABC):
                 self._append(tx, session, settled, delta)
             return settled.head
 
-    def _append(self, tx: Transaction, session: Session, settled: Settled, delta: SessionDelta) -> None:
+    def _append(self, tx: Transaction, session: SqlSession, settled: Settled, delta: SessionDelta) -> None:
         summary = session.summary
         put_events(tx, session.key, session.head.number + 1, settled.lines, settled.digests)
         put_rows(tx, summary.session_id, summary.project_id, rows_of(settled.lines))
@@ -241,7 +241,7 @@ class SqlStore(ABC):
     # the whole store
 
     def verify(self, session_id: str | None = None) -> Verified:
-        """Derive every digest anew, and compare rows with the events they come from. Costs O(bytes).
+        """Recompute every digest, and compare rows with the events they come from. Costs O(bytes).
 
         Each session is looked at in one transaction of its own; a part that the database cannot read is damage.
         """
@@ -279,21 +279,21 @@ class SqlStore(ABC):
 
     # looking up
 
-    def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> Session | None:
+    def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession | None:
         if not is_id(session_id):
             return None
         lock = self.lock if write else ""
         rows = tx.execute(f"SELECT {COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
         return session_of(rows[0]) if rows else None
 
-    def _found(self, tx: Transaction, session_id: str, *, write: bool = False) -> Session:
+    def _found(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession:
         session = self._find(tx, session_id, write=write)
         if session is None:
             raise UnknownSessionError(session_id)
         return session
 
 
-def _metadata(tx: Transaction, session: Session) -> bytes:
+def _metadata(tx: Transaction, session: SqlSession) -> bytes:
     rows = tx.execute("SELECT metadata FROM sessions WHERE session = ?", (session.key,))
     return typed(rows, bytes)[0][0]
 
@@ -303,7 +303,7 @@ def _parents(tx: Transaction) -> dict[str, str | None]:
     return dict(typed(tx.execute("SELECT session_id, parent_session_id FROM sessions"), str, str | None))
 
 
-def _header_line(tx: Transaction, session: Session) -> bytes:
+def _header_line(tx: Transaction, session: SqlSession) -> bytes:
     rows = tx.execute("SELECT line FROM events WHERE session = ? AND number = 1", (session.key,))
     if not rows:
         raise DamagedError(f"session {session.summary.session_id!r}: event 1 is missing", hint=HINT)

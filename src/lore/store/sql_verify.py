@@ -17,7 +17,7 @@ from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError
 from lore.store.chain import SEED, follow, note
 from lore.store.deltas import Row, put_together, rows_of
 from lore.store.header import read_header
-from lore.store.sql_rows import Event, Session, Transaction, events_of, kept_rows
+from lore.store.sql_rows import Event, SqlSession, Transaction, events_of, kept_rows
 
 
 class Seen(NamedTuple):
@@ -99,7 +99,7 @@ def _span(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
 
 
-def verify_session(tx: Transaction, session: Session, metadata: bytes) -> Seen:
+def verify_session(tx: Transaction, session: SqlSession, metadata: bytes) -> Seen:
     """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
     walk, summary = _Walk(session.head), session.summary
     try:
@@ -117,7 +117,7 @@ def verify_session(tx: Transaction, session: Session, metadata: bytes) -> Seen:
     return Seen(walk.count, tuple(Damage(summary.session_id, *each, saved) for each in found), tuple(walk.good))
 
 
-def salvaged(tx: Transaction, session: Session, metadata: bytes) -> Salvaged:
+def salvaged(tx: Transaction, session: SqlSession, metadata: bytes) -> Salvaged:
     """Return what is left of a session: up to a page that the database cannot read, where there is one."""
     whole = frozenset(verify_session(tx, session, metadata).whole)
     lines: list[bytes] = []
@@ -127,7 +127,7 @@ def salvaged(tx: Transaction, session: Session, metadata: bytes) -> Salvaged:
     return Salvaged(tuple(lines), max(0, session.head.number - len(lines)))
 
 
-def _row(walk: _Walk, session: Session, metadata: bytes) -> Iterator[_Found]:
+def _row(walk: _Walk, session: SqlSession, metadata: bytes) -> Iterator[_Found]:
     """Compare the session's row with its events."""
     summary = session.summary
     if note(summary.leaf_id, metadata) != session.head.note:

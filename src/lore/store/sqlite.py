@@ -310,7 +310,7 @@ class Sqlite(SqlStore):
         return tuple(found)
 
     def vacuum(self) -> int:
-        """Put the log into the file, and write the file anew without what is free. Needs as much room again."""
+        """Checkpoint the log and rewrite the file without free pages. Needs as much room again."""
         before = self._size()
         if before:
             with self._alone(), self._connected(write=True) as connection:

@@ -59,7 +59,7 @@ def address(path: str, options: str) -> str:
 
 
 def is_missing(path: str) -> bool:
-    """Tell whether there is nothing yet: no file, or an empty one; raises StoreError for what is no file."""
+    """Tell whether the file is missing or empty; raises StoreError for anything but a regular file."""
     try:
         found = Path(path).stat()
     except FileNotFoundError:
@@ -156,7 +156,7 @@ def beside(path: str, end: str) -> str:
 
 
 def refuse_odd(path: str) -> None:
-    """Refuse what is no regular file beside a database: a named pipe would be waited for, for ever; StoreError."""
+    """Raise StoreError for anything but a regular file beside a database: opening a named pipe would hang."""
     for name in (beside(path, end) for end in BESIDE):
         try:
             found = os.lstat(name)

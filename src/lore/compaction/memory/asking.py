@@ -1,4 +1,4 @@
-"""Ask a model what is to be remembered, and read what it answers.
+"""Ask a model what to remember, and read its answer.
 
 In: words, and what is known. Out: what is known then, or why there is none. Rules: the answer replaces what is known,
 so the model is given all of it; words are asked about a piece at a time, each within the window; an answer that is cut
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Raw
 
-from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request, Summarizer, SummaryError
+from lore.compaction.base import BYTES_PER_TOKEN, Summarizer, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.memory.heuristics import MOST
 from lore.compaction.memory.records import SECTIONS, Structure
 from lore.compaction.memory.transcript import Message
@@ -25,7 +25,7 @@ from lore.model.items import UserMessage
 from lore.model.mask import mask
 from lore.model.state import Entry
 
-Ask = Callable[[str, str, int], Answer]
+Ask = Callable[[str, str, int], SummaryAnswer]
 """Answer a prompt about data in at most so many tokens; raises SummaryError."""
 
 LIMITS = (4_096, 8_192, 16_384)
@@ -49,19 +49,19 @@ New messages, one JSON object a line:
 
 
 def asking(summarizer: Summarizer) -> Ask | None:
-    """Return what asks a configured summariser; None for the one that is no model."""
+    """Return a function that asks a configured summariser; None for the extractive one, which has no model."""
     if summarizer.name == "extractive":
         return None
 
-    def ask(prompt: str, data: str, tokens: int) -> Answer:
+    def ask(prompt: str, data: str, tokens: int) -> SummaryAnswer:
         entry = Entry(UserMessage(uuid="memory", text=Raw(encode(data))), 0, 0)
-        return summarizer.summarize(Request((entry,), tokens=tokens, prompt=prompt))
+        return summarizer.summarize(SummaryRequest((entry,), tokens=tokens, prompt=prompt))
 
     return ask
 
 
 class Extraction(NamedTuple):
-    """What is known, and why it is not more: empty where nothing failed."""
+    """What is known after extraction; `failure` is empty where nothing failed."""
 
     structure: Structure
     failure: str = ""

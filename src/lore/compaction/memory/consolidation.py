@@ -1,4 +1,4 @@
-"""What was extracted -> a few topics: what a session is told.
+"""Consolidate what was extracted into a few topics, which sessions are told.
 
 Rules: 3 to 7 topics where there is matter for them, each named in snake_case; a new topic takes the place of the one
 of its name, and of those that it supersedes; without a model a topic is a kind of what is known; what a model answers
@@ -121,7 +121,7 @@ def _shown(topic: Topic) -> dict[str, str | None]:
 
 
 def _read(listed: list[object], at: str) -> dict[str, Topic]:
-    """Read the topics of an answer, the first 7; of two with one name the later holds. What is none is left out."""
+    """Read the topics of an answer, the first 7; of two with one name the later holds. Malformed ones are left out."""
     topics: dict[str, Topic] = {}
     for value in listed:
         topic = _topic_of(cast("dict[str, Any]", value), at) if isinstance(value, dict) else None

@@ -63,7 +63,7 @@ class Forgotten(_Record, frozen=True, kw_only=True, tag="forgotten"):
 
 
 class Topic(_Record, frozen=True, kw_only=True, tag="topic"):
-    """What a dream made of what is known; from `expires_at` on it is hidden."""
+    """A consolidated topic; hidden from `expires_at` on."""
 
     topic: str
     summary: str
@@ -95,11 +95,11 @@ class Learnt(_Record, frozen=True, kw_only=True, tag="learnt"):
 
 
 class Horizon(_Record, frozen=True, kw_only=True, tag="horizon"):
-    """Marks as old as `at` were let go of: who has none, and has been silent since, was learnt from."""
+    """Marks up to `at` were dropped: a session without a mark that has been silent since was learnt from."""
 
 
 class Sealed(_Record, frozen=True, kw_only=True, tag="sealed"):
-    """Nothing more is written here: what is known moves to the next volume."""
+    """The volume takes no more records: its contents move to the next one."""
 
 
 Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Consolidated | Learnt | Horizon | Sealed
@@ -211,7 +211,7 @@ def applied(known: Known, records: Iterable[Record]) -> Known:
 
 
 def whole(known: Known) -> Iterator[Record]:
-    """Yield the records that make what is known, and no others."""
+    """Yield the fewest records that give what is known."""
     yield from known.entries.values()
     yield from known.topics.values()
     if known.horizon is not None:
@@ -227,7 +227,7 @@ def lines_of(records: Iterable[Record]) -> tuple[bytes, ...]:
 
 
 def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
-    """Return the change that makes a structure what is known: what goes first, then what is new."""
+    """Return the records that turn what is known into a structure: removals first, then additions."""
     wanted = {(section, text): None for section in SECTIONS for text in new.of(section)}
     gone = [
         Forgotten(section=section, text=text, at=at) for section, text in known.entries if (section, text) not in wanted

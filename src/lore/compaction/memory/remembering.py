@@ -1,4 +1,4 @@
-"""Remember for one agent of one user: extract, dream, and tell a session.
+"""Memory of one agent about one user: extract, consolidate, and tell a session.
 
     memory = Remembering(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
     memory.learn(entries)                  what is new in the session
@@ -7,8 +7,8 @@
     kept.apply(*memory.events(session.state))                              before the turn begins
 
 Rules: what is extracted replaces what was known, in one transaction; a failure changes nothing, is told and audited;
-what is stored is stored whatever becomes of its audit entry, and that is told. Without a model (`ask`) all of it is
-deterministic. One dream at a time for an agent and its user, over all processes: who comes second goes away. Up to
+a change is stored even if its audit entry cannot be, and that is told. Without a model (`ask`) all of it is
+deterministic. One consolidation at a time for an agent and its user, over all processes: a second one is skipped. Up to
 where the session was learnt from is marked in the same transaction, so that nothing is learnt from twice: by who comes
 next, after a restart, or where what is left was learnt from by another process meanwhile.
 """
@@ -33,7 +33,7 @@ from lore.compaction.memory.listening import NOTHING, Given, to_learn
 from lore.compaction.memory.marks import Mark, mark_of
 from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, consolidated, replaced
 from lore.compaction.memory.transcript import transcript_of
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.formats.times import seconds
 from lore.model.canonical import encode
@@ -74,7 +74,7 @@ class ConsolidationResult(NamedTuple):
 
 
 class Rested(NamedTuple):
-    """What a pass did while nobody spoke; `extracted` is None where another pass was under way."""
+    """What an idle pass did; `extracted` is None where another pass was under way."""
 
     extracted: ExtractionResult | None
     consolidated: ConsolidationResult
@@ -186,7 +186,7 @@ class Remembering:
             return ConsolidationResult(failure=error.message)
 
     def rest(self, entries: Entries, last: float | None = None) -> Rested:
-        """Learn from what is left of a session in which nobody speaks since `last`, and dream; never raises.
+        """Learn from the rest of a session that is silent since `last`, then consolidate; never raises.
 
         One such pass at a time for an agent and its user: who comes second does nothing. A session without a mark that
         was silent before memory was wiped, or before marks were let go of, is left alone.
@@ -256,7 +256,7 @@ class Remembering:
     def _note(
         self, op: str, at: str, removed: Mapping[str, int], added: Mapping[str, int], failure: str = ""
     ) -> None:  # fmt: skip
-        entry = audit.Entry(
+        entry = audit.AuditRecord(
             at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=audit.some(removed),
             added=audit.some(added), failure=failure or None,
         )  # fmt: skip
@@ -267,7 +267,7 @@ class Remembering:
 
 
 def remembering_of(
-    store: Store, header: SessionStarted, memory: Memory, *, clock: Callable[[], str], agent: str | None = None,
+    store: Store, header: SessionStarted, memory: MemorySettings, *, clock: Callable[[], str], agent: str | None = None,
     ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
 ) -> Remembering | None:  # fmt: skip
     """Return the memory that a session belongs to, for hooks; None where its agent is not opted in.
@@ -290,7 +290,7 @@ def remembering_of(
 
 
 class _Learning:
-    """What is learnt from entries, on top of what is known: again where another writer changed that.
+    """Learning from entries, on top of what is known; repeated where another writer changed that meanwhile.
 
     `pick` says which entries they are, by what is known: another writer may have learnt from them.
     """
@@ -330,7 +330,7 @@ class _Learning:
         if (known.structure, known.learnt) != (self._known, self._marks):
             self._tries += 1
             if self._tries > ASKED:
-                raise StoreError("other writers are always faster", hint="extract again")
+                raise StoreError("gave up after repeated write conflicts", hint="extract again")
             self.begin(known)
         if not self.is_read:
             return ()

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from lore.cache.bills import total, unbelievable
 from lore.cache.prices import Price
 from lore.cache.rules import Rules
-from lore.compaction.activity import Sizes, overhead
-from lore.compaction.costs import FREE, Cache, Scale
+from lore.compaction.activity import TimelineSizes, overhead
+from lore.compaction.costs import FREE, BillScale, Cache
 from lore.compaction.overflow import FULL
 from lore.compaction.settings import Compaction
-from lore.compaction.trial.bills import Change, foreseen, rebilled
+from lore.compaction.trial.bills import PromptChange, foreseen, rebilled
 from lore.compaction.trial.ledger import Ledger, ModelCall, Prices, dollars
-from lore.compaction.trial.plan import Known, Plan
+from lore.compaction.trial.plan import Plan, RecordedState
 from lore.model.compacted import CompactedTotals
 from lore.model.events import Billed, TurnStarted
 from lore.model.state import Chain
@@ -56,20 +56,20 @@ class Accounts:
         self._plans = plans
         self._settings = settings
         self._recorded = Ledger()
-        self._sizes = Sizes()
+        self._sizes = TimelineSizes()
         self._open: _Open | None = None
         self._cache = Cache(None)
         self._previous: int | None = None  # tokens of the previous prompt
-        self._scale = Scale()
+        self._scale = BillScale()
         self._last: float | None = None
         self._grown = self._overfull = 0
         self._turn = self._turns = 0
         self._billed = self._unbilled = self._unpriced = 0
 
     @property
-    def known(self) -> Known:
+    def known(self) -> RecordedState:
         """What plans are asked with."""
-        return Known(self._turn, self._cache, self._grown // max(1, self._turns - 1), self._scale, self._last)
+        return RecordedState(self._turn, self._cache, self._grown // max(1, self._turns - 1), self._scale, self._last)
 
     def answered(self, at: float | None) -> None:
         """Take the time at which a turn ended."""
@@ -102,11 +102,11 @@ class Accounts:
         whole = None if bill is None else total(bill)
         if bill is None or whole is None:
             self._unbilled += 1
-            self._scale = self._scale if self._billed else Scale(overhead(chain))
+            self._scale = self._scale if self._billed else BillScale(overhead(chain))
             whole = self._scale.prompt(opened.tokens)
             bill = foreseen(whole, self._previous, opened.pause, self._prices.cache(call, whole).lives)
         else:
-            self._scale = Scale.of(whole, opened.tokens, self._scale.head if self._billed else None)
+            self._scale = BillScale.of(whole, opened.tokens, self._scale.head if self._billed else None)
             self._billed += 1
             self._prices.learn(bill)
         self._add(opened, whole, bill, call)
@@ -126,7 +126,7 @@ class Accounts:
             if plan.firings:
                 removed = max(0, opened.tokens - (seen.tokens - seen.added))
                 removed, added, new = (round(count * self._scale.rate) for count in (removed, seen.added, seen.new))
-                change = Change(self._scale.head, removed, added, seen.rewritten, new)
+                change = PromptChange(self._scale.head, removed, added, seen.rewritten, new)
                 size = max(0, whole - change.removed + change.added)
                 plan_bill = None if bill is None else rebilled(bill, change)
                 price = self._prices.cache(call, size).price

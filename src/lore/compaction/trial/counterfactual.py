@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from lore.compaction.activity import Sizes
+from lore.compaction.activity import TimelineSizes
 from lore.compaction.tracking import Tracker
 from lore.fold.step import Folding
 from lore.model.events import (
@@ -37,7 +37,7 @@ class Counterfactual:
 
     def __init__(self, format: str) -> None:
         self._folding = Folding(Session(format=format))
-        self._sizes = Sizes()
+        self._sizes = TimelineSizes()
         self._gone: set[str] = set()
         self._calls: set[str] = set()
         self.tracker = Tracker()

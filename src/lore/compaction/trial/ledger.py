@@ -12,7 +12,7 @@ from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules
 from lore.cache.served import served
-from lore.compaction.costs import FREE, Cache, Sizes, pays_after, summary_cost, weigh
+from lore.compaction.costs import FREE, Cache, PromptSizes, pays_after, summary_cost, weigh
 from lore.compaction.settings import Compaction
 from lore.model.compacted import CompactedSide, CompactionCost, Figures
 from lore.model.events import Billed
@@ -101,7 +101,7 @@ class Ledger:
         )  # fmt: skip
 
 
-def cost_of(sizes: Sizes, cache: Cache, warm: bool | None, summary: Decimal | None) -> CompactionCost:
+def cost_of(sizes: PromptSizes, cache: Cache, warm: bool | None, summary: Decimal | None) -> CompactionCost:
     """Return what a compaction costs and saves, as far as the next turns can be foreseen."""
     hot, cold, two = (weigh(sizes, cache, n, warm=w).saved for n, w in ((1, True), (1, False), (2, True)))
     after = None if warm is None else pays_after(sizes, cache, warm=warm, summary=summary)

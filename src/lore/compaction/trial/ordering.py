@@ -18,19 +18,19 @@ from lore.prompt.speakers import is_real
 ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
 
 
-class Placed(NamedTuple):
+class PlacedEvent(NamedTuple):
     """An event, and where it was read."""
 
     read: Read
     event: Event
 
 
-def ended_first(reads: Iterable[Read]) -> Iterator[Placed]:
+def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
     """Yield events in the order in which they happened. Holds at most what one person says before an answer."""
-    held: list[Placed] = []
+    held: list[PlacedEvent] = []
     is_answered: dict[str, bool] = {}  # by chain, while a request is out: whether it was answered without tools
     for read in reads:
-        placed = Placed(read, read.value)  # pyright: ignore[reportArgumentType]
+        placed = PlacedEvent(read, read.value)  # pyright: ignore[reportArgumentType]
         event = placed.event
         if held and event.chain == held[0].event.chain and _ends_request(event):
             yield from (placed, *held) if isinstance(event, ENDS) else (*held, placed)

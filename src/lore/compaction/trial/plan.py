@@ -17,7 +17,7 @@ from lore.cache.rules import Rules
 from lore.compaction.activity import in_tokens, messages, overhead
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.compacting import compacted
-from lore.compaction.costs import FREE, Cache, Scale, Sizes
+from lore.compaction.costs import FREE, BillScale, Cache, PromptSizes
 from lore.compaction.cutting import kept, pruned
 from lore.compaction.executor import in_estimates, request_of, timestamp
 from lore.compaction.extractive import Extractive
@@ -34,7 +34,7 @@ Moment = Literal["now", "later"]
 EXTRACTIVE = Extractive()
 
 
-class Known(NamedTuple):
+class RecordedState(NamedTuple):
     """What is known of the recorded session when a policy is asked: the latest turn and its cache, by how many tokens
     a turn grows, how bills differ from estimates, when the session was last heard of.
     """
@@ -42,7 +42,7 @@ class Known(NamedTuple):
     turn: int = 0
     cache: Cache = Cache(None)
     grown: int = 0
-    scale: Scale = Scale()
+    scale: BillScale = BillScale()
     last: float | None = None
 
     def is_cold(self, at: float | None) -> bool:
@@ -60,7 +60,7 @@ class TrialFiring:
     kept: int
     pruned: int
     context: int | None
-    sizes: Sizes
+    sizes: PromptSizes
     cache: Cache
     summary: Decimal | None
     rewrites: bool = True
@@ -102,14 +102,14 @@ class Plan:
         self._rules = rules
         self._waits = False
 
-    def wake(self, known: Known, chain: str, at: float | None) -> None:
+    def wake(self, known: RecordedState, chain: str, at: float | None) -> None:
         """Fire what has waited for a cold cache, if it is cold by now."""
         if self._waits and known.is_cold(at):
             self.ask(("manual",), known, chain, at, called="cadence")
 
     def ask(
-        self, triggers: Collection[Trigger], known: Known, name: str, at: float | None, *, agent: str | None = None,
-        called: Trigger | None = None,
+        self, triggers: Collection[Trigger], known: RecordedState, name: str, at: float | None, *,
+        agent: str | None = None, called: Trigger | None = None,
     ) -> None:  # fmt: skip
         """Ask the policy about a chain, and apply what is due; `called` is the trigger's name in the results."""
         session, scale = self.session, known.scale
@@ -130,7 +130,7 @@ class Plan:
             self._waits = False
             self._fire(firing._replace(trigger=called or firing.trigger), known, chain, at)
 
-    def _fire(self, firing: Firing, known: Known, chain: Chain, at: float | None) -> None:
+    def _fire(self, firing: Firing, known: RecordedState, chain: Chain, at: float | None) -> None:
         session, settings, entries = self.session, self._settings, chain.entries
         gone = pruned(entries, firing.cut) if firing.cut.place else ()
         stay = kept(entries, firing.cut) if firing.cut.place else tuple(entries)
@@ -147,7 +147,7 @@ class Plan:
         scale, after = known.scale, session.tokens(chain.id)
         rewrites = bool(gone or firing.shortened)
         head = scale.head if rewrites else scale.prompt(before)
-        sizes = Sizes(scale.prompt(before), scale.prompt(after), head, known.grown)
+        sizes = PromptSizes(scale.prompt(before), scale.prompt(after), head, known.grown)
         asked_tokens = sizes.before - sizes.head if gone else 0
         cost = summary_price(self._rules, settings, asked_tokens, known.last)
         self.firings.append(

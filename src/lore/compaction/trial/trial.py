@@ -16,7 +16,7 @@ from lore.compaction.settings import Compaction
 from lore.compaction.trial.accounts import Accounts
 from lore.compaction.trial.ordering import ENDS
 from lore.compaction.trial.plan import Moment, Plan
-from lore.compaction.trial.verdict_text import Seen, notes, verdict
+from lore.compaction.trial.verdict_text import TrialFacts, notes, verdict
 from lore.model.compacted import DryRun
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.problems import Problem
@@ -113,7 +113,7 @@ class Trial:
         plan = self._accounts.cheapest()
         totals = self._accounts.totals(plan, self._compactions)
         tracked = plan.session.tracker.chain(self._main or MAIN)
-        seen = Seen(tracked.is_timed, tracked.exchanges, plan.pause, len(self._plans))
+        seen = TrialFacts(tracked.is_timed, tracked.exchanges, plan.pause, len(self._plans))
         return DryRun(
             session=shown, configured=True, when=plan.moment, triggers=[firing.result() for firing in plan.firings],
             totals=totals, answer=verdict(totals, self._settings, plan.moment),

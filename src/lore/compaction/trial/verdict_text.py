@@ -76,7 +76,7 @@ def _room(totals: CompactedTotals) -> str:
     return f" {_turns(before)} filled over 90 % of the window; with it {after:,} would."
 
 
-class Seen(NamedTuple):
+class TrialFacts(NamedTuple):
     """What a dry run saw of a session: has it times, how many user exchanges, its longest pause before one of them in
     seconds, and how many moments were tried.
     """
@@ -87,7 +87,7 @@ class Seen(NamedTuple):
     plans: int
 
 
-def notes(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator[str]:
+def notes(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> Iterator[str]:
     """Yield what has to be known to read the figures."""
     near = list(_near(totals, settings, seen)) if totals.turns and not totals.fired else []
     if near:
@@ -115,7 +115,7 @@ def notes(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator
         yield f"{totals.recorded:,} compaction{'s' * many} of the recording stay{'s' * (not many)} on both sides"
 
 
-def _near(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator[str]:
+def _near(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> Iterator[str]:
     """Yield how far a session was from each trigger that is on: what to set for it to fire."""
     if settings.continuous_interval:
         many = "" if seen.exchanges == 1 else "s"

@@ -18,12 +18,12 @@ from lore import corpus
 from lore.cache.rules import Rules
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.costs import Cache, Rhythm, Sizes
+from lore.compaction.costs import Cache, PromptSizes, Rhythm
 from lore.compaction.executor import Done, Learn, Tell, execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking as model_of
 from lore.compaction.memory.remembering import remembering_of
-from lore.compaction.settings import Compaction, Memory
+from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.summarizers import summarizer_of
 from lore.compaction.tracking import UNTIMED, Tracker
 from lore.compaction.trial.ledger import ModelCall, Prices, cost_of, summary_price
@@ -56,14 +56,14 @@ class Output(NamedTuple):
     force: bool = False
 
 
-class Asking(NamedTuple):
-    """What is asked for: which trigger, where to write, by which clock, who is told, who remembers."""
+class CompactRequest(NamedTuple):
+    """What to do: which trigger, where to write, by which clock, who is told, whose memory."""
 
     trigger: Trigger
     output: Output | None
     clock: Clock
     tell: Tell
-    memory: Memory = Memory()
+    memory: MemorySettings = MemorySettings()
 
 
 class Held(NamedTuple):
@@ -77,7 +77,9 @@ class Held(NamedTuple):
     header: SessionStarted | None
 
 
-def compact(path: str, options: Options, settings: Compaction | None, rules: Rules, asking: Asking) -> Compacted:
+def compact(
+    path: str, options: Options, settings: Compaction | None, rules: Rules, asking: CompactRequest
+) -> Compacted:
     """Compact a session where the trigger is due.
 
     Raises SummaryError where no summary can be had, LoreError for anything else; nothing was written then.
@@ -103,7 +105,7 @@ def compact(path: str, options: Options, settings: Compaction | None, rules: Rul
 
 
 def _to_file(
-    path: str, options: Options, settings: Compaction, rules: Rules, asking: Asking, output: Output
+    path: str, options: Options, settings: Compaction, rules: Rules, asking: CompactRequest, output: Output
 ) -> Compacted:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
     if output.path == corpus.STDIN or scheme_of(output.path) is not None:
@@ -150,7 +152,7 @@ def _alone(path: str, held: Held) -> Generator[None]:
 
 
 @contextmanager
-def _learning(path: str, held: Held, settings: Compaction, asking: Asking) -> Generator[Learn | None]:
+def _learning(path: str, held: Held, settings: Compaction, asking: CompactRequest) -> Generator[Learn | None]:
     """Hold the memory that a stored session belongs to; None where nothing of it is remembered."""
     address = address_of(path)
     if address is None or held.header is None or asking.memory.system != "structured":
@@ -166,7 +168,7 @@ def _learning(path: str, held: Held, settings: Compaction, asking: Asking) -> Ge
 
 
 def _made(
-    held: Held, settings: Compaction, rules: Rules, asking: Asking, learn: Learn | None = None
+    held: Held, settings: Compaction, rules: Rules, asking: CompactRequest, learn: Learn | None = None
 ) -> Done | str:  # fmt: skip
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
@@ -217,7 +219,7 @@ def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: fl
     for event in made.events:
         folding.apply(event)
     after, scale = folding.chain(chain.id), scale_of(held.tracker, chain)
-    sizes = Sizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
+    sizes = PromptSizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
     sizes = sizes._replace(after=sizes.after + made.context_tokens)
     cache = cache_of(session, chain, rules, now, sizes.before)
     end = None if chain.last is None else seconds(chain.last.at)

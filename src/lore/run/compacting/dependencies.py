@@ -12,7 +12,7 @@ from lore.compaction.base import Window
 from lore.compaction.executor import Dependencies, Tell
 from lore.compaction.locks import private, state_folder
 from lore.compaction.settings import Compaction
-from lore.compaction.sources import NESTED, Asking, check_sources, is_nested, outside_context
+from lore.compaction.sources import NESTED, ContextRequest, check_sources, is_nested, outside_context
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
 
@@ -36,7 +36,7 @@ def dependencies_of(
 
 def _asking(settings: Compaction, tell: Tell, session_id: str, agent: str, user: str) -> Callable[[Window], str]:
     def ask(window: Window) -> str:
-        asking = Asking(session_id, window, agent, user)
+        asking = ContextRequest(session_id, window, agent, user)
         return outside_context(settings, asking, environ=os.environ, tell=tell)
 
     return ask

@@ -1,4 +1,4 @@
-"""Remember the sessions of a watched store: what a compaction drops, and what is left once nobody speaks.
+"""Remember the sessions of a watched store: what a compaction drops, and the rest once a session is idle.
 
 In: headers, entries and silences of sessions as they were read. Out: what was learnt and dreamt, said in a line. Rules:
 only sessions of agents that are opted in, and never a subagent's or one that keeps memory; a session is learnt from
@@ -17,7 +17,7 @@ from lore.compaction.executor import timestamp
 from lore.compaction.memory.asking import asking
 from lore.compaction.memory.listening import Silence
 from lore.compaction.memory.remembering import WINDOW, Remembering, Rested, is_idle, remembering_of
-from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.compaction.summarizers import summarizer_of
 from lore.model.events import SessionStarted
 from lore.model.state import Chain
@@ -26,15 +26,15 @@ from lore.run.compacting.stopping import Waiting, interruptible
 from lore.store.base import Store, Tell
 
 
-class Remembered(NamedTuple):
+class IdleSettings(NamedTuple):
     """What is configured of memory: who remembers, and after how much silence."""
 
-    memory: Memory = Memory()
+    memory: MemorySettings = MemorySettings()
     sessions: Sessions = Sessions()
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is ever remembered while nobody speaks."""
+        """Whether idle sessions are learnt from at all."""
         return self.memory.system == "structured" and self.sessions.gap_secs > 0
 
 
@@ -49,7 +49,7 @@ class IdleMemory:
     """Knows which sessions of a store are to be learnt from; not safe between threads."""
 
     def __init__(
-        self, store: Store, wanted: Remembered, settings: Compaction | None, tell: Tell, clock: Callable[[], float],
+        self, store: Store, wanted: IdleSettings, settings: Compaction | None, tell: Tell, clock: Callable[[], float],
         waiting: Waiting,
     ) -> None:  # fmt: skip
         self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
@@ -81,7 +81,7 @@ class IdleMemory:
             known.pop(session_id, None)
 
     def due(self, now: float) -> list[str]:
-        """Return the sessions in which nobody speaks any more, and somebody did. Costs O(those that may be)."""
+        """Return the sessions that are idle and have news. Costs O(candidates)."""
         gap = self._wanted.sessions.gap_secs
         new = [(name, quiet.last) for name, quiet in self._quiet.items() if quiet.moves > self._passed.get(name, 0)]
         return [name for name, last in new if is_idle(gap, last, now)]

@@ -36,7 +36,7 @@ from lore.model.state import Chain, settled
 from lore.prompt.speakers import is_real
 from lore.run.compacting.applying import AGENT, cache_of
 from lore.run.compacting.dependencies import dependencies_of, refuse_nested
-from lore.run.compacting.idle_memory import IdleMemory, Remembered
+from lore.run.compacting.idle_memory import IdleMemory, IdleSettings
 from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_dependencies
 from lore.session import Session
 from lore.store.address import open_there
@@ -109,14 +109,14 @@ class _Watched:
             self.silence.feed(event)
 
 
-_NOTHING = Remembered()
+_NOTHING = IdleSettings()
 
 
 class Watch:
     """Looks at one store again and again; not safe between threads."""
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: Remembered = _NOTHING
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
     ) -> None:  # fmt: skip
         self._store = store
         self._settings = settings
@@ -145,7 +145,7 @@ class Watch:
         return made
 
     def look(self) -> int:
-        """Look once: compact what has changed and is due, learn from where nobody speaks any more."""
+        """Look once: compact sessions that have changed and are due, learn from idle ones."""
         made, listed = 0, [summary for summary in self._store.list() if not is_reserved(summary.session_id)]
         for gone in self._heads.keys() - {summary.session_id for summary in listed}:
             del self._heads[gone]
@@ -171,7 +171,7 @@ class Watch:
         return made
 
     def _rest(self, session_id: str) -> None:
-        """Learn from a session in which nobody speaks any more, and dream."""
+        """Learn from an idle session, and consolidate."""
         try:
             watched = self._read(session_id)
         except UnknownSessionError:
@@ -274,7 +274,7 @@ def _is_asked(chain: Chain) -> bool:
 
 
 def watch(
-    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: Remembered = _NOTHING
+    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
 ) -> int:  # fmt: skip
     """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
     refuse_nested()
@@ -289,7 +289,7 @@ def watch(
         store.close()
 
 
-def _refuse_nothing(settings: Compaction | None, remembered: Remembered) -> None:
+def _refuse_nothing(settings: Compaction | None, remembered: IdleSettings) -> None:
     """Raise LoreError where no trigger is switched on: such a watch would wait for ever."""
     if remembered.is_on:
         return

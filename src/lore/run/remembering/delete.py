@@ -35,7 +35,10 @@ def deleted(
             counts[kind] += number
         still.update(dict.fromkeys(_still(after, [text for _, text in gone])))
         _note(
-            store, bucket.user, audit.Entry(at=now, op="delete", agent=bucket.agent, removed=audit.some(removed)), tell
+            store,
+            bucket.user,
+            audit.AuditRecord(at=now, op="delete", agent=bucket.agent, removed=audit.some(removed)),
+            tell,
         )
     return MemoryDeleted(
         store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
@@ -69,11 +72,11 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
     scope = None if agent is None else good_agent(agent)
     found = wipe(store, named, scope)
     if any(found.counts.values()):
-        _note(store, named, audit.Entry(at=now, op="wipe", agent=scope, removed=audit.some(found.counts)), tell)
+        _note(store, named, audit.AuditRecord(at=now, op="wipe", agent=scope, removed=audit.some(found.counts)), tell)
     return MemoryWiped(store=store.url, user=named, agent=scope, counts=found.counts, agents=found.agents)
 
 
-def _note(store: Store, user: str, entry: audit.Entry, tell: Tell) -> None:
+def _note(store: Store, user: str, entry: audit.AuditRecord, tell: Tell) -> None:
     """Audit what is done already; where that fails it is told, for it is done."""
     try:
         audit.note(store, user, entry)

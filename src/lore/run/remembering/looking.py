@@ -93,7 +93,7 @@ def _topics(agent: RememberedAgent) -> list[str]:
     return [topic.topic for topic in agent.topics]
 
 
-def _agent(agent: str, known: Known, failure: audit.Entry | None, there: set[str], now: str) -> RememberedAgent:
+def _agent(agent: str, known: Known, failure: audit.AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
     return RememberedAgent(
         agent=agent,
         counts=known.counts(),
@@ -127,7 +127,7 @@ def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryA
     return MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
 
 
-def _entry(entry: audit.Entry, there: set[str]) -> AuditEntry:
+def _entry(entry: audit.AuditRecord, there: set[str]) -> AuditEntry:
     return AuditEntry(
         at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
         session_deleted=None if entry.session_id is None else entry.session_id not in there,

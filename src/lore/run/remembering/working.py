@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lore.compaction.memory.asking import Ask, asking
 from lore.compaction.memory.identities import bucket, is_reserved, refusal
 from lore.compaction.memory.remembering import LEARNT, WINDOW, Remembering
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.compaction.sources import NESTED, is_nested
 from lore.compaction.summarizers import summarizer_of
 from lore.config import Settings
@@ -83,7 +83,7 @@ def consolidated(store: Store, whose: Named, settings: Settings, tell: Tell, *, 
     )  # fmt: skip
 
 
-def _check(memory: Memory, agent: str, *, is_forked: bool = False) -> None:
+def _check(memory: MemorySettings, agent: str, *, is_forked: bool = False) -> None:
     reason = refusal(memory, agent, is_forked=is_forked)
     if reason:
         raise LoreError(f"nothing is remembered: {reason}", hint="" if is_forked else HINT_OPT_IN)

@@ -37,7 +37,7 @@ _HEADER = "session_started"
 _BEGUN = ("LORE212",)  # an event that is read alone does not begin a log
 
 
-class Asked(NamedTuple):
+class AppendedEvent(NamedTuple):
     """One event: its bytes as they are stored, its kind, the number that it expects."""
 
     data: bytes
@@ -85,7 +85,7 @@ class _Writer:
             say(f"note: line {line.number}: {problem.message}")
         return StoreAppended(self._session_id, number)
 
-    def _stored(self, event: Asked) -> int:
+    def _stored(self, event: AppendedEvent) -> int:
         self._head = self._head or self._load()
         if event.kind == _HEADER and event.number in (None, 1):
             return self._begun(event)
@@ -100,18 +100,18 @@ class _Writer:
                 return self._append(event, self._head)
             except ConflictError:
                 self._head = self._load() or self._head
-        raise ConflictError("other writers are always faster", hint="send the line again", stored=self._head)
+        raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
 
     def _load(self) -> Head | None:
         known = noted(self._store, self._session_id)
         return None if known is None else known.head
 
-    def _append(self, event: Asked, head: Head) -> int:
+    def _append(self, event: AppendedEvent, head: Head) -> int:
         delta = SessionDelta(base=head, new_events=(event.data,), updated_at=self._clock())
         self._head = save_delta(self._store, self._session_id, delta)
         return self._head.number
 
-    def _begun(self, event: Asked) -> int:
+    def _begun(self, event: AppendedEvent) -> int:
         """Begin the session, or see that it was begun so."""
         header = read_header(event.data)
         refuse_header(header)
@@ -126,7 +126,7 @@ class _Writer:
             self._again(event, 1, self._head)
         return 1
 
-    def _again(self, event: Asked, number: int, head: Head) -> int:
+    def _again(self, event: AppendedEvent, number: int, head: Head) -> int:
         """Acknowledge an event that is stored; raises ConflictError where another one has its number."""
         first, events = self._known
         if not first <= number < first + len(events):
@@ -149,7 +149,7 @@ def _problems(data: bytes) -> list[Problem]:
     return [problem for problem in found if isinstance(problem, Problem) and problem.code not in _BEGUN]
 
 
-def asked_of(line: bytes) -> Asked:
+def asked_of(line: bytes) -> AppendedEvent:
     """Read one line: what of it is stored, and the number that it expects; raises LoreError.
 
     The number is in `id`; of `knowledge`, whose id is its entry's name, in `number`. Only its bytes are taken out.
@@ -163,11 +163,11 @@ def asked_of(line: bytes) -> Asked:
     key = _number_key(kind)
     values = [decode(line[span.value : span.end]) for span in spans(line) if span.key == key]
     if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has names of its own
-        return Asked(line, kind, None)
+        return AppendedEvent(line, kind, None)
     number = values[-1]
     if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
         raise LoreError(f"the line's `{key}` is no number of an event", hint=HINT_NUMBER)
-    return Asked(without_member(line, key), kind, number)
+    return AppendedEvent(without_member(line, key), kind, number)
 
 
 def _number_key(kind: str) -> str:

@@ -30,15 +30,15 @@ from lore.run.recording import Recording, UnrecognisedError
 from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed
 from lore.run.storing.reserved import refuse_header
-from lore.run.storing.sync import Source, Synced, sync
+from lore.run.storing.sync import Synced, SyncSource, sync
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
 
-Progress = Callable[[int, int], None]
+ImportProgress = Callable[[int, int], None]
 
 
-class Asked(NamedTuple):
+class ImportRequest(NamedTuple):
     """What is to be imported: paths, an id for a session that names none or another one, a project."""
 
     paths: list[str]
@@ -61,7 +61,8 @@ class _Sums:
 
 
 def import_sessions(
-    store: Store, request: Asked, options: Options, *, progress: Progress | None = None, clock: Clock = now
+    store: Store, request: ImportRequest, options: Options, *, progress: ImportProgress | None = None,
+    clock: Clock = now,
 ) -> StoreImported:  # fmt: skip
     """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
     files = inputs(request.paths)
@@ -86,7 +87,7 @@ def import_sessions(
     )  # fmt: skip
 
 
-def _check(files: list[Input], request: Asked) -> None:
+def _check(files: list[Input], request: ImportRequest) -> None:
     if request.session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
 
@@ -97,7 +98,7 @@ def _companions(files: list[Input]) -> set[str]:
     return {os.path.realpath(path) for path in found}
 
 
-def _told(progress: Progress | None, done: int, total: int) -> Callable[[int], None]:
+def _told(progress: ImportProgress | None, done: int, total: int) -> Callable[[int], None]:
     return (lambda read: progress(min(done + read, total), total)) if progress else (lambda _: None)
 
 
@@ -151,7 +152,7 @@ class _Importer:
     """Import one input. `reading` until it goes to the store; `session_id` as soon as it is known."""
 
     def __init__(
-        self, store: Store, request: Asked, options: Options, clock: Clock, told: Callable[[int], None]
+        self, store: Store, request: ImportRequest, options: Options, clock: Clock, told: Callable[[int], None]
     ) -> None:
         self._store = store
         self._asked = request
@@ -170,7 +171,7 @@ class _Importer:
         # a subagent's file names its session: alone it would take that one's place
         alone = corpus.is_companion(os.path.basename(path)) and not corpus.is_stored(path)
         self.session_id = self._asked.session_id or ("" if alone else named(header)) or _stem(path)
-        source = Source(
+        source = SyncSource(
             read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
             chained, _beside(path),
         )  # fmt: skip
@@ -208,7 +209,7 @@ class _Importer:
             self._read += len(piece)
             yield piece
 
-    def _move(self, source: Source) -> None:
+    def _move(self, source: SyncSource) -> None:
         """Put the session where it was asked to be, or where it is in the store that it comes from."""
         project = self._asked.project_id or (source.beside.project_id if source.beside else None)
         if project is None:

@@ -57,7 +57,7 @@ def _session(summary: Summary) -> SessionRow:
 
 
 def verified(store: Store, session_ids: Sequence[str]) -> StoreVerified:
-    """Derive every digest of these sessions anew, or of all where none is named; raises UnknownSessionError."""
+    """Recompute every digest of these sessions, by default of all; raises UnknownSessionError."""
     results = [store.verify(name) for name in dict.fromkeys(session_ids)] if session_ids else [store.verify()]
     return StoreVerified(
         store=store.url, sessions=sum(result.sessions for result in results),
