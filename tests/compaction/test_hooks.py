@@ -245,7 +245,7 @@ def test_a_time_that_is_none_is_refused_before_anything_is_done(kept, now):
     for number in range(1, 5):
         exchange(kept, number, number)
     for hook in (continuous.before_turn, continuous.after_turn):
-        with pytest.raises(LoreError, match="no time in seconds since 1970"):
+        with pytest.raises(LoreError, match="not a time in seconds since 1970"):
             hook(now)
     assert stored(kept) == []
 

@@ -74,7 +74,7 @@ class _Writer:
     def take(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
         """Store one event; raises LoreError with its place."""
         try:
-            event = asked_of(line.data)
+            event = parsed(line.data)
             number = self._stored(event)
         except LoreError as error:
             if not isinstance(error, DamagedError):  # whose place is in the store
@@ -149,7 +149,7 @@ def _problems(data: bytes) -> list[Problem]:
     return [problem for problem in found if isinstance(problem, Problem) and problem.code not in _BEGUN]
 
 
-def asked_of(line: bytes) -> AppendedEvent:
+def parsed(line: bytes) -> AppendedEvent:
     """Read one line: what of it is stored, and the number that it expects; raises LoreError.
 
     The number is in `id`; of `knowledge`, whose id is its entry's name, in `number`. Only its bytes are taken out.
@@ -177,6 +177,6 @@ def _number_key(kind: str) -> str:
 def plain(line: bytes) -> bytes:
     """Return an event without the number that it may carry; a log that was imported keeps them."""
     try:
-        return asked_of(line).data
+        return parsed(line).data
     except LoreError:
         return line

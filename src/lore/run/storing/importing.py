@@ -155,7 +155,7 @@ class _Importer:
         self, store: Store, request: ImportRequest, options: Options, clock: Clock, told: Callable[[int], None]
     ) -> None:
         self._store = store
-        self._asked = request
+        self._request = request
         self._options = options
         self._clock = clock
         self._told = told
@@ -170,7 +170,7 @@ class _Importer:
         header = next(lines)
         # a subagent's file names its session: alone it would take that one's place
         alone = corpus.is_companion(os.path.basename(path)) and not corpus.is_stored(path)
-        self.session_id = self._asked.session_id or ("" if alone else named(header)) or _stem(path)
+        self.session_id = self._request.session_id or ("" if alone else named(header)) or _stem(path)
         source = SyncSource(
             read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
             chained, _beside(path),
@@ -211,7 +211,7 @@ class _Importer:
 
     def _move(self, source: SyncSource) -> None:
         """Put the session where it was asked to be, or where it is in the store that it comes from."""
-        project = self._asked.project_id or (source.beside.project_id if source.beside else None)
+        project = self._request.project_id or (source.beside.project_id if source.beside else None)
         if project is None:
             return
         there = noted(self._store, source.header.session_id)
