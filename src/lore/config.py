@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.settings import Simulate
-from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.errors import LoreError, Where
 from lore.judge.budgets import Budgets
 from lore.judge.policy import Policy
@@ -60,7 +60,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     simulate: Simulate = Simulate()
     compaction: Compaction | None = None
     sessions: Sessions = Sessions()
-    memory: Memory = Memory()
+    memory: MemorySettings = MemorySettings()
 
 
 class Loaded(NamedTuple):

@@ -14,7 +14,7 @@ import orjson
 from bench import clock, recordings, resuming
 from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.storing.importing import Asked, import_sessions
+from lore.run.storing.importing import ImportRequest, import_sessions
 from lore.store.base import Head, SessionData, SessionDelta, Store
 from lore.store.registry import open_store
 from lore.store.saving import save_delta
@@ -188,7 +188,7 @@ def imported(folder: Path, pairs: int, most: int | None) -> Figures:
 
 def _import(files: list[str], url: str) -> None:
     store = open_store(url)
-    made = import_sessions(store, Asked(files), Options())
+    made = import_sessions(store, ImportRequest(files), Options())
     if [one.state for one in made.sessions] != ["created"] * len(files):
         raise RuntimeError(f"not all were imported: {made.sessions}")
     store.close()

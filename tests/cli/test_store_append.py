@@ -189,7 +189,7 @@ def test_a_line_with_a_number_that_another_writer_took_is_a_conflict():
 
 def test_a_writer_that_is_never_first_gives_up(monkeypatch):
     monkeypatch.setattr(appending, "ATTEMPTS", 3)
-    with pytest.raises(ConflictError, match="always faster"):
+    with pytest.raises(ConflictError, match="repeated write conflicts"):
         taken(Busy(9), HEADER, FIRST)
 
 

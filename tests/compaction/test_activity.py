@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from lore.compaction.activity import (
     IMAGE_TOKENS,
-    Sizes,
+    TimelineSizes,
     calls_tools,
     has_real_activity,
     messages,
@@ -106,7 +106,7 @@ def test_a_response_calls_tools_whatever_it_says_behind_them():
 def test_tokens_are_a_quarter_of_the_bytes_of_what_is_said(item, tokens):
     agent = Compacted()
     agent.item("main", uuid="i1", **item)
-    assert tokens_of(agent.entries()) == Sizes().tokens_of(agent.entries()) == tokens
+    assert tokens_of(agent.entries()) == TimelineSizes().tokens_of(agent.entries()) == tokens
 
 
 def test_a_divider_counts_its_summary():

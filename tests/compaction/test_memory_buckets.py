@@ -308,7 +308,7 @@ def test_lines_and_notes_of_others_are_counted_or_refused(store):
 @embedded
 def test_the_audit_log_outlives_a_wipe_and_keeps_no_secret(store):
     learn(store, "one")
-    entry = audit.Entry(
+    entry = audit.AuditRecord(
         at=AT, op="extract", agent="main", session_id="s1", failure="said sk-abcdefghijklmnopqrstuvwxyz\n"
     )
     audit.note(store, "ann", entry)

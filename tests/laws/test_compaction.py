@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lore.compaction import overflow
-from lore.compaction.activity import Sizes, is_message, overhead, tokens_of
+from lore.compaction.activity import TimelineSizes, is_message, overhead, tokens_of
 from lore.compaction.base import Cut, Firing
 from lore.compaction.compacting import compacted
 from lore.compaction.cutting import cut, kept, opening, pruned
@@ -194,7 +194,7 @@ def test_nothing_is_due_without_being_asked_for(script, now):
 
 @given(st.lists(scripts(max_size=4), max_size=4))
 def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
-    agent, sizes = Compacted(), Sizes()
+    agent, sizes = Compacted(), TimelineSizes()
     for script in parts:
         entries = agent.play(script).entries()
         assert sizes.tokens_of(entries) == tokens_of(entries) == tokens_of(list(entries))

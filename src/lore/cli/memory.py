@@ -106,7 +106,7 @@ def delete(
     `lore memory extract --again` may learn it again.
     """
     from lore.report.remembered import write_deleted
-    from lore.run.remembering.taking import deleted
+    from lore.run.remembering.delete import deleted
 
     with opened(store) as one:
         found = deleted(one, names, user, agent, now=_now(), tell=_note)
@@ -127,7 +127,7 @@ def wipe(
     what was remembered.
     """
     from lore.report.remembered import write_wiped
-    from lore.run.remembering.taking import wiped
+    from lore.run.remembering.delete import wiped
 
     with opened(store) as one:
         found = wiped(one, user, agent, now=_now(), tell=_note)
@@ -229,10 +229,10 @@ def dream(
     Exit 3 where the summariser's answer could not be used, and one topic was made of all.
     """
     from lore.report.remembered import write_dreamt
-    from lore.run.remembering.working import Named, dreamt
+    from lore.run.remembering.working import Named, consolidated
 
     loaded = settings(config)
     with opened(store) as one:
-        found = dreamt(one, Named(user, agent), loaded, _note)
+        found = consolidated(one, Named(user, agent), loaded, _note)
     answer(found, write_dreamt, as_json=as_json, color=color)
     return 0 if found.failure is None else 3

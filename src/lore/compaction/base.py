@@ -63,7 +63,7 @@ class Firing(NamedTuple):
     final: bool = False
 
 
-class Request(NamedTuple):
+class SummaryRequest(NamedTuple):
     """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
     exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be. `prompt`
     is what a model is told to do with the entries where it is no summary that is wanted (`memory.asking`).
@@ -76,7 +76,7 @@ class Request(NamedTuple):
     prompt: str = ""
 
 
-class Answer(NamedTuple):
+class SummaryAnswer(NamedTuple):
     """A summary; `cut_off` where the summariser stopped for its length."""
 
     text: str
@@ -84,11 +84,11 @@ class Answer(NamedTuple):
 
 
 class SummaryError(LoreError):
-    """No summary could be had: nothing is pruned, and the next trigger tries again."""
+    """No summary: nothing is pruned, and the next trigger tries again."""
 
 
 class GivenUpError(SummaryError):
-    """A summary could not be had, and asking again at once would not help: a wrong key, nobody there, a time-out."""
+    """No summary, and an immediate retry would not help: a wrong key, no server, a time-out."""
 
 
 class Summarizer(Protocol):
@@ -96,6 +96,6 @@ class Summarizer(Protocol):
 
     name: str
 
-    def summarize(self, request: Request) -> Answer:
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary; raises SummaryError. Deterministic only where its class says so."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
+from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.processes import NESTED, CommandError, program_of, run
 from lore.compaction.transcripts import fresh, instructions, transcript
 from lore.compaction.wrapping import harmless
@@ -43,7 +43,7 @@ class Command:
         self._seconds = seconds
         self._tell = tell
 
-    def summarize(self, request: Request) -> Answer:
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return what the command writes; raises SummaryError where it fails, is too slow or writes too much."""
         try:
             ran = run(self._command, given=_question(request), environ=self._environ, seconds=self._seconds)
@@ -53,13 +53,13 @@ class Command:
         if ran.complaint:
             self._tell(f"the summary command says: {ran.complaint}")
         try:
-            return Answer(ran.output.decode("utf-8").strip())
+            return SummaryAnswer(ran.output.decode("utf-8").strip())
         except UnicodeDecodeError as error:
             raise SummaryError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None
 
 
-def _question(request: Request) -> bytes:
-    asked = {
+def _question(request: SummaryRequest) -> bytes:
+    question = {
         "v": 1,
         "prompt": instructions(request),
         "transcript": "".join(transcript(fresh(request))),
@@ -67,4 +67,4 @@ def _question(request: Request) -> bytes:
         "opening": "".join(transcript(request.opening[:1])),
         "tokens": request.tokens,
     }
-    return encode(asked) + b"\n"
+    return encode(question) + b"\n"

@@ -42,14 +42,17 @@ def compacted(
     """
     held = settled(session.chain(chain))
     name = MAIN if chain == MAIN else chain
-    said = [*_unheard(held, firing)]
+    outside = [*_unheard(held, firing)]
     if context:
-        said.append(Raw(encode([{"role": "user", "text": context}])))
+        outside.append(Raw(encode([{"role": "user", "text": context}])))
     turn, place = 1 if held.turn is None else held.turn.turn + 1, _place(held, firing)
     return (
         *_compaction(session, held, firing, summary, name, at),
         *_cuts(held, firing, name, at),
-        *[ContextPersisted(turn=turn, insert_at=place, content=one, outside=True, chain=name, at=at) for one in said],
+        *[
+            ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=name, at=at)
+            for text in outside
+        ],
     )
 
 
@@ -76,9 +79,9 @@ def _compaction(
 
 
 def _uuid(session: Session, name: str, gone: tuple[Entry, ...], stay: tuple[Entry, ...]) -> str:
-    """Name a compaction by what it does: what goes holds the divider of the one before it, so no two are alike."""
-    parts = [session.id, name, *[one.item.uuid for one in gone], "", *[one.item.uuid for one in stay]]
-    digest = hashlib.sha256(b"\0".join(encode(one) for one in parts)).hexdigest()
+    """Derive a compaction's uuid from what it prunes: that holds the previous divider, so every uuid differs."""
+    parts = [session.id, name, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
+    digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
     return f"compact-{digest[:32]}"
 
 
@@ -88,23 +91,23 @@ def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Even
         return ()
     calls, events = latest(_stay(chain, firing)), list[Event]()
     for call_id, text in firing.shortened:
-        call, said = calls.get(call_id), Raw(encode(text))
+        call, result = calls.get(call_id), Raw(encode(text))
         if call is None:
             continue
-        events.append(ToolResultCleared(call_ids=(call_id,), placeholder=said, chain=name, at=at))
+        events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=name, at=at))
         if not is_absent(call.error):
-            events.append(PatchToolCall(call_id=call_id, status=call.status, error=said, chain=name, at=at))
+            events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=name, at=at))
     return tuple(events)
 
 
 def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
-    """Yield the outside context that would go with what goes, before a model ever read it: it waited for a person."""
+    """Yield outside context that would be pruned before any request has carried it."""
     if not chain.outside:
         return
     came = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
-    for one in chain.outside:
-        if came < one.place < firing.cut.place and one.place not in firing.cut.held:
-            yield one.content
+    for context in chain.outside:
+        if came < context.place < firing.cut.place and context.place not in firing.cut.held:
+            yield context.content
 
 
 def _place(chain: Chain, firing: Firing) -> int:

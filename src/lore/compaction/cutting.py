@@ -48,7 +48,7 @@ def _gone(entries: Entries, place: int, held: tuple[int, ...]) -> list[Entry]:
 
 
 def _wanted(entries: Entries, keep_recent: int) -> int:
-    """Return the place of the first of the last messages; the end where none is to stay."""
+    """Return the place of the first message to keep; the end where none is kept."""
     left, place = keep_recent, len(entries)
     while left > 0 and place > 0:
         place -= 1

@@ -1,4 +1,4 @@
-"""One compaction at a time for an agent and its user: try, and skip where somebody else is at it.
+"""One compaction at a time for an agent and its user: try the lock, and skip if it is held.
 
 A lock is an exclusive `flock` on an empty file, so that it ends with its process, however that ends. The file's name is
 a digest of store, agent and user: no name and no password can be read from it. The files lie in a folder of this user

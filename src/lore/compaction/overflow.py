@@ -123,9 +123,9 @@ def with_results(entries: Entries, cuts: Iterable[Shortened]) -> list[Entry]:
 def _with_result(entry: Entry, text: str | None) -> Entry:
     if text is None or not isinstance(entry.item, ToolCall):
         return entry
-    said = Raw(encode(text))
-    error = NULL if is_absent(entry.item.error) else said
-    return replace(entry, item=replace(entry.item, output=said, error=error))
+    result = Raw(encode(text))
+    error = NULL if is_absent(entry.item.error) else result
+    return replace(entry, item=replace(entry.item, output=result, error=error))
 
 
 def shortened(call: ToolCall) -> str | None:
@@ -148,5 +148,5 @@ def _text(call: ToolCall) -> str | None:
         blocks = blocks_of(raw)
     except (ValueError, RecursionError):
         return None
-    texts = [text_of(bytes(one.text)) for one in blocks if isinstance(one, TextBlock)]
+    texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
     return "\n".join(texts) if len(texts) == len(blocks) else None

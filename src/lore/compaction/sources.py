@@ -26,7 +26,7 @@ from lore.compaction.wrapping import inert, one_line, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
 
-__all__ = ["NESTED", "Asking", "check_sources", "is_nested", "outside_context", "stamp"]
+__all__ = ["NESTED", "ContextRequest", "check_sources", "is_nested", "outside_context", "stamp"]
 
 SECONDS = 30.0  # for each source
 MOST_AT_ONCE = 16
@@ -35,7 +35,7 @@ _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES"
 Tell = Callable[[str], None]
 
 
-class Asking(NamedTuple):
+class ContextRequest(NamedTuple):
     """For whom outside context is asked, and about what time."""
 
     session_id: str
@@ -54,7 +54,7 @@ def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
 
 
 def outside_context(
-    settings: Compaction, asking: Asking, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
+    settings: Compaction, asking: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
 ) -> str:
     """Return what the sources say, cut to `context_token_cap`; empty where none says anything. Never fails.
 
@@ -78,7 +78,7 @@ def stamp(seconds: float) -> str:
 
 
 def _answers(
-    sources: tuple[ContextSource, ...], asking: Asking, environ: Mapping[str, str], seconds: float
+    sources: tuple[ContextSource, ...], asking: ContextRequest, environ: Mapping[str, str], seconds: float
 ) -> list[Ran | LoreError]:
     stop = threading.Event()
 
@@ -96,13 +96,13 @@ def _answers(
             stop.set()  # an interrupt does not wait for sources that hang
 
 
-def _environment(asking: Asking, environ: Mapping[str, str]) -> dict[str, str]:
+def _environment(asking: ContextRequest, environ: Mapping[str, str]) -> dict[str, str]:
     kept = {name: environ[name] for name in _KEPT if name in environ}
     begin, end = map(stamp, asking.window)
     return {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
 
 
-def _question(source: ContextSource, asking: Asking) -> bytes:
+def _question(source: ContextSource, asking: ContextRequest) -> bytes:
     begin, end = map(stamp, asking.window)
     named = {"session_id": asking.session_id, "agent": asking.agent, "user": asking.user}
     return encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
@@ -111,8 +111,8 @@ def _question(source: ContextSource, asking: Asking) -> bytes:
 def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
     name = f"context source {source.name!r}"
     if isinstance(answer, LoreError):
-        how = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
-        tell(f"{name} is skipped: {how}")
+        reason = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
+        tell(f"{name} is skipped: {reason}")
         return ""
     try:
         text = answer.output.decode("utf-8").strip()

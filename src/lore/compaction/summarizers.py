@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from lore.compaction.base import Summarizer
 from lore.compaction.command import Command
 from lore.compaction.extractive import Extractive
-from lore.compaction.openai import OpenAI
+from lore.compaction.openai import OpenAISummarizer
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 
@@ -27,7 +27,7 @@ def _command(settings: Compaction, environ: Mapping[str, str], tell: Tell) -> Su
 
 
 def _openai(settings: Compaction, environ: Mapping[str, str], tell: Tell) -> Summarizer:
-    return OpenAI(
+    return OpenAISummarizer(
         settings.endpoint,
         settings.model,
         key_env=settings.key_env,
@@ -46,7 +46,7 @@ _MAKERS: dict[str, Callable[[Compaction, Mapping[str, str], Tell], Summarizer]] 
 
 
 def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = _silent) -> Summarizer:
-    """Return the summariser of `settings`; raises LoreError where it cannot be had. Asks nobody anything yet.
+    """Return the summariser of `settings`; raises LoreError where it cannot be had. Sends no request yet.
 
     `environ` is the environment that holds the key and the path; `tell` hears what a command complains about.
     """

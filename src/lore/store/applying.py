@@ -27,7 +27,7 @@ HINT_AGAIN = "load the session again, and save what is new on top of it"
 
 
 class Stored(Protocol):
-    """A look at one stored session, while nobody else writes to it."""
+    """A stored session under its lock."""
 
     @property
     def head(self) -> Head:

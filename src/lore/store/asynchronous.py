@@ -68,7 +68,7 @@ class AsyncStore:
         await asyncio.to_thread(self.store.save_checkpoint, session_id, checkpoint)
 
     async def verify(self, session_id: str | None = None) -> Verified:
-        """Derive every digest anew."""
+        """Recompute every digest."""
         return await asyncio.to_thread(self.store.verify, session_id)
 
     async def vacuum(self) -> int:

@@ -170,7 +170,7 @@ class UnknownSessionError(StoreError):
 
 
 class ConflictError(StoreError):
-    """Somebody else's state is stored: load again, and put what is new on top of it."""
+    """Another writer's state is stored: load again, and apply what is new on top of it."""
 
     def __init__(self, message: str, *, hint: str = "", base: Head | None = None, stored: Head | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -249,7 +249,7 @@ class Store(Protocol):
         ...
 
     def verify(self, session_id: str | None = None) -> Verified:
-        """Derive every digest anew, of one session or of all. Changes nothing. Costs O(bytes)."""
+        """Recompute every digest, of one session or of all. Changes nothing. Costs O(bytes)."""
         ...
 
     def vacuum(self) -> int:

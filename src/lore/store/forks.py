@@ -18,7 +18,7 @@ def with_forks(session_id: str, parents: Mapping[str, str | None]) -> tuple[str,
     found = {session_id: None}
     waiting = [session_id]
     while waiting:
-        new = [one for one in children[waiting.pop()] if one not in found]
+        new = [child for child in children[waiting.pop()] if child not in found]
         found.update(dict.fromkeys(new))
         waiting += new
     return tuple(reversed(found))

@@ -25,7 +25,7 @@ class Header(NamedTuple):
 def read_header(line: bytes) -> Header:
     """Read a header; raises StoreError where the line is none, or names no session."""
     line = good_line(line)
-    found = next((one.value for one in LoreLog().feed(line + b"\n")), None)
+    found = next((read.value for read in LoreLog().feed(line + b"\n")), None)
     if not isinstance(found, SessionStarted):
         raise StoreError("a session does not begin with session_started", hint=HINT)
     for name, what in ((found.project_id, "project id"), (found.parent_session_id, "parent session id")):

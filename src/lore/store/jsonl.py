@@ -66,7 +66,7 @@ from lore.store.jsonl_files import (
 from lore.store.jsonl_folder import Folder, remove_left
 from lore.store.jsonl_names import BINDINGS, CHECKPOINT, LOG, TORN
 from lore.store.jsonl_records import on_one_line
-from lore.store.jsonl_state import Look, State
+from lore.store.jsonl_state import LogState, Look
 from lore.store.jsonl_verify import judge, salvaged
 from lore.store.jsonl_writing import MOST, Notes, delta_bytes, metadata_at, whole_bytes
 
@@ -95,7 +95,7 @@ class Jsonl:
         self._patience = patience
         self._clients = Clients(self._folder.file(BINDINGS + LOG), self._folder.file(BINDINGS + TORN), patience, tell)
         self._lock = Lock()
-        self._states: dict[str, tuple[tuple[int, ...], State]] = {}
+        self._states: dict[str, tuple[tuple[int, ...], LogState]] = {}
         self._is_closed = False
 
     @classmethod
@@ -147,7 +147,7 @@ class Jsonl:
             leaf_id=state.leaf_id, metadata=state.metadata, created_at=state.created_at, updated_at=state.updated_at,
         )  # fmt: skip
 
-    def _tell_torn(self, state: State, path: str) -> None:
+    def _tell_torn(self, state: LogState, path: str) -> None:
         if state.is_torn:
             self._tell(
                 f"{path}: the last {state.size - state.end:,} bytes are a delta that was never acknowledged; they are "
@@ -202,7 +202,9 @@ class Jsonl:
                 self._append(log, state, settled.lines, settled.digests, notes)
             return settled.head
 
-    def _append(self, log: _Open, state: State, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes) -> None:
+    def _append(
+        self, log: _Open, state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes
+    ) -> None:
         data = delta_bytes(state, lines, digests, notes)
         append(log.descriptor, data, state.end, log.path)
         end, digest = state.end + len(data), digests[-1].hex() if digests else state.head.digest
@@ -222,30 +224,30 @@ class Jsonl:
         with self._reading(session_id):
             pass
         headers = self._each(lambda log: log.look.header())
-        gone = with_forks(session_id, {one.session_id: one.parent_session_id for one in headers})
+        gone = with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
         self._clients.forget(gone)
-        for one in gone:
-            if one == session_id:
+        for name in gone:
+            if name == session_id:
                 synchronise_folder(self._folder.path)  # a fork never outlives it, whatever happens
-            self._remove(one)
+            self._remove(name)
         synchronise_folder(self._folder.path)
         return gone
 
     def _remove(self, session_id: str) -> None:
         path = self._folder.log(session_id)
         with suppress(FileNotFoundError), writing(path, self._patience):
-            for one in (*self._folder.companions(path), path):
+            for name in (*self._folder.companions(path), path):
                 try:
                     with suppress(FileNotFoundError):
-                        os.unlink(one)
+                        os.unlink(name)
                 except OSError as error:
-                    raise failed(error, "remove", one) from None
+                    raise failed(error, "remove", name) from None
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
         """List the sessions; one that is damaged is told, and left out. Costs a header and a last delta each."""
-        found = [one.summary for one in self._each(self._known)]
-        found.sort(key=lambda one: one.session_id)
-        return [one for one in found if project_id is None or one.project_id == project_id]
+        found = [state.summary for state in self._each(self._known)]
+        found.sort(key=lambda summary: summary.session_id)
+        return [summary for summary in found if project_id is None or summary.project_id == project_id]
 
     def move(self, session_id: str, project_id: str) -> None:
         good_id(project_id, "project id")
@@ -352,14 +354,14 @@ class Jsonl:
             stamp, state = self._states.get(path, ((), None))
         return _Open(descriptor, path, Look(descriptor, path, state if stamp == now else None), now)
 
-    def _known(self, log: _Open) -> State:
+    def _known(self, log: _Open) -> LogState:
         """Return the state of a log, and remember it."""
         state = log.look.state
         if log.look.size == log.stamp[_SIZE]:
             self._remember(log.path, log.stamp, state)
         return state
 
-    def _remember(self, path: str, stamp: tuple[int, ...], state: State) -> None:
+    def _remember(self, path: str, stamp: tuple[int, ...], state: LogState) -> None:
         with self._lock:
             self._states.pop(path, None)
             self._states[path] = stamp, state
@@ -374,11 +376,11 @@ class Jsonl:
             self._tell(put_aside(log.descriptor, state.end, state.size, log.path, aside, self._patience))
 
     def _each(self, ask: Callable[[_Open], _T]) -> Sequence[_T]:
-        """Ask each log; raises StoreError where there is no folder. What is damaged is told."""
+        """Apply a function to each log; damaged ones are told and left out. Raises StoreError without a folder."""
         self._ready()
-        return [one for path in self._folder.logs() if (one := self._asked(path, ask)) is not None]
+        return [answer for path in self._folder.logs() if (answer := self._ask(path, ask)) is not None]
 
-    def _asked(self, path: str, ask: Callable[[_Open], _T]) -> _T | None:
+    def _ask(self, path: str, ask: Callable[[_Open], _T]) -> _T | None:
         try:
             with reading(path, self._patience) as descriptor:
                 return ask(self._open(descriptor, path))

@@ -72,7 +72,7 @@ def writing(path: str, patience: float, *, create: bool = False) -> Generator[in
 
 @contextmanager
 def reading(path: str, patience: float) -> Generator[int]:
-    """Open a file to read it while nobody writes; raises FileNotFoundError, StoreError."""
+    """Open a file for reading under a shared lock; raises FileNotFoundError, StoreError."""
     with _held(path, os.O_RDONLY, _shared, patience) as descriptor:
         yield descriptor
 
@@ -223,7 +223,7 @@ def _write_all(descriptor: int, pieces: Iterable[bytes]) -> None:
 
 
 def _link(path: str, final: str) -> None:
-    """Give a file its name where nobody has it."""
+    """Give a file its name unless that is taken."""
     try:
         os.link(path, final)
     except OSError as error:

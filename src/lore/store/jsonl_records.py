@@ -65,14 +65,16 @@ def _slow(line: bytes) -> Saved | None:
 def record_line(record: Saved) -> bytes:
     """Write a record with its check, without the line's end; raises StoreError where no reader would take it."""
     fields = msgspec.structs.asdict(record)
-    written = [b'"%b":%b' % (name.encode(), _value(value)) for name, value in fields.items() if _is_said(name, value)]
+    written = [
+        b'"%b":%b' % (name.encode(), _value(value)) for name, value in fields.items() if _is_written(name, value)
+    ]
     line = sealed(BEGIN + b",".join(written))
     if len(line) > LONGEST:
         raise StoreError(f"notes of {len(line):,} bytes: a record holds {LONGEST >> 20} MiB", hint="note less")
     return line
 
 
-def _is_said(name: str, value: object) -> bool:
+def _is_written(name: str, value: object) -> bool:
     if name in ("id", "at", "chain", "agent_id", "check"):
         return False
     return not is_absent(value) if isinstance(value, Raw) else value not in _EMPTY_FIELDS
@@ -95,9 +97,9 @@ def with_lines(record: Saved, lines: Sequence[bytes]) -> bytes:
     line = record_line(record)
     while True:
         at, is_taken = record.byte + len(line) + 1, False
-        for one in lines:
-            is_taken = is_taken or read_record(one, at) is not None
-            at += len(one) + 1
+        for event in lines:
+            is_taken = is_taken or read_record(event, at) is not None
+            at += len(event) + 1
         if not is_taken:
             return b"\n".join((line, *lines, b""))
         line = sealed(line[:-_CHECK] + b" ")

@@ -27,7 +27,7 @@ HINT = "`lore store verify` says what is damaged; `lore store export ID --salvag
 _PIECE = 64 * 1024
 
 
-class State(Struct, frozen=True, kw_only=True):
+class LogState(Struct, frozen=True, kw_only=True):
     """What is known of a session; `log` is its size without records, `end` where what is whole ends in the file."""
 
     session_id: str
@@ -62,7 +62,7 @@ class State(Struct, frozen=True, kw_only=True):
 class Look:
     """One session's log that is open and locked: its state, and its events from any number on."""
 
-    def __init__(self, descriptor: int, path: str, known: State | None = None) -> None:
+    def __init__(self, descriptor: int, path: str, known: LogState | None = None) -> None:
         self._descriptor = descriptor
         self._path = path
         self.size = os.fstat(descriptor).st_size
@@ -70,7 +70,7 @@ class Look:
         self._known = known
 
     @property
-    def state(self) -> State:
+    def state(self) -> LogState:
         """The session's state; raises DamagedError."""
         if self._known is None:
             self._known = self._state(self._tail())
@@ -110,7 +110,7 @@ class Look:
     def part(self, after: int) -> Part:
         """Return the events that came after a number, perhaps with some before; raises DamagedError."""
         if self._part is None or self._part.first > after + 1:
-            record = next((one for one in self._records() if one.after <= after), None) if after else None
+            record = next((record for record in self._records() if record.after <= after), None) if after else None
             self._part = self._checked(self._read(record))
             if self._known is None:
                 self._known = self._state(self._part if self._part.record or not record else self._tail())
@@ -176,9 +176,9 @@ class Look:
             raise self._damaged(Fault(1, 0, message, ""))
         return header
 
-    def _state(self, part: Part) -> State:
+    def _state(self, part: Part) -> LogState:
         header = self.header()
-        known = State(
+        known = LogState(
             session_id=header.session_id, head=NOTHING, log=part.log, end=part.end, size=self.size,
             is_ended=part.is_ended, parent_session_id=header.parent_session_id, project_id=header.project_id,
             created_at=header.at,
@@ -197,7 +197,7 @@ class Look:
         return metadata_of(found), at
 
 
-def _with(known: State, part: Part, metadata: tuple[bytes, int | None]) -> State:
+def _with(known: LogState, part: Part, metadata: tuple[bytes, int | None]) -> LogState:
     """Put what the last record notes, and how far was read, into a state."""
     record = part.record
     leaf_id = None if record is None else record.leaf_id

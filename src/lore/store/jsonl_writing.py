@@ -10,7 +10,7 @@ from lore.model.events import Saved
 from lore.model.items import NULL
 from lore.store.base import EMPTY
 from lore.store.jsonl_records import with_lines
-from lore.store.jsonl_state import State
+from lore.store.jsonl_state import LogState
 
 MOST = 50_000  # events behind one record: it names 64 digits for each, and no reader takes a line over 12 MiB
 REPEATED = 1024  # bytes of metadata that each record says again; longer ones stand where they changed
@@ -27,7 +27,7 @@ class Notes(Struct, frozen=True, kw_only=True):
     updated_at: str | None = None
 
 
-def delta_bytes(state: State, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes) -> bytes:
+def delta_bytes(state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes) -> bytes:
     """Return what is written behind a session for a delta, in one piece."""
     at = metadata_at(state, notes)
     byte = state.end + (not state.is_ended)
@@ -35,7 +35,7 @@ def delta_bytes(state: State, lines: Sequence[bytes], digests: Sequence[bytes], 
     return (b"" if state.is_ended else b"\n") + with_lines(record, lines)
 
 
-def metadata_at(state: State, notes: Notes) -> int | None:
+def metadata_at(state: LogState, notes: Notes) -> int | None:
     """Return the byte of the record that has the metadata already, where it need not be said again."""
     is_same = notes.metadata == state.metadata and len(notes.metadata) > REPEATED
     return state.metadata_at if is_same else None

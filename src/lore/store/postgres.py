@@ -245,11 +245,11 @@ class Postgres(SqlStore):
 
     def notes(self) -> tuple[str, ...]:
         with self.transaction(write=False) as tx:
-            return tuple(said for name, said in _NOTED.items() if tx.execute(f"SHOW {name}") == [("off",)])
+            return tuple(note for name, note in _NOTED.items() if tx.execute(f"SHOW {name}") == [("off",)])
 
     @_again
     def vacuum(self) -> int:
-        """Write each table anew without what is dead in it; nobody can use a table meanwhile. Costs O(the store)."""
+        """Rewrite each table without dead rows, under an exclusive lock. Costs O(the store)."""
         before = self._size()
         self.link.alone(f"VACUUM (FULL, ANALYZE) lore.{table}" for table in sorted(TABLES))
         return max(0, before - self._size())

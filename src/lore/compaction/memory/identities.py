@@ -12,13 +12,13 @@ from typing import NamedTuple
 from unicodedata import normalize
 from urllib.parse import quote, unquote
 
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.model.canonical import printable
 from lore.model.events import MAIN
 
 DEFAULT_USER = "default"
-"""Who is meant where a session names no user: the same one, always."""
+"""The user of sessions that name none."""
 
 PREFIX, AUDIT = "lore.memory/", "lore.memory.audit/"
 RESERVED = frozenset(
@@ -45,20 +45,20 @@ class Bucket(NamedTuple):
 
 
 def bucket(user: str | None, agent: str | None = None) -> Bucket:
-    """Return a bucket by the names that were given; the default user, and the main agent, where none is.
+    """Return the bucket of a user and an agent; by default the default user and the main agent.
 
-    Raises LoreError for a name that is none.
+    Raises LoreError for an invalid name.
     """
     return Bucket(good_user(user), good_agent(agent))
 
 
 def good_user(name: str | None) -> str:
-    """Return who is meant; raises LoreError for a name that is none."""
+    """Return the user to use; raises LoreError for an invalid name."""
     return DEFAULT_USER if name is None else _good(name, "user")
 
 
 def good_agent(name: str | None) -> str:
-    """Return which agent is meant; raises LoreError for a name that is none."""
+    """Return the agent to use; raises LoreError for an invalid name."""
     return MAIN if name is None else _good(name, "agent")
 
 
@@ -108,7 +108,7 @@ def owner_of(session_id: str) -> tuple[str, str | None] | None:
     return unquote(user), unquote(agent) or None
 
 
-def refusal(memory: Memory, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
+def refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
     """Say why nothing is remembered for an agent; empty where it is opted in, and at its own conversation.
 
     A subagent's chain, and a session with a parent, are never remembered.

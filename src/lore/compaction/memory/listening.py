@@ -1,4 +1,4 @@
-"""When a session is learnt from: how much is new, whose it is, how long nobody has spoken.
+"""When to learn from a session: how much is new, since when the user has been silent.
 
 In: events and entries. Out: what is to be learnt from, and when the last exchange of a person moved. Pure: the clock is
 an argument. Rules: only exchanges that a person began count, so an agent that runs by itself is never learnt from, and

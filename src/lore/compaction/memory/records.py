@@ -63,7 +63,7 @@ class Forgotten(_Record, frozen=True, kw_only=True, tag="forgotten"):
 
 
 class Topic(_Record, frozen=True, kw_only=True, tag="topic"):
-    """What a dream made of what is known; from `expires_at` on it is hidden."""
+    """A consolidated topic; hidden from `expires_at` on."""
 
     topic: str
     summary: str
@@ -83,7 +83,7 @@ class Extracted(_Record, frozen=True, kw_only=True, tag="extracted"):
     session_id: str | None = None
 
 
-class Dreamt(_Record, frozen=True, kw_only=True, tag="dreamt"):
+class Consolidated(_Record, frozen=True, kw_only=True, tag="dreamt"):
     """All that was extracted so far has been dreamt over."""
 
 
@@ -95,14 +95,14 @@ class Learnt(_Record, frozen=True, kw_only=True, tag="learnt"):
 
 
 class Horizon(_Record, frozen=True, kw_only=True, tag="horizon"):
-    """Marks as old as `at` were let go of: who has none, and has been silent since, was learnt from."""
+    """Marks up to `at` were dropped: a session without a mark that has been silent since was learnt from."""
 
 
 class Sealed(_Record, frozen=True, kw_only=True, tag="sealed"):
-    """Nothing more is written here: what is known moves to the next volume."""
+    """The volume takes no more records: its contents move to the next one."""
 
 
-Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Dreamt | Learnt | Horizon | Sealed
+Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Consolidated | Learnt | Horizon | Sealed
 _DECODER = msgspec.json.Decoder(Record)
 
 
@@ -130,7 +130,7 @@ class Known(Struct, frozen=True):
 
     def visible(self, now: str) -> tuple[Topic, ...]:
         """The topics that have not expired at a time (RFC 3339), by name."""
-        return tuple(one for _, one in sorted(self.topics.items()) if not has_expired(one, now))
+        return tuple(topic for _, topic in sorted(self.topics.items()) if not has_expired(topic, now))
 
     def counts(self) -> dict[str, int]:
         """How many of each kind there are."""
@@ -188,7 +188,7 @@ class _Folding:
                 self.topics.pop(record.topic, None)
             case Extracted():
                 self.is_fresh = True
-            case Dreamt():
+            case Consolidated():
                 self.is_fresh = False
             case Learnt():
                 self._mark(record)
@@ -211,7 +211,7 @@ def applied(known: Known, records: Iterable[Record]) -> Known:
 
 
 def whole(known: Known) -> Iterator[Record]:
-    """Yield the records that make what is known, and no others."""
+    """Yield the fewest records that give what is known."""
     yield from known.entries.values()
     yield from known.topics.values()
     if known.horizon is not None:
@@ -227,7 +227,7 @@ def lines_of(records: Iterable[Record]) -> tuple[bytes, ...]:
 
 
 def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
-    """Return the change that makes a structure what is known: what goes first, then what is new."""
+    """Return the records that turn what is known into a structure: removals first, then additions."""
     wanted = {(section, text): None for section in SECTIONS for text in new.of(section)}
     gone = [
         Forgotten(section=section, text=text, at=at) for section, text in known.entries if (section, text) not in wanted
@@ -240,7 +240,7 @@ def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -
     return (*gone, *came, Extracted(at=at, session_id=session_id)) if gone or came else ()
 
 
-def dreamt(
+def consolidated(
     known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
 ) -> tuple[Record, ...]:
     """Return the change of a dream: superseded topics go first, then the new ones are written; a new one wins.
@@ -250,8 +250,8 @@ def dreamt(
     gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
     return (
         *(Superseded(topic=name, at=at) for name in gone),
-        *(one for name, one in topics.items() if not _is_same(known.topics.get(name), one)),
-        *((Dreamt(at=at),) if known.is_fresh and is_whole else ()),
+        *(topic for name, topic in topics.items() if not _is_same(known.topics.get(name), topic)),
+        *((Consolidated(at=at),) if known.is_fresh and is_whole else ()),
     )
 
 

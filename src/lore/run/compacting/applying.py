@@ -17,14 +17,16 @@ from typing import NamedTuple
 from lore.cache.rules import Rules
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.carrying import Done, Learn, Tell, carry_out, judged, moment, scale_of, waits
-from lore.compaction.costs import Cache, Rhythm, Sizes
+from lore.compaction.costs import Cache, PromptSizes, Rhythm
+from lore.compaction.executor import Done, Learn, Tell, execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking as model_of
 from lore.compaction.memory.remembering import remembering_of
-from lore.compaction.settings import Compaction, Memory
+from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.summarizers import summarizer_of
 from lore.compaction.tracking import UNTIMED, Tracker
+from lore.compaction.trial.ledger import ModelCall, Prices, cost_of, summary_price
+from lore.compaction.trial.verdict_text import UNCONFIGURED
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
@@ -37,9 +39,7 @@ from lore.recording.events import session_log
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.appending import HINT_CONVERT, appending
-from lore.run.compacting.answers import UNCONFIGURED
-from lore.run.compacting.ledger import Asked, Prices, cost_of, summary_price
-from lore.run.compacting.means import means_of, refuse_nested
+from lore.run.compacting.dependencies import dependencies_of, refuse_nested
 from lore.run.writing import written
 from lore.store.address import address_of, open_there
 from lore.store.registry import scheme_of
@@ -56,14 +56,14 @@ class Output(NamedTuple):
     force: bool = False
 
 
-class Asking(NamedTuple):
-    """What is asked for: which trigger, where to write, by which clock, who is told, who remembers."""
+class CompactRequest(NamedTuple):
+    """What to do: which trigger, where to write, by which clock, who is told, whose memory."""
 
     trigger: Trigger
     output: Output | None
     clock: Clock
     tell: Tell
-    memory: Memory = Memory()
+    memory: MemorySettings = MemorySettings()
 
 
 class Held(NamedTuple):
@@ -77,7 +77,9 @@ class Held(NamedTuple):
     header: SessionStarted | None
 
 
-def compact(path: str, options: Options, settings: Compaction | None, rules: Rules, asking: Asking) -> Compacted:
+def compact(
+    path: str, options: Options, settings: Compaction | None, rules: Rules, asking: CompactRequest
+) -> Compacted:
     """Compact a session where the trigger is due.
 
     Raises SummaryError where no summary can be had, LoreError for anything else; nothing was written then.
@@ -103,7 +105,7 @@ def compact(path: str, options: Options, settings: Compaction | None, rules: Rul
 
 
 def _to_file(
-    path: str, options: Options, settings: Compaction, rules: Rules, asking: Asking, output: Output
+    path: str, options: Options, settings: Compaction, rules: Rules, asking: CompactRequest, output: Output
 ) -> Compacted:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
     if output.path == corpus.STDIN or scheme_of(output.path) is not None:
@@ -119,7 +121,7 @@ def _to_file(
         inputs = () if address_of(path) is not None else (path,)
         with written(output.path, force=output.force, inputs=inputs) as file:
             file.write(data if data.endswith(b"\n") or not data else data + b"\n")
-            file.writelines(encode(one) + b"\n" for one in made.events)
+            file.writelines(encode(event) + b"\n" for event in made.events)
     return _result(path, output.path, held, made, settings, rules, asking.clock())
 
 
@@ -144,13 +146,13 @@ def _alone(path: str, held: Held) -> Generator[None]:
     place = f"jsonl:{path}" if address is None else address.url
     with trylock(place, held.tracker.agent or AGENT, held.tracker.user or "") as free:
         if not free:
-            said = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
-            raise LoreError(said, hint="nothing was done: run the command again later")
+            message = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
+            raise LoreError(message, hint="nothing was done: run the command again later")
         yield
 
 
 @contextmanager
-def _learning(path: str, held: Held, settings: Compaction, asking: Asking) -> Generator[Learn | None]:
+def _learning(path: str, held: Held, settings: Compaction, asking: CompactRequest) -> Generator[Learn | None]:
     """Hold the memory that a stored session belongs to; None where nothing of it is remembered."""
     address = address_of(path)
     if address is None or held.header is None or asking.memory.system != "structured":
@@ -159,19 +161,19 @@ def _learning(path: str, held: Held, settings: Compaction, asking: Asking) -> Ge
     ask = model_of(summarizer_of(settings, os.environ, tell=asking.tell))
     with closing(open_there(address.url, asking.tell)) as store:
         memory = remembering_of(
-            store, held.header, asking.memory, clock=lambda: moment(asking.clock()), ask=ask,
+            store, held.header, asking.memory, clock=lambda: timestamp(asking.clock()), ask=ask,
             window=settings.summarizer_window, tell=asking.tell,
         )  # fmt: skip
         yield None if memory is None else memory.before_drop
 
 
 def _made(
-    held: Held, settings: Compaction, rules: Rules, asking: Asking, learn: Learn | None = None
+    held: Held, settings: Compaction, rules: Rules, asking: CompactRequest, learn: Learn | None = None
 ) -> Done | str:  # fmt: skip
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
     who = {"agent": tracker.agent or AGENT, "user": tracker.user or ""}
-    means = means_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
+    dependencies = dependencies_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
     now = asking.clock()
     firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
     if firing is None:
@@ -179,7 +181,7 @@ def _made(
     cache = cache_of(session, chain, rules, now)
     if waits(firing, tracker, chain, settings, cache, held.rhythm, now):
         return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
-    done = carry_out(session, chain.id, firing, settings, means, at=now)
+    done = execute(session, chain.id, firing, settings, dependencies, at=now)
     return done if done.events else f"{_FEW.format(settings.keep_recent)}, and no source had anything to say."
 
 
@@ -202,10 +204,10 @@ def _result(
 ) -> Compacted:  # fmt: skip
     fired = fired_of(held, made, settings, rules, now)
     shown = _shown(place)
-    how = "appended to" if place == path else "written behind the log, in"
-    said = f"{len(made.events):,} events were {how} {shown}."
+    verb = "appended to" if place == path else "written behind the log, in"
+    answer = f"{len(made.events):,} events were {verb} {shown}."
     return Compacted(
-        session=_shown(path), configured=True, triggers=[fired], events=len(made.events), written=shown, answer=said,
+        session=_shown(path), configured=True, triggers=[fired], events=len(made.events), written=shown, answer=answer,
         notes=[], problems=list(held.problems.kept),
     )  # fmt: skip
 
@@ -214,10 +216,10 @@ def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: fl
     """Describe what was made, with its cost as far as the prices of the chain's model are known."""
     session, chain = held.session, held.chain
     folding = Folding(session)
-    for one in made.events:
-        folding.apply(one)
+    for event in made.events:
+        folding.apply(event)
     after, scale = folding.chain(chain.id), scale_of(held.tracker, chain)
-    sizes = Sizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
+    sizes = PromptSizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
     sizes = sizes._replace(after=sizes.after + made.context_tokens)
     cache = cache_of(session, chain, rules, now, sizes.before)
     end = None if chain.last is None else seconds(chain.last.at)
@@ -236,7 +238,7 @@ def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int
     prices = Prices(rules)
     if chain.last is not None and chain.last.usage is not None:
         prices.learn(chain.last.usage)
-    return prices.cache(Asked(chain.model or session.model, session.dialect or "", now), size)
+    return prices.cache(ModelCall(chain.model or session.model, session.dialect or "", now), size)
 
 
 def _nothing(path: str, why: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 
-from lore.compaction.base import Answer, Request, Summarizer, Window
-from lore.compaction.carrying import Means
+from lore.compaction.base import Summarizer, SummaryAnswer, SummaryRequest, Window
+from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 
 Waiting = Callable[[], AbstractContextManager[None]]
@@ -37,7 +37,7 @@ class Stopping:
 
     @contextmanager
     def waiting(self) -> Generator[None]:
-        """Wait for somebody else: a signal ends it, also one that came before."""
+        """Wait interruptibly: a signal ends the wait, also one that came before."""
         self._waits = True
         try:
             if self.asked.is_set():
@@ -47,31 +47,31 @@ class Stopping:
             self._waits = False
 
 
-class _Asked:
+class _InterruptibleSummarizer:
     """A summariser that is waited for."""
 
     def __init__(self, inner: Summarizer, waiting: Waiting) -> None:
         self.name = inner.name
         self._inner, self._waiting = inner, waiting
 
-    def summarize(self, request: Request) -> Answer:
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         with self._waiting():
             return self._inner.summarize(request)
 
 
 def interruptible(summarizer: Summarizer, waiting: Waiting) -> Summarizer:
-    """Return a summariser that a signal interrupts; the one that is no model is never waited for."""
-    return summarizer if isinstance(summarizer, Extractive) else _Asked(summarizer, waiting)
+    """Return a summariser that a signal interrupts; the extractive one never waits."""
+    return summarizer if isinstance(summarizer, Extractive) else _InterruptibleSummarizer(summarizer, waiting)
 
 
-def interruptible_means(means: Means, waiting: Waiting) -> Means:
+def interruptible_dependencies(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
     """Return means whose summariser and sources a signal interrupts."""
-    ask = means.ask
+    ask = dependencies.ask
 
     def asked(window: Window) -> str:
         assert ask is not None
         with waiting():
             return ask(window)
 
-    summarizer = interruptible(means.summarizer, waiting)
-    return means._replace(summarizer=summarizer, ask=None if ask is None else asked)
+    summarizer = interruptible(dependencies.summarizer, waiting)
+    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else asked)

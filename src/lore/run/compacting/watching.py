@@ -5,7 +5,7 @@ session is read; a session is compacted between turns, never while a request is 
 a session that somebody else has written to meanwhile, or compacts, is left for the next look; no summary, nothing
 pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way, and for no
 model and no command. What goes is
-learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`resting`), where
+learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`idle_memory`), where
 `[memory]` says so; sessions that keep memory themselves are passed over.
 
 Memory: the folded states of the sessions seen last (`MOST`); others are read anew when they change.
@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from lore.cache.rules import Rules
 from lore.compaction.base import Firing, Trigger
-from lore.compaction.carrying import carry_out, judged, moment, waits
 from lore.compaction.costs import Rhythm
+from lore.compaction.executor import execute, judged, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.identities import is_reserved
 from lore.compaction.memory.listening import Silence
@@ -35,9 +35,9 @@ from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
 from lore.prompt.speakers import is_real
 from lore.run.compacting.applying import AGENT, cache_of
-from lore.run.compacting.means import means_of, refuse_nested
-from lore.run.compacting.resting import Remembered, Rests
-from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_means
+from lore.run.compacting.dependencies import dependencies_of, refuse_nested
+from lore.run.compacting.idle_memory import IdleMemory, IdleSettings
+from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_dependencies
 from lore.session import Session
 from lore.store.address import open_there
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
@@ -75,7 +75,7 @@ class _Watched:
         self.session = Session.read(data.log)
         self.tracker, self.rhythm, self.silence = Tracker(), Rhythm(), Silence()
         events = Session.events_of(data.log)
-        header = next((one for one in events if isinstance(one, SessionStarted)), None)
+        header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store takes such a one: somebody else wrote it
             raise StoreError("the log has no header", hint="`lore store verify` says what is wrong")
         self.header = header
@@ -109,20 +109,20 @@ class _Watched:
             self.silence.feed(event)
 
 
-_NOTHING = Remembered()
+_NOTHING = IdleSettings()
 
 
 class Watch:
     """Looks at one store again and again; not safe between threads."""
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: Remembered = _NOTHING
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
     ) -> None:  # fmt: skip
         self._store = store
         self._settings = settings
         self._rules = rules
         self._hands = hands
-        self._rests = Rests(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
+        self._rests = IdleMemory(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
         self._waiting: set[str] = set()
         self._untimed: set[str] = set()  # those of which it was said
         self._heads: dict[str, Head] = {}
@@ -145,22 +145,22 @@ class Watch:
         return made
 
     def look(self) -> int:
-        """Look once: compact what has changed and is due, learn from where nobody speaks any more."""
-        made, listed = 0, [one for one in self._store.list() if not is_reserved(one.session_id)]
-        for gone in self._heads.keys() - {one.session_id for one in listed}:
+        """Look once: compact sessions that have changed and are due, learn from idle ones."""
+        made, listed = 0, [summary for summary in self._store.list() if not is_reserved(summary.session_id)]
+        for gone in self._heads.keys() - {summary.session_id for summary in listed}:
             del self._heads[gone]
             self._held.pop(gone, None)
             self._rests.forget(gone)
-        for one in listed:
+        for summary in listed:
             if self._hands.is_ended():
                 return made
-            if self._heads.get(one.session_id) == one.head and one.session_id not in self._waiting:
+            if self._heads.get(summary.session_id) == summary.head and summary.session_id not in self._waiting:
                 continue
             try:
-                made += self._changed(one.session_id)
+                made += self._changed(summary.session_id)
             except LoreError as error:  # also a source that is not there just now: others may need none of it
-                self._hands.tell(f"{one.session_id}: {error.message}")
-            self._heads[one.session_id] = one.head
+                self._hands.tell(f"{summary.session_id}: {error.message}")
+            self._heads[summary.session_id] = summary.head
         for name in self._rests.due(self._hands.clock()):
             if self._hands.is_ended():
                 break
@@ -171,15 +171,15 @@ class Watch:
         return made
 
     def _rest(self, session_id: str) -> None:
-        """Learn from a session in which nobody speaks any more, and dream."""
+        """Learn from an idle session, and consolidate."""
         try:
             watched = self._read(session_id)
         except UnknownSessionError:
             return
         chain = settled(watched.session.state.chain(MAIN))
-        said = self._rests.rest(watched.header, watched.silence, chain)
-        if said:
-            self._hands.say(f"{session_id}: {said}")
+        line = self._rests.rest(watched.header, watched.silence, chain)
+        if line:
+            self._hands.say(f"{session_id}: {line}")
 
     def _changed(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""
@@ -240,15 +240,15 @@ class Watch:
                 self._hands.tell(f"{session_id}: another compaction is at work, skipped")
                 self._waiting.add(session_id)  # whoever is at work may end without having done it
                 return False
-            means = means_of(settings, self._hands.tell, session_id, agent=agent, user=user)
-            means = interruptible_means(means, self._hands.waiting)
+            dependencies = dependencies_of(settings, self._hands.tell, session_id, agent=agent, user=user)
+            dependencies = interruptible_dependencies(dependencies, self._hands.waiting)
             memory = self._rests.memory_of(watched.header)
-            means = means if memory is None else means._replace(learn=memory.before_drop)
-            done = carry_out(state, chain.id, firing, settings, means, at=now)
+            dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
+            done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if not done.events:
                 return False
             delta = SessionDelta(
-                base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=moment(now)
+                base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=timestamp(now)
             )  # fmt: skip
             try:
                 head = save_delta(self._store, session_id, delta)
@@ -274,13 +274,13 @@ def _is_asked(chain: Chain) -> bool:
 
 
 def watch(
-    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: Remembered = _NOTHING
+    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
 ) -> int:  # fmt: skip
     """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
     refuse_nested()
     _refuse_nothing(settings, remembered)
     if settings is not None:
-        means_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
+        dependencies_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
     store = open_there(url, lru_cache(1_024)(hands.tell))  # a damaged session is told with every look otherwise
     try:
         hands.tell(f"watching {shown(url)}")
@@ -289,7 +289,7 @@ def watch(
         store.close()
 
 
-def _refuse_nothing(settings: Compaction | None, remembered: Remembered) -> None:
+def _refuse_nothing(settings: Compaction | None, remembered: IdleSettings) -> None:
     """Raise LoreError where no trigger is switched on: such a watch would wait for ever."""
     if remembered.is_on:
         return

@@ -29,9 +29,9 @@ def users(store: Store) -> MemoryUsers:
     found: list[RememberedUser] = []
     for user, agents in owners(store).items():
         counts = {agent: read(store, Bucket(user, agent)).counts() for agent in agents}
-        sums = {kind: sum(one[kind] for one in counts.values()) for kind in KINDS}
+        sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in KINDS}
         if any(sums.values()):
-            holding = [agent for agent, one in counts.items() if any(one.values())]
+            holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
             found.append(RememberedUser(user=user, agents=holding, counts=sums))
     return MemoryUsers(store=store.url, users=found)
 
@@ -41,9 +41,10 @@ def everything(store: Store, user: str | None, agent: str | None, *, now: str) -
     known = buckets_of(store, user, agent)
     named = good_user(user)
     log = audit.log_of(store, named)
-    there = {one.session_id for one in store.list()} if log.entries else set[str]()
+    there = {summary.session_id for summary in store.list()} if log.entries else set[str]()
     agents = [
-        _agent(bucket.agent, one, audit.last_failure(log, bucket.agent), there, now) for bucket, one in known.items()
+        _agent(bucket.agent, memory, audit.last_failure(log, bucket.agent), there, now)
+        for bucket, memory in known.items()
     ]
     return MemoryShown(store=store.url, user=named, agents=agents)
 
@@ -52,32 +53,32 @@ def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[Bucket
     """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
     named = good_user(user)
     agents = owners(store).get(named, ()) if agent is None else (good_agent(agent),)
-    return {Bucket(named, one): read(store, Bucket(named, one)) for one in agents}
+    return {Bucket(named, name): read(store, Bucket(named, name)) for name in agents}
 
 
 def listed(shown: MemoryShown) -> MemoryShown:
     """Leave out what is long: texts, and what topics say."""
     short = [
         msgspec.structs.replace(
-            one, texts=[], topics=[msgspec.structs.replace(topic, content="") for topic in one.topics]
+            agent, texts=[], topics=[msgspec.structs.replace(topic, content="") for topic in agent.topics]
         )
-        for one in shown.agents
+        for agent in shown.agents
     ]
     return msgspec.structs.replace(shown, agents=short)
 
 
 def named(shown: MemoryShown, names: Sequence[str]) -> MemoryShown:
     """Return only the topics and texts of these names, and the agents that have them; raises LoreError for another."""
-    check(names, [name for one in shown.agents for name in (*_topics(one), *(text.id for text in one.texts))])
+    check(names, [name for agent in shown.agents for name in (*_topics(agent), *(text.id for text in agent.texts))])
     agents = [
         msgspec.structs.replace(
-            one,
-            topics=[topic for topic in one.topics if topic.topic in names],
-            texts=[text for text in one.texts if text.id in names],
+            agent,
+            topics=[topic for topic in agent.topics if topic.topic in names],
+            texts=[text for text in agent.texts if text.id in names],
         )
-        for one in shown.agents
+        for agent in shown.agents
     ]
-    return msgspec.structs.replace(shown, agents=[one for one in agents if one.topics or one.texts])
+    return msgspec.structs.replace(shown, agents=[agent for agent in agents if agent.topics or agent.texts])
 
 
 def check(names: Iterable[str], known: Iterable[str]) -> None:
@@ -88,11 +89,11 @@ def check(names: Iterable[str], known: Iterable[str]) -> None:
             raise LoreError(f"nothing is remembered as {name!r}", hint="`lore memory show` prints the names")
 
 
-def _topics(one: RememberedAgent) -> list[str]:
-    return [topic.topic for topic in one.topics]
+def _topics(agent: RememberedAgent) -> list[str]:
+    return [topic.topic for topic in agent.topics]
 
 
-def _agent(agent: str, known: Known, failure: audit.Entry | None, there: set[str], now: str) -> RememberedAgent:
+def _agent(agent: str, known: Known, failure: audit.AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
     return RememberedAgent(
         agent=agent,
         counts=known.counts(),
@@ -104,16 +105,16 @@ def _agent(agent: str, known: Known, failure: audit.Entry | None, there: set[str
     )
 
 
-def _topic(one: Topic, now: str) -> RememberedTopic:
+def _topic(topic: Topic, now: str) -> RememberedTopic:
     return RememberedTopic(
-        topic=one.topic, summary=one.summary, content=one.content, at=one.at, expires_at=one.expires_at,
-        expired=has_expired(one, now),
+        topic=topic.topic, summary=topic.summary, content=topic.content, at=topic.at, expires_at=topic.expires_at,
+        expired=has_expired(topic, now),
     )  # fmt: skip
 
 
-def _text(one: Remembered) -> RememberedText:
-    name = id_of(one.section, one.text)
-    return RememberedText(id=name, kind=one.section, text=one.text, at=one.at, session_id=one.session_id)
+def _text(text: Remembered) -> RememberedText:
+    name = id_of(text.section, text.text)
+    return RememberedText(id=name, kind=text.section, text=text.text, at=text.at, session_id=text.session_id)
 
 
 def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryAudit:
@@ -121,14 +122,14 @@ def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryA
     named = good_user(user)
     wanted = None if agent is None else good_agent(agent)
     log = audit.log_of(store, named)
-    there = {one.session_id for one in store.list()}
-    entries = [_entry(one, there) for one in log.entries if wanted in (None, one.agent)]
+    there = {summary.session_id for summary in store.list()}
+    entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent)]
     return MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
 
 
-def _entry(one: audit.Entry, there: set[str]) -> AuditEntry:
+def _entry(entry: audit.AuditRecord, there: set[str]) -> AuditEntry:
     return AuditEntry(
-        at=one.at, op=one.op, agent=one.agent, session_id=one.session_id,
-        session_deleted=None if one.session_id is None else one.session_id not in there,
-        removed=dict(one.removed), added=dict(one.added), failure=one.failure,
+        at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
+        session_deleted=None if entry.session_id is None else entry.session_id not in there,
+        removed=dict(entry.removed), added=dict(entry.added), failure=entry.failure,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lore.compaction.memory.asking import Ask, asking
 from lore.compaction.memory.identities import bucket, is_reserved, refusal
 from lore.compaction.memory.remembering import LEARNT, WINDOW, Remembering
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.compaction.sources import NESTED, is_nested
 from lore.compaction.summarizers import summarizer_of
 from lore.config import Settings
@@ -56,34 +56,34 @@ def extracted(
     header, state = _folded(store, session_id)
     if whose.user is not None and header.user_id not in (None, whose.user):
         raise LoreError(f"session {session_id!r} is of user {header.user_id!r}", hint="leave --user out")
-    mine = bucket(whose.user or header.user_id, whose.agent or header.agent_id)
-    _check(settings.memory, mine.agent, is_forked=header.parent_session_id is not None)
+    owner = bucket(whose.user or header.user_id, whose.agent or header.agent_id)
+    _check(settings.memory, owner.agent, is_forked=header.parent_session_id is not None)
     ask = _ask(settings, tell)
-    memory = Remembering(store, mine, clock=clock, session_id=session_id, ask=ask, window=_window(settings), tell=tell)
+    memory = Remembering(store, owner, clock=clock, session_id=session_id, ask=ask, window=_window(settings), tell=tell)
     done = memory.learn(state.main().entries, again=again)
     if ask is None and not (done.added or done.removed or done.skipped or done.failure):
         tell(NO_MODEL)
     if done.skipped == LEARNT:
         tell("--again learns from all of the session, also what was closed or deleted since")
     return MemoryExtracted(
-        store=store.url, user=mine.user, agent=mine.agent, session_id=session_id, removed=dict(done.removed),
+        store=store.url, user=owner.user, agent=owner.agent, session_id=session_id, removed=dict(done.removed),
         added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
 
 
-def dreamt(store: Store, whose: Named, settings: Settings, tell: Tell, *, clock: Clock = now) -> MemoryDreamt:
+def consolidated(store: Store, whose: Named, settings: Settings, tell: Tell, *, clock: Clock = now) -> MemoryDreamt:
     """Make topics of what is known; raises LoreError where the agent is not opted in."""
-    mine = bucket(whose.user, whose.agent)
-    _check(settings.memory, mine.agent)
-    memory = Remembering(store, mine, clock=clock, ask=_ask(settings, tell), window=_window(settings), tell=tell)
-    done = memory.dream()
+    owner = bucket(whose.user, whose.agent)
+    _check(settings.memory, owner.agent)
+    memory = Remembering(store, owner, clock=clock, ask=_ask(settings, tell), window=_window(settings), tell=tell)
+    done = memory.consolidate()
     return MemoryDreamt(
-        store=store.url, user=mine.user, agent=mine.agent, topics=list(done.topics), superseded=list(done.superseded),
+        store=store.url, user=owner.user, agent=owner.agent, topics=list(done.topics), superseded=list(done.superseded),
         skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
 
 
-def _check(memory: Memory, agent: str, *, is_forked: bool = False) -> None:
+def _check(memory: MemorySettings, agent: str, *, is_forked: bool = False) -> None:
     reason = refusal(memory, agent, is_forked=is_forked)
     if reason:
         raise LoreError(f"nothing is remembered: {reason}", hint="" if is_forked else HINT_OPT_IN)

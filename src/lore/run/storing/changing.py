@@ -15,14 +15,14 @@ def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) 
 
     Raises UnknownSessionError before anything is deleted.
     """
-    parents = {one.session_id: one.parent_session_id for one in store.list()}
-    for one in session_ids:
-        if one not in parents and not _is_damaged(store, one):
-            raise UnknownSessionError(one)
+    parents = {summary.session_id: summary.parent_session_id for summary in store.list()}
+    for session_id in session_ids:
+        if session_id not in parents and not _is_damaged(store, session_id):
+            raise UnknownSessionError(session_id)
     gone: dict[str, None] = {}
-    for one in session_ids:
-        if one not in gone:  # it may have gone with another, whose fork it was
-            gone.update(dict.fromkeys(with_forks(one, parents) if dry_run else store.delete(one)))
+    for session_id in session_ids:
+        if session_id not in gone:  # it may have gone with another, whose fork it was
+            gone.update(dict.fromkeys(with_forks(session_id, parents) if dry_run else store.delete(session_id)))
     return StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
 
 

@@ -8,10 +8,10 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.model.stored import (
+    SessionRow,
     StoredCheckpoint,
     StoredDamage,
     StoredHead,
-    StoredSession,
     StoreList,
     StoreResolved,
     StoreShown,
@@ -27,18 +27,20 @@ from lore.store.forks import with_forks
 def listed(store: Store, project_id: str | None = None, *, memory: bool = False) -> StoreList:
     """List the sessions of a store, or of one project; with `memory` those in which lore keeps memory, too."""
     found = store.list(project_id)
-    return StoreList(store=store.url, sessions=[_session(one) for one in (found if memory else of_users(found))])
+    return StoreList(
+        store=store.url, sessions=[_session(summary) for summary in (found if memory else of_users(found))]
+    )
 
 
 def shown(store: Store, session_id: str) -> StoreShown:
     """Say what is known of a session without reading its events; raises UnknownSessionError."""
     every = store.list()
-    found = next((one for one in every if one.session_id == session_id), None)
+    found = next((summary for summary in every if summary.session_id == session_id), None)
     if found is None:
         store.load(session_id)  # damaged, so that it is in no list: this says so
         raise UnknownSessionError(session_id)
     kept = store.checkpoint(session_id)
-    gone = with_forks(session_id, {one.session_id: one.parent_session_id for one in every})
+    gone = with_forks(session_id, {summary.session_id: summary.parent_session_id for summary in every})
     return StoreShown(
         store=store.url, session=_session(found), metadata=Raw(store.load(session_id, after=BEYOND).metadata),
         prompt_deltas=len(store.prompt_deltas(session_id)), forks=sorted(set(gone) - {session_id}),
@@ -46,26 +48,27 @@ def shown(store: Store, session_id: str) -> StoreShown:
     )  # fmt: skip
 
 
-def _session(one: Summary) -> StoredSession:
-    return StoredSession(
-        session_id=one.session_id, events=one.head.number, bytes=one.size, project_id=one.project_id,
-        parent_session_id=one.parent_session_id, leaf_id=one.leaf_id, created_at=one.created_at,
-        updated_at=one.updated_at, head=StoredHead(*one.head),
+def _session(summary: Summary) -> SessionRow:
+    return SessionRow(
+        session_id=summary.session_id, events=summary.head.number, bytes=summary.size, project_id=summary.project_id,
+        parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, created_at=summary.created_at,
+        updated_at=summary.updated_at, head=StoredHead(*summary.head),
     )  # fmt: skip
 
 
 def verified(store: Store, session_ids: Sequence[str]) -> StoreVerified:
-    """Derive every digest of these sessions anew, or of all where none is named; raises UnknownSessionError."""
-    found = [store.verify(one) for one in dict.fromkeys(session_ids)] if session_ids else [store.verify()]
+    """Recompute every digest of these sessions, by default of all; raises UnknownSessionError."""
+    results = [store.verify(name) for name in dict.fromkeys(session_ids)] if session_ids else [store.verify()]
     return StoreVerified(
-        store=store.url, sessions=sum(one.sessions for one in found), events=sum(one.events for one in found),
-        damage=[_damage(damage) for one in found for damage in one.damage],
-        notes=list(dict.fromkeys(note for one in found for note in one.notes)),
+        store=store.url, sessions=sum(result.sessions for result in results),
+        events=sum(result.events for result in results),
+        damage=[_damage(damage) for result in results for damage in result.damage],
+        notes=list(dict.fromkeys(note for result in results for note in result.notes)),
     )  # fmt: skip
 
 
-def _damage(one: Damage) -> StoredDamage:
-    return StoredDamage(one.session_id, one.number, one.place, one.message, one.recoverable)
+def _damage(damage: Damage) -> StoredDamage:
+    return StoredDamage(damage.session_id, damage.number, damage.place, damage.message, damage.recoverable)
 
 
 def resolved(store: Store, client_key: str) -> StoreResolved:

@@ -19,7 +19,7 @@ HINT = "`lore memory` reads and changes what is remembered"
 
 def of_users(sessions: Iterable[Summary]) -> list[Summary]:
     """Return the sessions of users."""
-    return [one for one in sessions if not is_reserved(one.session_id)]
+    return [summary for summary in sessions if not is_reserved(summary.session_id)]
 
 
 def refuse(session_id: str) -> None:

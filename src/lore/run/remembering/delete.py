@@ -22,20 +22,23 @@ def deleted(
     Nothing of it stays in the store's log. Each agent's memory is one transaction.
     """
     known = buckets_of(store, user, agent)
-    check(names, [name for one in known.values() for name in _names(one)])
+    check(names, [name for memory in known.values() for name in _names(memory)])
     counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
-    for bucket, one in known.items():
-        if not set(names) & set(_names(one)):
+    for bucket, memory in known.items():
+        if not set(names) & set(_names(memory)):
             continue
-        gone = [key for key in one.entries if id_of(*key) in names]
-        topics = [name for name in one.topics if name in names]
+        gone = [key for key in memory.entries if id_of(*key) in names]
+        topics = [name for name in memory.topics if name in names]
         after = change(store, bucket, lambda held: _without(held, names, now), at=now, purge=True)
         removed = _sums(gone, topics)
         for kind, number in removed.items():
             counts[kind] += number
         still.update(dict.fromkeys(_still(after, [text for _, text in gone])))
         _note(
-            store, bucket.user, audit.Entry(at=now, op="delete", agent=bucket.agent, removed=audit.some(removed)), tell
+            store,
+            bucket.user,
+            audit.AuditRecord(at=now, op="delete", agent=bucket.agent, removed=audit.some(removed)),
+            tell,
         )
     return MemoryDeleted(
         store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
@@ -69,11 +72,11 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
     scope = None if agent is None else good_agent(agent)
     found = wipe(store, named, scope)
     if any(found.counts.values()):
-        _note(store, named, audit.Entry(at=now, op="wipe", agent=scope, removed=audit.some(found.counts)), tell)
+        _note(store, named, audit.AuditRecord(at=now, op="wipe", agent=scope, removed=audit.some(found.counts)), tell)
     return MemoryWiped(store=store.url, user=named, agent=scope, counts=found.counts, agents=found.agents)
 
 
-def _note(store: Store, user: str, entry: audit.Entry, tell: Tell) -> None:
+def _note(store: Store, user: str, entry: audit.AuditRecord, tell: Tell) -> None:
     """Audit what is done already; where that fails it is told, for it is done."""
     try:
         audit.note(store, user, entry)

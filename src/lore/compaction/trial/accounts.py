@@ -15,21 +15,21 @@ from msgspec.structs import replace
 from lore.cache.bills import total, unbelievable
 from lore.cache.prices import Price
 from lore.cache.rules import Rules
-from lore.compaction.activity import Sizes, overhead
-from lore.compaction.costs import FREE, Cache, Scale
+from lore.compaction.activity import TimelineSizes, overhead
+from lore.compaction.costs import FREE, BillScale, Cache
 from lore.compaction.overflow import FULL
 from lore.compaction.settings import Compaction
-from lore.model.compacted import CompactedTotals, Fired
+from lore.compaction.trial.bills import PromptChange, foreseen, rebilled
+from lore.compaction.trial.ledger import Ledger, ModelCall, Prices, dollars
+from lore.compaction.trial.plan import Plan, RecordedState
+from lore.model.compacted import CompactedTotals
 from lore.model.events import Billed, TurnStarted
 from lore.model.state import Chain
 from lore.model.turn import seconds
-from lore.run.compacting.bills import Change, foreseen, rebilled
-from lore.run.compacting.ledger import Asked, Ledger, Prices, dollars, summary_price
-from lore.run.compacting.plans import Plan
 
 
-class _Seen(NamedTuple):
-    """A plan's world when a request went out: its timeline, what was put in, whether it is the first since."""
+class _PlanAtTurn(NamedTuple):
+    """A plan's session when a request went out: its timeline, what was put in, whether it is the first since."""
 
     tokens: int
     added: int
@@ -45,142 +45,125 @@ class _Open(NamedTuple):
     model: str | None
     tokens: int
     pause: float | None
-    plans: tuple[_Seen, ...]
+    plans: tuple[_PlanAtTurn, ...]
 
 
 class Accounts:
-    """The sums of one recording's main chain; `Known` to the plans."""
+    """The sums of one recording's main chain, and of each plan."""
 
     def __init__(self, rules: Rules, plans: list[Plan], settings: Compaction) -> None:
-        self._rules = rules
         self._prices = Prices(rules)
         self._plans = plans
         self._settings = settings
         self._recorded = Ledger()
-        self._sizes = Sizes()
+        self._sizes = TimelineSizes()
         self._open: _Open | None = None
         self._cache = Cache(None)
-        self._stood: int | None = None
+        self._previous: int | None = None  # tokens of the previous prompt
+        self._scale = BillScale()
+        self._last: float | None = None
         self._grown = self._overfull = 0
-        self.turn = self.turns = 0
-        self.scale = Scale()
-        self.billed = self.unbilled = self.unpriced = 0
-        self.last: float | None = None
+        self._turn = self._turns = 0
+        self._billed = self._unbilled = self._unpriced = 0
 
-    # what plans ask
-
-    def is_cold(self, at: float | None) -> bool:
-        """Tell whether the cache has surely forgotten the session by then."""
-        return self._cache.is_warm(None if at is None or self.last is None else at - self.last) is False
-
-    def cache(self) -> tuple[Cache, int]:
-        """Return the cache of the latest turn, and by how many tokens a turn grows."""
-        return self._cache, self._grown // max(1, self.turns - 1)
-
-    def summary(self, asked: int) -> Decimal | None:
-        """Return what the configured summariser is paid; None where nobody knows."""
-        return summary_price(self._rules, self._settings, asked, self.last)
-
-    # turn by turn
+    @property
+    def known(self) -> RecordedState:
+        """What plans are asked with."""
+        return RecordedState(self._turn, self._cache, self._grown // max(1, self._turns - 1), self._scale, self._last)
 
     def answered(self, at: float | None) -> None:
         """Take the time at which a turn ended."""
-        self.last = at if at is not None else self.last
+        self._last = at if at is not None else self._last
 
     def open(self, event: TurnStarted, chain: Chain) -> None:
         """Take a request that goes out; `chain` is the recorded one."""
         at = seconds(event.at)
-        pause = None if at is None or self.last is None else at - self.last
-        seen: list[_Seen] = []
+        pause = None if at is None or self._last is None else at - self._last
+        seen: list[_PlanAtTurn] = []
         for plan in self._plans:
-            world = plan.world
-            if plan.fires and (world.fresh or world.new):
-                plan.fires[-1].warm = self._cache.is_warm(pause)
-            seen.append(_Seen(world.tokens(event.chain), world.added, world.fresh, world.new))
-            world.sent()
+            session = plan.session
+            if plan.firings and (session.rewritten or session.new):
+                plan.firings[-1].warm = self._cache.is_warm(pause)
+            seen.append(_PlanAtTurn(session.tokens(event.chain), session.added, session.rewritten, session.new))
+            session.sent()
         self._open = _Open(event.turn, at, chain.model, self._sizes.tokens_of(chain.entries), pause, tuple(seen))
-        self.turn = event.turn
-        self.last = at if at is not None else self.last
+        self._turn = event.turn
+        self._last = at if at is not None else self._last
 
     def close(self, chain: Chain) -> None:
         """Take the end of the request that is out: what was billed for it, and what would have been."""
         opened, self._open = self._open, None
         if opened is None:
             return
-        asked = Asked(opened.model or chain.model, "", opened.at)
+        call = ModelCall(opened.model or chain.model, "", opened.at)
         last = chain.last if chain.last is not None and chain.last.turn == opened.number else None
-        self.turns += 1
+        self._turns += 1
         bill = None if last is None or last.usage is None or unbelievable(last.usage) else last.usage
         whole = None if bill is None else total(bill)
         if bill is None or whole is None:
-            self.unbilled += 1
-            self.scale = self.scale if self.billed else Scale(overhead(chain))
-            whole = self.scale.prompt(opened.tokens)
-            bill = foreseen(whole, self._stood, opened.pause, self._prices.cache(asked, whole).lives)
+            self._unbilled += 1
+            self._scale = self._scale if self._billed else BillScale(overhead(chain))
+            whole = self._scale.prompt(opened.tokens)
+            bill = foreseen(whole, self._previous, opened.pause, self._prices.cache(call, whole).lives)
         else:
-            self.scale = Scale.of(whole, opened.tokens, self.scale.head if self.billed else None)
-            self.billed += 1
+            self._scale = BillScale.of(whole, opened.tokens, self._scale.head if self._billed else None)
+            self._billed += 1
             self._prices.learn(bill)
-        self._add(opened, whole, bill, asked)
-        self._grown += max(0, whole - (self._stood or whole))
-        self._stood = whole
+        self._add(opened, whole, bill, call)
+        self._grown += max(0, whole - (self._previous or whole))
+        self._previous = whole
 
-    def _add(self, opened: _Open, whole: int, bill: Billed | None, asked: Asked) -> None:
-        self._cache = self._prices.cache(asked, whole)
+    def _add(self, opened: _Open, whole: int, bill: Billed | None, call: ModelCall) -> None:
+        self._cache = self._prices.cache(call, whole)
         self._recorded.size(whole)
         self._overfull += self._is_overfull(whole)
         cost = _cost(bill, self._cache.price)
-        self.unpriced += cost is None
+        self._unpriced += cost is None
         if bill is not None:
             self._recorded.bill(bill, cost, self._cache.price)
         for plan, seen in zip(self._plans, opened.plans, strict=True):
-            size, other, price, paid = whole, bill, self._cache.price, cost
-            if plan.fires:
+            size, plan_bill, price, plan_cost = whole, bill, self._cache.price, cost
+            if plan.firings:
                 removed = max(0, opened.tokens - (seen.tokens - seen.added))
-                removed, added, new = (round(one * self.scale.rate) for one in (removed, seen.added, seen.new))
-                change = Change(self.scale.head, removed, added, seen.rewritten, new)
+                removed, added, new = (round(count * self._scale.rate) for count in (removed, seen.added, seen.new))
+                change = PromptChange(self._scale.head, removed, added, seen.rewritten, new)
                 size = max(0, whole - change.removed + change.added)
-                other = None if bill is None else rebilled(bill, change)
-                price = self._prices.cache(asked, size).price
-                paid = None if cost is None else _cost(other, price)
-                plan.fires[-1].follow(cost, paid)
+                plan_bill = None if bill is None else rebilled(bill, change)
+                price = self._prices.cache(call, size).price
+                plan_cost = None if cost is None else _cost(plan_bill, price)
+                plan.firings[-1].follow(cost, plan_cost)
             plan.ledger.size(size)
             plan.overfull += self._is_overfull(size)
-            if other is not None:
-                plan.ledger.bill(other, paid, price)
+            if plan_bill is not None:
+                plan.ledger.bill(plan_bill, plan_cost, price)
 
     def _is_overfull(self, tokens: int) -> bool:
         return self._settings.window > 0 and 100 * tokens > FULL * self._settings.window
 
-    # results
-
     def cheapest(self) -> Plan:
         """Return the plan that costs least, with its summaries; the first where any cost is not known."""
-        costs = [_sum(plan.ledger.cost, self._summaries(plan)) for plan in self._plans]
+        costs = [_sum(plan.ledger.cost, _summaries(plan)) for plan in self._plans]
         known = [cost for cost in costs if cost is not None]
         return self._plans[costs.index(min(known))] if len(known) == len(costs) else self._plans[0]
 
-    def fired(self, plan: Plan) -> list[Fired]:
-        """Return a plan's firings."""
-        return [one.result() for one in plan.fires]
-
     def totals(self, plan: Plan, compactions: int) -> CompactedTotals:
-        """Return the sums, recorded and under a plan."""
-        before, after, summaries = self._recorded.cost, plan.ledger.cost, self._summaries(plan)
+        """Return the sums, recorded and under a plan; `compactions` are those of the recording."""
+        before, after, summaries = self._recorded.cost, plan.ledger.cost, _summaries(plan)
         saved = None if before is None or after is None else before - after
-        figures = "estimated" if self.unbilled else "recorded"
+        figures = "estimated" if self._unbilled else "recorded"
         return CompactedTotals(
-            turns=self.turns, unbilled=self.unbilled, unpriced=self.unpriced, recorded=compactions,
-            fired=len(plan.fires), refreshed=sum(not one.rewrites for one in plan.fires),
+            turns=self._turns, unbilled=self._unbilled, unpriced=self._unpriced, recorded=compactions,
+            fired=len(plan.firings), refreshed=sum(not firing.rewrites for firing in plan.firings),
             without=self._recorded.side(figures),
-            compacted=plan.ledger.side("estimated" if plan.fires else figures), summaries=dollars(summaries),
+            compacted=plan.ledger.side("estimated" if plan.firings else figures), summaries=dollars(summaries),
             saved=None if saved is None or summaries is None else dollars(saved - summaries),
             saved_without_summaries=dollars(saved),
             overfull=(self._overfull, plan.overfull) if self._settings.window else None,
         )  # fmt: skip
 
-    def _summaries(self, plan: Plan) -> Decimal | None:
-        return _sum(*[one.summary for one in plan.fires])
+
+def _summaries(plan: Plan) -> Decimal | None:
+    return _sum(*[firing.summary for firing in plan.firings])
 
 
 def _cost(bill: Billed | None, price: Price | None) -> Decimal | None:
@@ -191,5 +174,5 @@ def _cost(bill: Billed | None, price: Price | None) -> Decimal | None:
 
 
 def _sum(*parts: Decimal | None) -> Decimal | None:
-    known = [one for one in parts if one is not None]
+    known = [part for part in parts if part is not None]
     return sum(known, start=FREE) if len(known) == len(parts) else None

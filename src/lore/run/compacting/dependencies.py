@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lore.compaction.base import Window
-from lore.compaction.carrying import Means, Tell
+from lore.compaction.executor import Dependencies, Tell
 from lore.compaction.locks import private, state_folder
 from lore.compaction.settings import Compaction
-from lore.compaction.sources import NESTED, Asking, check_sources, is_nested, outside_context
+from lore.compaction.sources import NESTED, ContextRequest, check_sources, is_nested, outside_context
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
 
@@ -20,19 +20,23 @@ KEY_BYTES = 32
 _KEY = "boundary.key"
 
 
-def means_of(settings: Compaction, tell: Tell, session_id: str, *, agent: str = "", user: str = "") -> Means:
+def dependencies_of(
+    settings: Compaction, tell: Tell, session_id: str, *, agent: str = "", user: str = ""
+) -> Dependencies:
     """Return the means; raises LoreError where one cannot be had, before anything is run or read."""
     refuse_nested()
     check_sources(settings, os.environ)
     summarizer = summarizer_of(settings, os.environ, tell=tell)
     if not settings.context_sources:
-        return Means(summarizer, None, b"", tell)
-    return Means(summarizer, _asking(settings, tell, session_id, agent, user), boundary_key(state_folder()), tell)
+        return Dependencies(summarizer, None, b"", tell)
+    return Dependencies(
+        summarizer, _asking(settings, tell, session_id, agent, user), boundary_key(state_folder()), tell
+    )
 
 
 def _asking(settings: Compaction, tell: Tell, session_id: str, agent: str, user: str) -> Callable[[Window], str]:
     def ask(window: Window) -> str:
-        asking = Asking(session_id, window, agent, user)
+        asking = ContextRequest(session_id, window, agent, user)
         return outside_context(settings, asking, environ=os.environ, tell=tell)
 
     return ask

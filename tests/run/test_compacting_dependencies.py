@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from lore.errors import LoreError
-from lore.run.compacting.means import KEY_BYTES, boundary_key
+from lore.run.compacting.dependencies import KEY_BYTES, boundary_key
 
 
 def test_a_key_is_made_once_and_nobody_else_reads_it(tmp_path):

@@ -33,7 +33,7 @@ _MOST_COMMAND = 4_000  # characters of a command that are looked at
 _PIECES = 40
 
 
-class Touched(NamedTuple):
+class FileMentions(NamedTuple):
     """What a call is about in a few words, and the files that it reads and changes. `looks`: it only looks."""
 
     about: str
@@ -42,11 +42,11 @@ class Touched(NamedTuple):
     looks: bool = False
 
 
-def touched(name: str, given: Mapping[str, Any]) -> Touched:
+def file_mentions(name: str, given: Mapping[str, Any]) -> FileMentions:
     """Return what a call touches."""
     patched = tuple(_patched(given))
     if patched:
-        return Touched(", ".join(patched[:3]), changed=patched)
+        return FileMentions(", ".join(patched[:3]), changed=patched)
     command = _command(given)
     path = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), "")
     if path:
@@ -54,23 +54,23 @@ def touched(name: str, given: Mapping[str, Any]) -> Touched:
     if command:
         read, changed = _by_command(command)
         head = _head(command)
-        return Touched(head, read, changed, bool(_LOOKS.match(head)))
-    first = next((one for one in given.values() if isinstance(one, str) and one), "")
-    return Touched(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
+        return FileMentions(head, read, changed, bool(_LOOKS.match(head)))
+    first = next((value for value in given.values() if isinstance(value, str) and value), "")
+    return FileMentions(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
 
 
-def _by_path(name: str, given: Mapping[str, Any], path: str) -> Touched:
+def _by_path(name: str, given: Mapping[str, Any], path: str) -> FileMentions:
     shown = one_line(path, 300)
     verb = given.get("command")
     what = f"{name} {verb}" if isinstance(verb, str) and len(verb) < 40 else name
     if _SEARCHES.search(name):
         pattern = given.get("pattern") or given.get("query") or ""
         about = f"{pattern} in {shown}" if isinstance(pattern, str) and pattern else shown
-        return Touched(one_line(about, 120), looks=True)
+        return FileMentions(one_line(about, 120), looks=True)
     if verb != "view" and (_CHANGES.search(what) or any(key in given for key in _SAYS)):
-        return Touched(shown, changed=(shown,))
+        return FileMentions(shown, changed=(shown,))
     reads = bool(_READS.search(what))
-    return Touched(shown, read=(shown,) if reads else (), looks=reads)
+    return FileMentions(shown, read=(shown,) if reads else (), looks=reads)
 
 
 def _command(given: Mapping[str, Any]) -> str:
@@ -79,20 +79,20 @@ def _command(given: Mapping[str, Any]) -> str:
         if isinstance(value, str):
             return value[:_MOST_COMMAND]
         if isinstance(value, list):
-            words = [one for one in cast("list[object]", value) if isinstance(one, str)]
+            words = [word for word in cast("list[object]", value) if isinstance(word, str)]
             return (words[-1] if words[1:2] in (["-lc"], ["-c"]) else " ".join(words))[:_MOST_COMMAND]
     return ""
 
 
 def _head(command: str) -> str:
     """Return the words by which a command is known again: the first three, without a change of folder before them."""
-    pieces = [one.strip() for one in _SEPARATORS.split(command, _PIECES) if one.strip()]
-    chosen = next((one for one in pieces if not one.startswith(("cd ", "export ", "#"))), command)
+    pieces = [piece.strip() for piece in _SEPARATORS.split(command, _PIECES) if piece.strip()]
+    chosen = next((piece for piece in pieces if not piece.startswith(("cd ", "export ", "#"))), command)
     return one_line(" ".join(chosen.split()[:3]), 80)
 
 
 def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files that a simple shell command reads and changes; what stands in a here-document is no command."""
+    """Return the files that a simple shell command reads and changes; a here-document's text is not a command."""
     first = _HEREDOC.search(command)
     if first is not None:
         line_end = command.find("\n", first.end())
@@ -100,7 +100,7 @@ def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     for piece in _SEPARATORS.split(command, _PIECES)[:_PIECES]:
-        words = [one.strip("'\"") for one in _INTO.sub(" ", piece).split()]
+        words = [word.strip("'\"") for word in _INTO.sub(" ", piece).split()]
         if words:
             _sort(words, read, changed)
         changed.update(dict.fromkeys(_files([found.strip("'\"") for found in _INTO.findall(piece)])))
@@ -109,7 +109,7 @@ def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _sort(words: list[str], read: dict[str, None], changed: dict[str, None]) -> None:
     if words[0] == "sed":
-        into = changed if any(one.startswith("-i") for one in words) else read
+        into = changed if any(word.startswith("-i") for word in words) else read
         into.update(dict.fromkeys(_files(words[-1:] if len(words) > 2 else [])))
     elif words[0] in _VERBS:
         (changed if _VERBS[words[0]] else read).update(dict.fromkeys(_files(words[1:])))

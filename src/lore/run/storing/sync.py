@@ -25,11 +25,11 @@ from lore.store.header import Header
 from lore.store.saving import save_delta
 
 # How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.
-_CLOSINGS = tuple(b'{"kind":"turn_%s"' % how for how in (b"completed", b"failed", b"canceled"))
+_CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
 
 
-class Source(NamedTuple):
+class SyncSource(NamedTuple):
     """A session that is to be stored: its header, and the lines behind it, to be iterated once.
 
     `again` gives all lines anew, the header first; None: they can be read once only, and are held while they are
@@ -45,7 +45,7 @@ class Source(NamedTuple):
     beside: SessionData | None = None
 
 
-class Brought(NamedTuple):
+class Synced(NamedTuple):
     """What came of it: `created`, `extended` or `unchanged`; the events that are new, and those that are stored."""
 
     state: str
@@ -53,7 +53,7 @@ class Brought(NamedTuple):
     head: Head
 
 
-def bring(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Brought:
+def sync(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None]) -> Synced:
     """Store a session, or what is new of it; `told` hears of each batch. Raises StoreError.
 
     ConflictError where what is stored differs, or another writer comes between.
@@ -66,7 +66,7 @@ def bring(store: Store, source: Source, clock: Clock, told: Callable[[], None]) 
     return _added(store, source, known.head, new, clock, told)
 
 
-def _created(store: Store, source: Source, clock: Clock, told: Callable[[], None]) -> Brought:
+def _created(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None]) -> Synced:
     """Begin a session with its first batch: most have no other, and are stored by one write."""
     header = source.header
     batches = _batches(chain((header.line,), source.lines))
@@ -77,13 +77,13 @@ def _created(store: Store, source: Source, clock: Clock, told: Callable[[], None
     head = store.save(data)
     told()
     rest = _added(store, source, head, batches, clock, told, created=True)
-    return Brought("created", rest.head.number, rest.head)
+    return Synced("created", rest.head.number, rest.head)
 
 
 def _added(
-    store: Store, source: Source, head: Head, batches: Iterator[tuple[bytes, ...]], clock: Clock,
+    store: Store, source: SyncSource, head: Head, batches: Iterator[tuple[bytes, ...]], clock: Clock,
     told: Callable[[], None], *, created: bool = False,
-) -> Brought:  # fmt: skip
+) -> Synced:  # fmt: skip
     begin = head.number
     for batch in batches:
         head = _save(store, source, head, batch, clock)
@@ -95,11 +95,12 @@ def _added(
         and (beside.leaf_id is not None or beside.metadata != EMPTY)
     ):
         head = _save(store, source, head, (), clock, beside)
-    return Brought("extended" if head.number > begin else "unchanged", head.number - begin, head)
+    return Synced("extended" if head.number > begin else "unchanged", head.number - begin, head)
 
 
 def _save(
-    store: Store, source: Source, head: Head, batch: tuple[bytes, ...], clock: Clock, beside: SessionData | None = None
+    store: Store, source: SyncSource, head: Head, batch: tuple[bytes, ...], clock: Clock,
+    beside: SessionData | None = None,
 ) -> Head:  # fmt: skip
     delta = SessionDelta(
         base=head, new_events=batch, updated_at=clock(), leaf_id=beside.leaf_id if beside else None,
@@ -123,7 +124,7 @@ def _batches(lines: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
 # what is stored already
 
 
-def _new_of(source: Source, head: Head, stored: Callable[[], tuple[bytes, ...]]) -> Iterator[bytes]:
+def _new_of(source: SyncSource, head: Head, stored: Callable[[], tuple[bytes, ...]]) -> Iterator[bytes]:
     """Return the lines that are not stored yet; raises ConflictError where what is stored differs."""
     every = chain((source.header.line,), source.lines)
     held: list[bytes] = []

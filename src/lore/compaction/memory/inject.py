@@ -21,7 +21,7 @@ def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = N
 
     `topics` are those that are visible now (`Known.visible`). Costs O(topics and entries known).
     """
-    wanted = {PREFIX + one.topic: one for one in topics}
+    wanted = {PREFIX + topic.topic: topic for topic in topics}
     events: list[Event] = []
     for name in sorted(wanted):
         title, content = _title(wanted[name]), wanted[name].content

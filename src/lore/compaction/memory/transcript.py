@@ -3,7 +3,7 @@
 Rules: streamed, an entry at a time; only real words count: what a harness or lore put in (`context_injection`), any
 other source than a user, ticks, and what the model answered to a tick are passed over, as are reasoning, calls,
 their results and summaries of compactions. 96.9 % of what one system remembered came from its scheduler: what no
-person began is not heard. Harnesses also write into a user's message, between tags whose names have a hyphen
+person began is not transcript_of. Harnesses also write into a user's message, between tags whose names have a hyphen
 (`<system-reminder>`, `<task-notification>`, `<command-name>`): that is no more what a person said.
 """
 
@@ -24,7 +24,7 @@ _TAG = re.compile(r"<([a-z]+(?:-[a-z]+)+)(?: [^<>]*)?>")
 MOST = 20_000  # characters of one message: a pasted file is no memory
 
 
-class Said(NamedTuple):
+class Message(NamedTuple):
     """One message's words; credentials in them are masked, for they are not to be remembered.
 
     What is not new was learnt from before, and only says what the rest answers.
@@ -35,7 +35,7 @@ class Said(NamedTuple):
     is_new: bool = True
 
 
-def heard(entries: Iterable[Entry], old: int = 0) -> Iterator[Said]:
+def transcript_of(entries: Iterable[Entry], old: int = 0) -> Iterator[Message]:
     """Yield what was said, oldest first; the first `old` entries are not new. Costs O(the text)."""
     is_real = False  # whether the exchange was begun by a person; before the first message nobody is known
     for place, entry in enumerate(entries):
@@ -46,17 +46,17 @@ def heard(entries: Iterable[Entry], old: int = 0) -> Iterator[Said]:
                 continue  # it stands before the message of a person, and begins no exchange
             is_real = item.source == "user" and not text.lstrip().startswith(TICKS)
             if is_real and text.strip():
-                yield Said("user", _safe(text), place >= old)
+                yield Message("user", _safe(text), place >= old)
         elif isinstance(item, AssistantMessage) and is_real:
             text = _words(item)
             if text.strip():
-                yield Said("assistant", _safe(text), place >= old)
+                yield Message("assistant", _safe(text), place >= old)
 
 
 def _words(item: UserMessage | AssistantMessage) -> str:
     if item.blocks is None:
         return "" if is_absent(item.text) else text_of(bytes(item.text))
-    return "\n".join(text_of(bytes(one.text)) for one in item.blocks if isinstance(one, TextBlock))
+    return "\n".join(text_of(bytes(block.text)) for block in item.blocks if isinstance(block, TextBlock))
 
 
 def _without_tags(text: str) -> str:

@@ -18,7 +18,7 @@ from lore.cache.lifetime import ONE_HOUR
 from lore.model.events import Billed
 
 
-class Change(NamedTuple):
+class PromptChange(NamedTuple):
     """How a prompt differs from the recorded one, in tokens: `head` comes first in both, then `removed` of the
     recorded one or `added` in their place, `new` of them sent for the first time. `rewritten`: it is the first since
     the compaction.
@@ -31,7 +31,7 @@ class Change(NamedTuple):
     new: int = 0
 
 
-def rebilled(bill: Billed, change: Change) -> Billed | None:
+def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
     """Return what the turn would have been billed; None where the bill does not say how long its prompt was."""
     whole = total(bill)
     if whole is None:

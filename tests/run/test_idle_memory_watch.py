@@ -9,26 +9,26 @@ from lore.compaction.locks import trylock
 from lore.compaction.memory.audit import log_of
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.identities import bucket
-from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.errors import LoreError
-from lore.run.compacting.resting import Remembered
+from lore.run.compacting.idle_memory import IdleSettings
 from lore.run.compacting.watching import Hands, Watch, watch
-from lore.run.remembering.taking import wiped
+from lore.run.remembering.delete import wiped
 from lore.run.rules import packaged
 from lore.session import event
-from lore.store.keeping import Kept
+from lore.store.session import StoredSession
 from model.making import said, user
 from run.test_compacting_watch import BEGUN, CADENCE, Counting
 from waiting import Script
 
 pytestmark = pytest.mark.usefixtures("state")
 
-ON = Remembered(Memory(system="structured"), Sessions(300))
+ON = IdleSettings(MemorySettings(system="structured"), Sessions(300))
 IDLE = "idle: 3 remembered, 0 taken away, 3 topics dreamt"
 
 
 def begun(store, name="s1", user_id="ann", **fields):
-    return Kept.begin(store, event("session_started", session_id=name, user_id=user_id, model="m", **fields))
+    return StoredSession.begin(store, event("session_started", session_id=name, user_id=user_id, model="m", **fields))
 
 
 def exchange(kept, number, text="hi"):
@@ -140,14 +140,14 @@ def test_sessions_that_keep_memory_are_neither_read_nor_compacted():
     exchange(begun(store), 1, SAID)
     watched(store, clock.at(400), clock=clock)
     store.loads.clear()
-    watched(store, clock.at(400), remembered=Remembered(), settings=CADENCE, clock=clock)
+    watched(store, clock.at(400), remembered=IdleSettings(), settings=CADENCE, clock=clock)
     assert {name for name, _ in store.loads} == {"s1"}
 
 
 @pytest.mark.parametrize(
     ("remembered", "fields"),
     [
-        (Remembered(), {}), (Remembered(Memory(system="structured"), Sessions(0)), {}),
+        (IdleSettings(), {}), (IdleSettings(MemorySettings(system="structured"), Sessions(0)), {}),
         (ON, {"agent_id": "other"}), (ON, {"parent_session_id": "s0"}),
     ],
 )  # fmt: skip
@@ -162,7 +162,7 @@ def test_who_is_not_opted_in_is_not_remembered(remembered, fields):
 
 def test_each_user_and_agent_has_a_memory_of_its_own():
     store, clock = Counting(), Clock()
-    both = Remembered(Memory(system="structured", agents=("coder",)), Sessions(300))
+    both = IdleSettings(MemorySettings(system="structured", agents=("coder",)), Sessions(300))
     exchange(begun(store, "s1", agent_id="coder"), 1, SAID)
     exchange(begun(store, "s2", "bob", agent_id="coder"), 1, "I prefer spaces.")
     assert len(watched(store, clock.at(400), remembered=both, clock=clock)[0]) == 2
@@ -197,6 +197,6 @@ def test_compactions_of_two_agents_do_not_lock_each_other_out():
 def test_a_watch_without_any_trigger_is_refused():
     hands = Hands(Script(), print, print)
     with pytest.raises(LoreError, match="nothing is configured"):
-        watch("sqlite:none.db", None, packaged(), hands, Remembered(Memory(system="structured"), Sessions(0)))
+        watch("sqlite:none.db", None, packaged(), hands, IdleSettings(MemorySettings(system="structured"), Sessions(0)))
     with pytest.raises(LoreError, match="switches no trigger on"):
         watch("sqlite:none.db", Compaction(), packaged(), hands)

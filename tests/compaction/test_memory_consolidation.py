@@ -6,7 +6,7 @@ import pytest
 
 from compaction.remembering import AT, Model, topics
 from lore.compaction.base import SummaryError
-from lore.compaction.memory.dreaming import CONTENT, MOST, MOST_KEPT, dream, snake
+from lore.compaction.memory.consolidation import CONTENT, MOST, MOST_KEPT, consolidate, snake
 from lore.compaction.memory.records import GENERAL, Known, Remembered, Topic, has_expired
 
 
@@ -17,11 +17,11 @@ def known(*names, texts=(("facts", "one"), ("facts", "two"), ("tasks", "three"))
 
 
 def dreamt(answer, *names, **fields):
-    return dream(known(*names, **fields), Model(answer), at=AT)
+    return consolidate(known(*names, **fields), Model(answer), at=AT)
 
 
 def test_without_a_model_each_kind_is_a_topic_the_latest_first():
-    found = dream(known(), None, at=AT)
+    found = consolidate(known(), None, at=AT)
     assert {name: one.content for name, one in found.topics.items()} == {
         "known_facts": "- two\n- one",
         "open_tasks": "- three",
@@ -30,7 +30,7 @@ def test_without_a_model_each_kind_is_a_topic_the_latest_first():
 
 
 def test_a_topic_holds_only_so_much():
-    found = dream(known(texts=[("facts", f"{number:03} " + "x" * 296) for number in range(40)]), None, at=AT)
+    found = consolidate(known(texts=[("facts", f"{number:03} " + "x" * 296) for number in range(40)]), None, at=AT)
     content = found.topics["known_facts"].content
     assert len(content) < CONTENT + 10
     assert content.startswith("- 039")
@@ -69,7 +69,7 @@ def test_what_has_expired_is_hidden_and_goes_with_the_next_dream():
     late = known("late", expires_at="2026-01-02T03:04:05+00:00")
     assert late.visible(AT) == ()
     assert len(late.visible("2026-01-02T03:04:04Z")) == 1
-    assert "late" in dream(late, None, at=AT).supersedes
+    assert "late" in consolidate(late, None, at=AT).supersedes
     assert not has_expired(Topic(topic="t", summary="", content="", expires_at="never"), AT)
 
 
@@ -99,7 +99,7 @@ def test_a_model_is_shown_what_is_known_and_only_what_has_not_expired():
     model = Model(topics("new"))
     both = known("here")
     both.topics["gone"] = Topic(topic="gone", summary="", content="", expires_at="2020-01-01T00:00:00Z")
-    dream(both, model, at=AT)
+    consolidate(both, model, at=AT)
     prompt, data, _ = model.asked[0]
     assert AT in prompt
     assert '"topic":"here"' in data

@@ -6,8 +6,8 @@ import msgspec
 
 from compaction.remembering import AT, SAID, entries, memory
 from lore.compaction.memory.buckets import wipe
+from lore.compaction.memory.inject import topics_events
 from lore.compaction.memory.records import Topic
-from lore.compaction.memory.telling import topics_events
 from lore.session import Session, event
 from model.making import append, said, user
 from storing import opened
@@ -88,7 +88,7 @@ def test_a_memory_tells_a_session_what_it_dreamt_and_takes_back_what_was_wiped(t
     mine = memory(with_store, tmp_path)
     mine.extract(entries(SAID))
     assert mine.events(session().state) == ()  # nothing is a topic before a dream
-    mine.dream()
+    mine.consolidate()
     one = session()
     for change in mine.events(one.state):
         one.apply(change)

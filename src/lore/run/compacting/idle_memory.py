@@ -1,4 +1,4 @@
-"""Remember the sessions of a watched store: what a compaction drops, and what is left once nobody speaks.
+"""Remember the sessions of a watched store: what a compaction drops, and the rest once a session is idle.
 
 In: headers, entries and silences of sessions as they were read. Out: what was learnt and dreamt, said in a line. Rules:
 only sessions of agents that are opted in, and never a subagent's or one that keeps memory; a session is learnt from
@@ -13,11 +13,11 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lore.compaction.carrying import moment
+from lore.compaction.executor import timestamp
 from lore.compaction.memory.asking import asking
 from lore.compaction.memory.listening import Silence
 from lore.compaction.memory.remembering import WINDOW, Remembering, Rested, is_idle, remembering_of
-from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.compaction.summarizers import summarizer_of
 from lore.model.events import SessionStarted
 from lore.model.state import Chain
@@ -26,15 +26,15 @@ from lore.run.compacting.stopping import Waiting, interruptible
 from lore.store.base import Store, Tell
 
 
-class Remembered(NamedTuple):
+class IdleSettings(NamedTuple):
     """What is configured of memory: who remembers, and after how much silence."""
 
-    memory: Memory = Memory()
+    memory: MemorySettings = MemorySettings()
     sessions: Sessions = Sessions()
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is ever remembered while nobody speaks."""
+        """Whether idle sessions are learnt from at all."""
         return self.memory.system == "structured" and self.sessions.gap_secs > 0
 
 
@@ -45,11 +45,11 @@ class _Quiet(NamedTuple):
     last: float | None
 
 
-class Rests:
+class IdleMemory:
     """Knows which sessions of a store are to be learnt from; not safe between threads."""
 
     def __init__(
-        self, store: Store, wanted: Remembered, settings: Compaction | None, tell: Tell, clock: Callable[[], float],
+        self, store: Store, wanted: IdleSettings, settings: Compaction | None, tell: Tell, clock: Callable[[], float],
         waiting: Waiting,
     ) -> None:  # fmt: skip
         self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
@@ -65,7 +65,7 @@ class Rests:
         """Return the memory that a session belongs to; None where nothing of it is remembered."""
         if header.session_id not in self._whose:
             self._whose[header.session_id] = remembering_of(
-                self._store, header, self._wanted.memory, clock=lambda: moment(self._clock()), ask=self._ask,
+                self._store, header, self._wanted.memory, clock=lambda: timestamp(self._clock()), ask=self._ask,
                 window=self._window, tell=self._tell,
             )  # fmt: skip
         return self._whose[header.session_id]
@@ -81,12 +81,10 @@ class Rests:
             known.pop(session_id, None)
 
     def due(self, now: float) -> list[str]:
-        """Return the sessions in which nobody speaks any more, and somebody did. Costs O(those that may be)."""
+        """Return the sessions that are idle and have news. Costs O(candidates)."""
         gap = self._wanted.sessions.gap_secs
-        return [name for name, one in self._quiet.items() if self._is_new(name, one) and is_idle(gap, one.last, now)]
-
-    def _is_new(self, name: str, one: _Quiet) -> bool:
-        return one.moves > self._passed.get(name, 0)
+        new = [(name, quiet.last) for name, quiet in self._quiet.items() if quiet.moves > self._passed.get(name, 0)]
+        return [name for name, last in new if is_idle(gap, last, now)]
 
     def rest(self, header: SessionStarted, silence: Silence, chain: Chain) -> str:
         """Learn from a session and dream; returns what came of it in a line, empty where nothing was new in it."""
@@ -103,8 +101,10 @@ class Rests:
 
 def _said(done: Rested) -> str:
     assert done.extracted is not None
-    added, removed = (sum(one.values()) for one in (done.extracted.added, done.extracted.removed))
-    if not (added or removed or done.dreamt.topics):
-        is_quiet = done.extracted.skipped or done.extracted.failure or done.dreamt.failure  # a failure is told
+    added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
+    if not (added or removed or done.consolidated.topics):
+        is_quiet = done.extracted.skipped or done.extracted.failure or done.consolidated.failure  # a failure is told
         return "" if is_quiet else "idle: looked through, nothing new to remember"
-    return f"idle: {added:,} remembered, {removed:,} taken away, {counted(len(done.dreamt.topics), 'topic')} dreamt"
+    return (
+        f"idle: {added:,} remembered, {removed:,} taken away, {counted(len(done.consolidated.topics), 'topic')} dreamt"
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lore.compaction.trial.ordering import ended_first
 from lore.formats.base import Read
-from lore.run.compacting.ordering import ended_first
 from lore.session import event
 from model.making import call, said, user
 

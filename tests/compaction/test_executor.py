@@ -6,8 +6,8 @@ import pytest
 
 from compaction.remembering import ANN, memory
 from lore.compaction.activity import tokens_of
-from lore.compaction.base import Answer, SummaryError, Window
-from lore.compaction.carrying import Means, judged, prepare, scale_of
+from lore.compaction.base import SummaryAnswer, SummaryError, Window
+from lore.compaction.executor import Dependencies, judged, prepare, scale_of
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.listening import to_learn
@@ -34,7 +34,7 @@ class Noting:
         self.order.append("summarize")
         if self.fails:
             raise SummaryError("nobody is there")
-        return Answer("what went")
+        return SummaryAnswer("what went")
 
 
 def talk(count, *, size=400):
@@ -53,7 +53,7 @@ def firing_of(state, tracker, settings, trigger):
 
 def prepared(state, tracker, noting, settings, trigger="manual"):
     firing = firing_of(state, tracker, settings, trigger)
-    return prepare(state, MAIN, firing, settings, Means(noting, learn=noting.learn))
+    return prepare(state, MAIN, firing, settings, Dependencies(noting, learn=noting.learn))
 
 
 def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_never():
@@ -66,7 +66,7 @@ def test_what_goes_is_learnt_from_before_sources_are_asked_too():
     state, tracker = talk(4)
     noting = Noting()
     firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
-    means = Means(noting, lambda _: noting.order.append("ask") or "", b"key", learn=noting.learn)
+    means = Dependencies(noting, lambda _: noting.order.append("ask") or "", b"key", learn=noting.learn)
     prepare(state, MAIN, firing, Compaction(), means)
     assert noting.order == ["learn", "ask", "summarize"]
 
@@ -106,7 +106,7 @@ def test_an_overflow_that_does_not_make_room_enough_is_told():
     told = []
     for window in (400, 500):
         firing = firing_of(state, tracker, Compaction(window=window, summary_tokens=10), "overflow")
-        prepare(state, MAIN, firing, Compaction(), Means(Noting(), tell=told.append))
+        prepare(state, MAIN, firing, Compaction(), Dependencies(Noting(), tell=told.append))
     assert told == ["what stays fills more than 90 % of the window even so: nothing more can go"]
 
 
@@ -117,7 +117,7 @@ def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
     broken = memory(Broken(), tmp_path, tell=heard.append)
     state, tracker = talk(4)
     settings = Compaction(keep_recent=2)
-    means = Means(Extractive(), learn=broken.before_drop)
+    means = Dependencies(Extractive(), learn=broken.before_drop)
     assert prepare(state, MAIN, firing_of(state, tracker, settings, "manual"), settings, means).summary
     assert "the disk is full" in heard[0]
 
@@ -129,7 +129,7 @@ def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
         made.take(append(item))
         tracker.feed(append(item))
     settings = Compaction(keep_recent=2)
-    means = Means(Extractive(), learn=memory(store, tmp_path).before_drop)
+    means = Dependencies(Extractive(), learn=memory(store, tmp_path).before_drop)
     prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
     assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
     store.close()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from lore.compaction.activity import Sizes
+from lore.compaction.activity import TimelineSizes
 from lore.compaction.tracking import Tracker
 from lore.fold.step import Folding
 from lore.model.events import (
@@ -27,23 +27,23 @@ from lore.model.items import ToolCall
 from lore.model.state import Chain, Session
 
 
-class World:
-    """A session with the compactions of a policy. `added` are the tokens that these put in and that stand there now.
+class Counterfactual:
+    """A session with the compactions of a policy.
 
-    Those of outside context are among them, and counted without events: nobody was asked. `fresh` says that no request
-    has gone out since something was pruned or cut, `new` are the tokens that were put in alone since the last one; who
-    sends one calls `sent`.
+    `added` are the tokens that these put in and that are still there, outside context included (it is counted without
+    events: no source was asked). `rewritten`: no request has gone out since something was pruned or cut. `new` are the
+    tokens that were added without pruning since the last request. Call `sent` with each request.
     """
 
     def __init__(self, format: str) -> None:
         self._folding = Folding(Session(format=format))
-        self._sizes = Sizes()
+        self._sizes = TimelineSizes()
         self._gone: set[str] = set()
         self._calls: set[str] = set()
         self.tracker = Tracker()
         self.added = self._context = 0
         self.new = 0
-        self.fresh = False
+        self.rewritten = False
 
     def take(self, event: Event) -> None:
         """Apply an event of the recording, as far as it speaks of what is still there."""
@@ -62,7 +62,7 @@ class World:
         return self._folding.chain(name)
 
     @property
-    def session(self) -> Session:
+    def state(self) -> Session:
         """The session as it is here. Costs O(chains)."""
         return self._folding.state()
 
@@ -83,11 +83,11 @@ class World:
             self.added, self._context, self.new = summary + context, context, 0
         else:  # results were cut, or sources asked alone: what was put in before still stands
             self.added, self._context, self.new = self.added + context, self._context + context, self.new + context
-        self.fresh = self.fresh or not context or bool(gone)
+        self.rewritten = self.rewritten or not context or bool(gone)
 
     def sent(self) -> None:
         """Take that a request has gone out."""
-        self.fresh, self.new = False, 0
+        self.rewritten, self.new = False, 0
 
     def _left(self, event: Event) -> Event | None:
         """Return what an event says of items that are still there; None where that is nothing."""
@@ -97,13 +97,13 @@ class World:
             case PatchToolCall():
                 return None if event.call_id in self._calls else event
             case ToolResultCleared():
-                ids = tuple([one for one in event.call_ids if one not in self._calls])
+                ids = tuple([call_id for call_id in event.call_ids if call_id not in self._calls])
                 return replace(event, call_ids=ids) if ids else None
             case Remove():
-                uuids = tuple([one for one in event.uuids if one not in self._gone])
+                uuids = tuple([uuid for uuid in event.uuids if uuid not in self._gone])
                 return replace(event, uuids=uuids) if uuids else None
             case CompactApplied():
-                kept = tuple([one for one in event.preserved_uuids or () if one not in self._gone])
+                kept = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._gone])
                 return replace(event, preserved_uuids=kept)
             case Append():
                 self._gone.discard(event.item.uuid)

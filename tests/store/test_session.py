@@ -9,8 +9,8 @@ from lore.model import checkpoint
 from lore.session import Session, event
 from lore.store.asynchronous import AsyncStore
 from lore.store.base import Checkpoint, ConflictError, StoreError
-from lore.store.keeping import FOLDED, Kept
 from lore.store.memory import Memory
+from lore.store.session import FOLDED, StoredSession
 
 HEADER = event("session_started", session_id="s1", system="You help.", tools=[])
 
@@ -57,7 +57,7 @@ def same_state(kept):
 
 def test_only_what_is_new_is_sent():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     kept.apply(said("u1"))
     kept.save()
     kept.apply(answered("a1"), said("u2"))
@@ -69,14 +69,14 @@ def test_only_what_is_new_is_sent():
 
 def test_saving_nothing_sends_nothing():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     assert kept.save() == kept.head
     assert store.deltas == []
 
 
 def test_what_is_saved_advances_only_after_success():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     kept.apply(said("u1"))
     store.before = 1
     with pytest.raises(StoreError):
@@ -90,7 +90,7 @@ def test_what_is_saved_advances_only_after_success():
 
 def test_an_answer_that_was_lost_doubles_nothing():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     kept.apply(said("u1"))
     kept.note({"a": 1})
     store.after = 1
@@ -107,10 +107,10 @@ def test_an_answer_that_was_lost_doubles_nothing():
 
 def test_a_resumed_session_sends_only_what_came_after_loading():
     store = Failing()
-    first = Kept.begin(store, HEADER)
+    first = StoredSession.begin(store, HEADER)
     first.apply(said("u1"), answered("a1"))
     first.save()
-    again = Kept.begin(store, HEADER)
+    again = StoredSession.begin(store, HEADER)
     again.apply(said("u2"))
     again.save()
     assert [len(delta.new_events) for delta in store.deltas] == [2, 1]
@@ -120,7 +120,7 @@ def test_a_resumed_session_sends_only_what_came_after_loading():
 
 def test_what_is_taken_back_goes_first_and_alone():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     kept.apply(said("u1"), answered("bad"))
     kept.save()
     kept.remove("bad")
@@ -138,7 +138,7 @@ def test_what_is_taken_back_goes_first_and_alone():
 
 def test_what_is_taken_back_before_it_was_saved_stays_at_its_place():
     """Sent as `removed_ids` it would stand before the very item: the item would come back."""
-    kept = Kept.begin(Failing(), HEADER)
+    kept = StoredSession.begin(Failing(), HEADER)
     kept.apply(answered("bad"))
     kept.remove("bad")
     assert kept.delta().removed_ids == ()
@@ -147,7 +147,7 @@ def test_what_is_taken_back_before_it_was_saved_stays_at_its_place():
 
 
 def test_two_removals_in_a_row_are_both_kept():
-    kept = Kept.begin(Failing(), HEADER)
+    kept = StoredSession.begin(Failing(), HEADER)
     kept.apply(said("u1"), said("u2"))
     kept.save()
     kept.remove("u1")
@@ -160,7 +160,7 @@ def test_two_removals_in_a_row_are_both_kept():
 
 def test_a_compaction_is_one_event_of_its_delta_and_nothing_is_sent_again():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     kept.apply(*(said(f"u{n}") for n in range(20)))
     kept.save()
     kept.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u19"], summary="short"))
@@ -171,7 +171,7 @@ def test_a_compaction_is_one_event_of_its_delta_and_nothing_is_sent_again():
 
 
 def test_what_a_turn_needs_in_its_log_is_saved_before_it_is_sent():
-    kept = Kept.begin(Failing(), HEADER, rules=None)
+    kept = StoredSession.begin(Failing(), HEADER, rules=None)
     kept.apply(event("knowledge", op="add", id="k1", title="Name", content="Ada"), said("u1"))
     kept.begin_turn({"current_time": "10:00"})
     kept.save()
@@ -180,13 +180,13 @@ def test_what_a_turn_needs_in_its_log_is_saved_before_it_is_sent():
     prompt = kept.begin_turn({"current_time": "10:05"})
     kept.save()
     assert len(kept.store.prompt_deltas("s1")) == 1
-    again = Kept.open(kept.store, "s1")
+    again = StoredSession.open(kept.store, "s1")
     assert again.session.write(again.session.assembled().prompt) == kept.session.write(prompt)
 
 
 def test_another_writer_is_told_of_and_taken_in():
     store = Failing()
-    mine, theirs = Kept.begin(store, HEADER), Kept.begin(store, HEADER)
+    mine, theirs = StoredSession.begin(store, HEADER), StoredSession.begin(store, HEADER)
     theirs.apply(said("t1"))
     theirs.save()
     mine.apply(said("m1"))
@@ -202,12 +202,12 @@ def test_another_writer_is_told_of_and_taken_in():
 
 def test_taking_another_writer_in_doubles_nothing_that_the_store_had_taken():
     store = Failing()
-    mine = Kept.begin(store, HEADER)
+    mine = StoredSession.begin(store, HEADER)
     mine.apply(said("m1"), said("m2"))
     store.after = 1
     with pytest.raises(StoreError):
         mine.save()
-    theirs = Kept.begin(store, HEADER)
+    theirs = StoredSession.begin(store, HEADER)
     theirs.apply(said("t1"))
     theirs.save()
     mine.apply(said("m3"))
@@ -220,10 +220,10 @@ def test_taking_another_writer_in_doubles_nothing_that_the_store_had_taken():
 
 def test_a_removal_waits_through_a_reload():
     store = Failing()
-    mine = Kept.begin(store, HEADER)
+    mine = StoredSession.begin(store, HEADER)
     mine.apply(said("m1"))
     mine.save()
-    theirs = Kept.begin(store, HEADER)
+    theirs = StoredSession.begin(store, HEADER)
     theirs.apply(said("t1"))
     theirs.save()
     mine.remove("m1")
@@ -234,7 +234,7 @@ def test_a_removal_waits_through_a_reload():
 
 def test_a_checkpoint_spares_what_came_before_it():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     kept.apply(*(said(f"u{n}") for n in range(50)))
     kept.save()
     kept.checkpoint()
@@ -242,7 +242,7 @@ def test_a_checkpoint_spares_what_came_before_it():
     kept.save()
     asked = []
     store.load = lambda session_id, after=0: asked.append(after) or Memory.load(store, session_id, after=after)
-    again = Kept.open(store, "s1")
+    again = StoredSession.open(store, "s1")
     assert asked == [51]
     assert uuids(again.session) == uuids(kept.session)
     again.apply(said("later"))
@@ -252,7 +252,7 @@ def test_a_checkpoint_spares_what_came_before_it():
 
 def test_a_checkpoint_that_does_not_fit_is_passed_over_and_said():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     kept.apply(said("u1"))
     kept.save()
     good = Checkpoint(2, kept.head.digest, FOLDED, kept.session.dump())
@@ -263,13 +263,13 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_and_said():
     ):  # fmt: skip
         store.save_checkpoint("s1", bad)
         heard = []
-        assert uuids(Kept.open(store, "s1", tell=heard.append).session) == ["u1"]
+        assert uuids(StoredSession.open(store, "s1", tell=heard.append).session) == ["u1"]
         assert len(heard) == 1
         assert "all events are folded" in heard[0]
 
 
 def test_a_checkpoint_is_only_of_what_is_saved():
-    kept = Kept.begin(Memory(), HEADER)
+    kept = StoredSession.begin(Memory(), HEADER)
     kept.apply(said("u1"))
     with pytest.raises(LoreError, match="wait to be saved"):
         kept.checkpoint()
@@ -277,12 +277,12 @@ def test_a_checkpoint_is_only_of_what_is_saved():
 
 def test_a_session_begins_with_its_header():
     with pytest.raises(LoreError, match="session_started"):
-        Kept.begin(Memory(), said("u1"))
+        StoredSession.begin(Memory(), said("u1"))
 
 
 def test_events_that_come_while_a_save_is_under_way_go_with_the_next():
     store = Failing()
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
 
     async def talk():
         kept.apply(said("u1"))
@@ -301,7 +301,7 @@ def test_events_that_come_while_a_save_is_under_way_go_with_the_next():
 def test_every_store_serves_an_event_loop():
     async def talk():
         store = AsyncStore(Memory())
-        kept = Kept.begin(store.store, HEADER)
+        kept = StoredSession.begin(store.store, HEADER)
         kept.apply(said("u1"))
         await store.save_delta("s1", kept.delta())
         await store.bind("client", "s1")

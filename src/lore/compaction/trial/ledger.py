@@ -12,7 +12,7 @@ from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules
 from lore.cache.served import served
-from lore.compaction.costs import FREE, Cache, Sizes, pays_after, summary_cost, weigh
+from lore.compaction.costs import FREE, Cache, PromptSizes, pays_after, summary_cost, weigh
 from lore.compaction.settings import Compaction
 from lore.model.compacted import CompactedSide, CompactionCost, Figures
 from lore.model.events import Billed
@@ -22,7 +22,7 @@ from lore.model.results import BilledResult
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
-class Asked(NamedTuple):
+class ModelCall(NamedTuple):
     """Whose model a turn asked for, in which dialect, and when."""
 
     model: str | None
@@ -30,16 +30,16 @@ class Asked(NamedTuple):
     at: float | None
 
 
-def summary_price(rules: Rules, settings: Compaction, asked: int, at: float | None) -> Decimal | None:
+def summary_price(rules: Rules, settings: Compaction, read: int, at: float | None) -> Decimal | None:
     """Return what the configured summariser is paid for a summary of so many tokens; None where nobody knows."""
-    if settings.summarizer == "extractive" or not asked:
+    if settings.summarizer == "extractive" or not read:
         return FREE
     if settings.summarizer == "command":
         return None
     host = settings.endpoint.partition("://")[2] or settings.endpoint
     provider = provider_of(host, settings.model, "openai-chat")
-    price = rules.price(provider, settings.model, "", at, prompt_tokens=asked)
-    return summary_cost(price, asked, settings.summary_tokens)
+    price = rules.price(provider, settings.model, "", at, prompt_tokens=read)
+    return summary_cost(price, read, settings.summary_tokens)
 
 
 class Prices:
@@ -49,13 +49,13 @@ class Prices:
         self._rules = rules
         self._lives: float | None = None
 
-    def cache(self, asked: Asked, size: int) -> Cache:
+    def cache(self, call: ModelCall, size: int) -> Cache:
         """Return the prices of a prompt of this size, and the lifetime: as billed before, else as the rules say."""
-        where = served("", asked.model, asked.dialect)
-        price = self._rules.price(where.provider, asked.model, where.platform, asked.at, prompt_tokens=size)
+        where = served("", call.model, call.dialect)
+        price = self._rules.price(where.provider, call.model, where.platform, call.at, prompt_tokens=size)
         lives = self._lives
         if lives is None:
-            listed = self._rules.number("lifetime", where.provider, asked.model, where.platform, asked.at)
+            listed = self._rules.number("lifetime", where.provider, call.model, where.platform, call.at)
             lives = None if listed is None else float(listed)
         return Cache(price, lives)
 
@@ -101,7 +101,7 @@ class Ledger:
         )  # fmt: skip
 
 
-def cost_of(sizes: Sizes, cache: Cache, warm: bool | None, summary: Decimal | None) -> CompactionCost:
+def cost_of(sizes: PromptSizes, cache: Cache, warm: bool | None, summary: Decimal | None) -> CompactionCost:
     """Return what a compaction costs and saves, as far as the next turns can be foreseen."""
     hot, cold, two = (weigh(sizes, cache, n, warm=w).saved for n, w in ((1, True), (1, False), (2, True)))
     after = None if warm is None else pays_after(sizes, cache, warm=warm, summary=summary)

@@ -16,7 +16,7 @@ UNCONFIGURED = (
 NO_TRIGGER = "The policy switches no trigger on: set continuous_interval, gap_secs or window."
 
 
-def answer(totals: CompactedTotals, settings: Compaction, moment: str) -> str:
+def verdict(totals: CompactedTotals, settings: Compaction, moment: str) -> str:
     """Answer in one or two sentences; what is estimated says so."""
     if not (settings.continuous_interval or settings.gap_secs or settings.window):
         return NO_TRIGGER
@@ -48,10 +48,10 @@ def _verdict(totals: CompactedTotals) -> str:
 
 
 def _times(totals: CompactedTotals) -> str:
-    done, asked = totals.fired - totals.refreshed, totals.refreshed
-    parts = [f"{done:,} compaction{'s' * (done > 1)}"] if done or not asked else []
-    if asked:
-        parts.append(f"asking outside sources {asked:,} time{'s' * (asked > 1)}")
+    done, refreshed = totals.fired - totals.refreshed, totals.refreshed
+    parts = [f"{done:,} compaction{'s' * (done > 1)}"] if done or not refreshed else []
+    if refreshed:
+        parts.append(f"asking outside sources {refreshed:,} time{'s' * (refreshed > 1)}")
     return " and ".join(parts)
 
 
@@ -62,9 +62,9 @@ def _was(totals: CompactedTotals) -> str:
 def _size(totals: CompactedTotals) -> str:
     before, after = totals.without, totals.compacted
     share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
-    how = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
+    change = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
     return (
-        f"Prompts would have been {how} in all, the longest {after.largest_tokens:,} tokens instead of "
+        f"Prompts would have been {change} in all, the longest {after.largest_tokens:,} tokens instead of "
         f"{before.largest_tokens:,}."
     )
 
@@ -76,7 +76,7 @@ def _room(totals: CompactedTotals) -> str:
     return f" {_turns(before)} filled over 90 % of the window; with it {after:,} would."
 
 
-class Seen(NamedTuple):
+class TrialFacts(NamedTuple):
     """What a dry run saw of a session: has it times, how many user exchanges, its longest pause before one of them in
     seconds, and how many moments were tried.
     """
@@ -87,7 +87,7 @@ class Seen(NamedTuple):
     plans: int
 
 
-def notes(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator[str]:
+def notes(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> Iterator[str]:
     """Yield what has to be known to read the figures."""
     near = list(_near(totals, settings, seen)) if totals.turns and not totals.fired else []
     if near:
@@ -115,7 +115,7 @@ def notes(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator
         yield f"{totals.recorded:,} compaction{'s' * many} of the recording stay{'s' * (not many)} on both sides"
 
 
-def _near(totals: CompactedTotals, settings: Compaction, seen: Seen) -> Iterator[str]:
+def _near(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> Iterator[str]:
     """Yield how far a session was from each trigger that is on: what to set for it to fire."""
     if settings.continuous_interval:
         many = "" if seen.exchanges == 1 else "s"

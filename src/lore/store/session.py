@@ -1,9 +1,9 @@
 """A session that a harness keeps in a store: folded in memory, paid for by what is new.
 
-    kept = Kept.begin(store, event("session_started", session_id="s1", system="…"))     new, or resumed
-    kept.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
-    prompt = kept.begin_turn({"current_time": "…"})
-    kept.save()                                                          durable: then the request may be sent
+    stored = StoredSession.begin(store, event("session_started", session_id="s1", system="…"))     new, or resumed
+    stored.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
+    prompt = stored.begin_turn({"current_time": "…"})
+    stored.save()                                                          durable: then the request may be sent
 
 Rules: an event's number is the place that it will have in the log. The delta is what is held and not among the
 numbers known to be saved; that set advances only when the store has said so, and what failed, or was never
@@ -11,8 +11,8 @@ answered, is sent again with the next delta (a store takes what it has already f
 while nothing waits goes as `removed_ids`, else as a `remove` event at its place, so that folding what is stored
 gives this session's state at any moment.
 
-Not safe between threads: one harness, one `Kept`. For asyncio there is `save_async`; events may be applied while it
-waits, and are saved with the next call.
+Not safe between threads: one harness, one `StoredSession`. For asyncio there is `save_async`; events may be applied
+while it waits, and are saved with the next call.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lore.store.saving import save_delta
 FOLDED = f"lore {__version__} session"  # of a checkpoint's data: another version folds anew
 
 
-class Kept:
+class StoredSession:
     """A session of a store, as a harness goes on with it."""
 
     def __init__(self, store: Store, data: SessionData, session: Session) -> None:
@@ -66,7 +66,7 @@ class Kept:
     def begin(
         cls, store: Store, header: Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         tell: Tell = silent,
-    ) -> Kept:  # fmt: skip
+    ) -> StoredSession:  # fmt: skip
         """Create a session, or go on with the one that has this very header; ConflictError for another header."""
         if not isinstance(header, SessionStarted):
             raise LoreError("a session begins with session_started", hint='event("session_started", session_id=…)')
@@ -77,7 +77,7 @@ class Kept:
     def open(
         cls, store: Store, session_id: str, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         tell: Tell = silent,
-    ) -> Kept:  # fmt: skip
+    ) -> StoredSession:  # fmt: skip
         """Go on with a stored session; raises UnknownSessionError, DamagedError.
 
         Costs O(its events), with a checkpoint O(its items) and what came after it. A checkpoint that does not fit
@@ -95,15 +95,15 @@ class Kept:
     @classmethod
     def _resumed(
         cls, store: Store, session_id: str, known: Checkpoint, dialect: Dialect | str | None, rules: Rules | None
-    ) -> Kept:
+    ) -> StoredSession:
         if known.format != FOLDED:
             raise LoreError(f"it is of {known.format}, this is {FOLDED}")
         data = store.load(session_id, after=known.number)
         if not _leads(known, data):
             raise LoreError("it is of other events than those that are stored")
         session = Session.load(known.data, dialect=dialect, rules=rules)
-        for one in Session.events_of(data.log):
-            session.apply(one)
+        for event in Session.events_of(data.log):
+            session.apply(event)
         return cls(store, data, session)
 
     def apply(self, *events: Event) -> None:
@@ -111,18 +111,18 @@ class Kept:
 
         Raises StoreError for one that no store takes (it is too long): held, it would fail every save from here on.
         """
-        for one in events:
-            good_line(encode(one))
-            self.session.apply(one)
-            self._hold(one)
+        for event in events:
+            good_line(encode(event))
+            self.session.apply(event)
+            self._hold(event)
 
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Prompt:
         """Begin the next turn and return its prompt; what the log must hold for it waits for `save`."""
         prompt, events = self.session.begin_turn(context, chain=chain, at=at)
-        for one in events:
-            self._hold(one)
+        for event in events:
+            self._hold(event)
         return prompt
 
     @property
@@ -156,8 +156,8 @@ class Kept:
         self._metadata = merged(self._metadata, encode_json(dict(metadata or {})))
         self._leaf = self._leaf if leaf_id is None else leaf_id
 
-    def _hold(self, one: Event) -> None:
-        self._held.append((self._next, encode(one)))
+    def _hold(self, event: Event) -> None:
+        self._held.append((self._next, encode(event)))
         self._next += 1
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
@@ -197,7 +197,7 @@ class Kept:
     def _saved(self, delta: SessionDelta, head: Head) -> None:
         """Let the set of what is saved advance by a delta that the store has taken; more may be held by now."""
         self.saved.update(range(delta.base.number + 1, head.number + 1))
-        self._held = [one for one in self._held if one[0] not in self.saved]
+        self._held = [held for held in self._held if held[0] not in self.saved]
         self.head = head
         self._removed = self._removed[len(delta.removed_ids) :]
         self.metadata = merged(self.metadata, delta.metadata)
@@ -214,12 +214,12 @@ class Kept:
         waiting = lines_of(self.delta())
         noted = self._metadata, self._leaf
         data = self.store.load(self.session_id)
-        theirs = data.events[self.head.number :]
-        known = sum(1 for _ in takewhile(lambda pair: is_same(*pair), zip(theirs, waiting, strict=False)))
+        remote = data.events[self.head.number :]
+        known = sum(1 for _ in takewhile(lambda pair: is_same(*pair), zip(remote, waiting, strict=False)))
         self._take(data, Session.read(data.log, dialect=self.session.dialect, rules=self.session.rules))
         self._metadata, self._leaf = noted
         self.apply(*Session.events_of(_log(waiting[known:])))
-        return tuple(Session.events_of(_log(theirs[known:])))
+        return tuple(Session.events_of(_log(remote[known:])))
 
     def checkpoint(self) -> None:
         """Keep the folded state of what is saved, so that the next `open` begins there. Costs O(items).

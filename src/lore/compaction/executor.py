@@ -1,12 +1,12 @@
-"""Carry a firing out: ask what happened meanwhile, have a summary made, make the events.
+"""Execute a firing: ask outside sources, have a summary made, make the events.
 
-In: a session as it is, a firing, the means. Out: events to apply and to store, and what went. Rules: nothing is changed
-here; a summary that cannot be had raises, and the caller prunes nothing, but for an overflow above 90 %, which has to
-make room: its marker and the built-in summary stand in, so that an exchange whose beginning goes keeps one, and `tell`
-hears why. Sources are asked before the summary is, about the window that the firing fixed; what they say is wrapped as
-untrusted. Before anything else, what goes is learnt from (`learn`), all stages of an overflow included: once it is
-pruned, no later turn could. Outside context is never learnt from. Takes as long as the slowest source (30 s at most),
-the learning and the summary; may run in another thread than the session's, since states are never changed.
+In: a session, a firing, dependencies. Out: events to apply and to store, and what was pruned. Rules: nothing is changed
+here; a summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make
+room: its marker and the built-in summary are used instead, and `tell` receives the reason. Sources are asked before
+the summary is, about the window that the firing fixed; their text is wrapped as untrusted. Memory learns from what
+goes first (`learn`), in all stages of an overflow: after the pruning it could not. It never learns from outside
+context. Takes as long as the slowest source (30 s at most), the learning and the summary; may run in another thread
+than the session's, since states are immutable.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from msgspec import structs
 
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
-from lore.compaction.base import Firing, Request, Summarizer, SummaryError, Trigger, Window
+from lore.compaction.base import Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
 from lore.compaction.chunking import summarized
 from lore.compaction.compacting import compacted
-from lore.compaction.costs import Cache, Rhythm, Scale, Sizes, cheapest
+from lore.compaction.costs import BillScale, Cache, PromptSizes, Rhythm, cheapest
 from lore.compaction.cutting import kept, opening, pruned
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import due
@@ -40,7 +40,7 @@ Learn = Callable[[Entries, int], object]
 """Learn from a timeline's entries before a place, which are about to go."""
 
 
-class Means(NamedTuple):
+class Dependencies(NamedTuple):
     """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines.
 
     `learn` remembers from what is about to go, and never raises (`memory.remembering.Remembering.before_drop`).
@@ -77,27 +77,27 @@ class Done(NamedTuple):
     @property
     def rewrites(self) -> bool:
         """Whether anything that was sent goes or changes: else only what sources said was added."""
-        return not all(isinstance(one, ContextPersisted) for one in self.events)
+        return not all(isinstance(event, ContextPersisted) for event in self.events)
 
 
-def carry_out(
-    session: Session, chain: str, firing: Firing, settings: Compaction, means: Means, *, at: float | None
+def execute(
+    session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *, at: float | None
 ) -> Done:  # fmt: skip
     """Return the events of a firing that was judged on a chain as it is here; raises SummaryError, LoreError."""
-    done = finish(session, chain, prepare(session, chain, firing, settings, means), at=at)
+    done = finish(session, chain, prepare(session, chain, firing, settings, dependencies), at=at)
     assert done is not None, "nothing has changed since it was judged"
     return done
 
 
-def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, means: Means) -> Prepared:
-    """Learn from what goes, ask the sources and the summariser; raises SummaryError, LoreError. This takes time."""
+def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies) -> Prepared:
+    """Learn from what is pruned, ask the sources and the summariser: slow. Raises SummaryError, LoreError."""
     held = settled(session.chain(chain))
     if firing.final:
-        means.tell("what stays fills more than 90 % of the window even so: nothing more can go")
-    if means.learn is not None and firing.cut.place:
-        means.learn(held.entries, firing.cut.place)
-    context = _context(session, firing, means)
-    summary = _summary(request_of(held, firing, settings), firing, settings, means) if firing.cut.place else ""
+        dependencies.tell("what stays fills more than 90 % of the window even so: nothing more can go")
+    if dependencies.learn is not None and firing.cut.place:
+        dependencies.learn(held.entries, firing.cut.place)
+    context = _context(session, firing, dependencies)
+    summary = _summary(request_of(held, firing, settings), firing, settings, dependencies) if firing.cut.place else ""
     return Prepared(firing, summary, context, _ids(held, firing))
 
 
@@ -110,7 +110,7 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
     if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
         return None
     events = compacted(
-        session, chain, firing, prepared.summary, prepared.context, at=None if at is None else moment(at)
+        session, chain, firing, prepared.summary, prepared.context, at=None if at is None else timestamp(at)
     )
     gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
     stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
@@ -119,10 +119,10 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
 
 
 def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
-    return tuple([one.item.uuid for one in islice(chain.entries, firing.cut.place)])
+    return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
 
 
-def scale_of(tracker: Tracker, chain: Chain) -> Scale:
+def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
     """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
 
     What stands before the timeline is no longer than the shortest prompt that was billed; the rest of the difference
@@ -131,9 +131,9 @@ def scale_of(tracker: Tracker, chain: Chain) -> Scale:
     usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
     whole = None if usage is None or unbelievable(usage) else total(usage)
     if whole is None or least is None or not chain.sent or _is_compacted(chain):
-        return Scale(overhead(chain))
+        return BillScale(overhead(chain))
     sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
-    return Scale.of(whole, sent, min(max(0, whole - sent), least))
+    return BillScale.of(whole, sent, min(max(0, whole - sent), least))
 
 
 def _is_compacted(chain: Chain) -> bool:
@@ -158,7 +158,7 @@ def judged(
     )  # fmt: skip
 
 
-def in_estimates(settings: Compaction, scale: Scale) -> Compaction:
+def in_estimates(settings: Compaction, scale: BillScale) -> Compaction:
     """Return the settings with the window as estimates measure it."""
     if not settings.window:
         return settings
@@ -181,43 +181,45 @@ def waits(
     after = tokens_of(kept(chain.entries, firing.cut)) + settings.summary_tokens
     before = tokens_of(chain.entries)
     grown = before // max(1, rhythm.requests)
-    sizes = Sizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
+    sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
     return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
 
 
-def moment(at: float) -> str:
+def timestamp(at: float) -> str:
     """Write a time, in seconds since 1970, as a log does."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def request_of(chain: Chain, firing: Firing, settings: Compaction) -> Request:
+def request_of(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
     """Return what a summariser is asked for a firing."""
     gone = pruned(chain.entries, firing.cut)
-    return Request(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
+    return SummaryRequest(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
 
 
-def _summary(request: Request, firing: Firing, settings: Compaction, means: Means) -> str:
+def _summary(request: SummaryRequest, firing: Firing, settings: Compaction, dependencies: Dependencies) -> str:
     try:
-        return summarized(means.summarizer, request, settings, tell=means.tell)
+        return summarized(dependencies.summarizer, request, settings, tell=dependencies.tell)
     except SummaryError as error:
         if not firing.marker:
             raise
-        means.tell(f"an overflow with a summary by rule: {error.message}")
+        dependencies.tell(f"an overflow with a summary by rule: {error.message}")
         return f"{firing.marker}\n\n{Extractive().summarize(request).text}".strip()
 
 
-def _context(session: Session, firing: Firing, means: Means) -> str:
-    if firing.window is None or means.ask is None:
+def _context(session: Session, firing: Firing, dependencies: Dependencies) -> str:
+    if firing.window is None or dependencies.ask is None:
         return ""
-    text = means.ask(firing.window)
-    return wrapped(text, session_id=session.id, key=means.key, at=firing.window.end) if text else ""
+    text = dependencies.ask(firing.window)
+    return wrapped(text, session_id=session.id, key=dependencies.key, at=firing.window.end) if text else ""
 
 
 def _previous(gone: tuple[Entry, ...]) -> str:
-    """Return the summary that goes with what is pruned; empty where there is none."""
-    dividers = [one.item for one in gone if isinstance(one.item, CompactDivider) and not is_absent(one.item.summary)]
+    """Return the summary among the pruned entries, or an empty text."""
+    dividers = [
+        entry.item for entry in gone if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary)
+    ]
     return text_of(bytes(dividers[-1].summary)) if dividers else ""
 
 
 def _messages(entries: tuple[Entry, ...]) -> int:
-    return sum(is_message(one.item) for one in entries)
+    return sum(is_message(entry.item) for entry in entries)

@@ -1,4 +1,4 @@
-"""What was extracted -> a few topics: what a session is told.
+"""Consolidate what was extracted into a few topics, which sessions are told.
 
 Rules: 3 to 7 topics where there is matter for them, each named in snake_case; a new topic takes the place of the one
 of its name, and of those that it supersedes; without a model a topic is a kind of what is known; what a model answers
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
-from lore.compaction.memory.asking import Ask, answered, clipped
+from lore.compaction.memory.asking import Ask, ask_for_object, clipped
 from lore.compaction.memory.records import GENERAL, SECTIONS, Known, Structure, Topic, has_expired
 from lore.formats.times import seconds
 from lore.model.canonical import encode, printable
@@ -21,7 +21,7 @@ MOST = 7  # topics of one dream
 MOST_KEPT = 28  # topics of a bucket: the oldest go
 SUMMARY, CONTENT, NAME = 300, 4_000, 64  # characters
 
-_DREAM = """\
+_PROMPT = """\
 You keep the long-term memory of an assistant about one user. Below are what is known, and the topics that were made of
 it before. Make 3 to 7 topics of all of it. Answer with one JSON object alone:
 {{"topics": [{{"topic": "snake_case_name", "summary": "one sentence", "content": "what to know of it",
@@ -46,7 +46,7 @@ _PLAIN: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 
 
-class Dream(NamedTuple):
+class Consolidation(NamedTuple):
     """Topics by name, the names that they supersede, why it fell back (empty where it did not)."""
 
     topics: dict[str, Topic]
@@ -54,24 +54,24 @@ class Dream(NamedTuple):
     failure: str = ""
 
 
-def dream(known: Known, ask: Ask | None, *, at: str) -> Dream:
+def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
     """Return the topics of what is known; never raises. Deterministic without a model."""
-    made = _plainly(known.structure, at) if ask is None else _asked(known, ask, at)
-    ended = [name for name, one in known.topics.items() if has_expired(one, at) and name not in made.topics]
+    made = _by_rule(known.structure, at) if ask is None else _by_model(known, ask, at)
+    ended = [name for name, topic in known.topics.items() if has_expired(topic, at) and name not in made.topics]
     made = made._replace(supersedes=(*made.supersedes, *ended))
     kept = [name for name in known.topics if name not in made.topics and name not in made.supersedes]
     over = kept[: max(0, len(kept) + len(made.topics) - MOST_KEPT)]
     return made._replace(supersedes=(*made.supersedes, *over))
 
 
-def _plainly(structure: Structure, at: str) -> Dream:
+def _by_rule(structure: Structure, at: str) -> Consolidation:
     topics: dict[str, Topic] = {}
     for name, sections, title in _PLAIN:
         texts = [text for section in sections for text in structure.of(section)]
         if texts:
             topics[name] = _topic(name, title, _listed(texts), at)
     gone = [name for name, *_ in _PLAIN if name not in topics]
-    return Dream(topics, (*gone, GENERAL))
+    return Consolidation(topics, (*gone, GENERAL))
 
 
 def _listed(texts: Iterable[str]) -> str:
@@ -90,13 +90,13 @@ def _topic(name: str, summary: str, content: str, at: str, expires_at: str | Non
     return Topic(topic=name, summary=summary, content=content, expires_at=expires_at, at=at)
 
 
-def _asked(known: Known, ask: Ask, at: str) -> Dream:
+def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
     structure = known.structure
     data = _DATA.format(
         known=encode({section: structure.of(section) for section in SECTIONS}).decode(),
-        topics=encode([_shown(one) for one in known.visible(at)]).decode(),
+        topics=encode([_shown(topic) for topic in known.visible(at)]).decode(),
     )
-    found = answered(ask, _DREAM.format(now=at), data)
+    found = ask_for_object(ask, _PROMPT.format(now=at), data)
     if found.failure:
         return _fallback(structure, found.failure, at)
     listed = found.value.get("topics")
@@ -105,39 +105,39 @@ def _asked(known: Known, ask: Ask, at: str) -> Dream:
         return _fallback(structure, "the answer has no topics", at)
     named = found.value.get("supersedes")
     listed = cast("list[object]", named) if isinstance(named, list) else []
-    gone = [GENERAL, *(snake(one) for one in listed if isinstance(one, str))]  # `general` stood in for topics
-    return Dream(topics, tuple(one for one in dict.fromkeys(gone) if one not in topics))
+    gone = [GENERAL, *(snake(name) for name in listed if isinstance(name, str))]  # `general` stood in for topics
+    return Consolidation(topics, tuple(name for name in dict.fromkeys(gone) if name not in topics))
 
 
-def _fallback(structure: Structure, failure: str, at: str) -> Dream:
+def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
     texts = [text for section in SECTIONS for text in structure.of(section)]
     if not texts:
-        return Dream({}, (), failure)
-    return Dream({GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)}, (), failure)
+        return Consolidation({}, (), failure)
+    return Consolidation({GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)}, (), failure)
 
 
-def _shown(one: Topic) -> dict[str, str | None]:
-    return {"topic": one.topic, "summary": one.summary, "content": one.content, "expires_at": one.expires_at}
+def _shown(topic: Topic) -> dict[str, str | None]:
+    return {"topic": topic.topic, "summary": topic.summary, "content": topic.content, "expires_at": topic.expires_at}
 
 
 def _read(listed: list[object], at: str) -> dict[str, Topic]:
-    """Read the topics of an answer, the first 7; of two with one name the later holds. What is none is left out."""
+    """Read the topics of an answer, the first 7; of two with one name the later holds. Malformed ones are left out."""
     topics: dict[str, Topic] = {}
-    for one in listed:
-        topic = _one(cast("dict[str, Any]", one), at) if isinstance(one, dict) else None
+    for value in listed:
+        topic = _topic_of(cast("dict[str, Any]", value), at) if isinstance(value, dict) else None
         if topic is not None and (topic.topic in topics or len(topics) < MOST):
             topics[topic.topic] = topic
     return topics
 
 
-def _one(value: dict[str, Any], at: str) -> Topic | None:
+def _topic_of(value: dict[str, Any], at: str) -> Topic | None:
     name, content = value.get("topic"), value.get("content")
     if not isinstance(name, str) or not isinstance(content, str) or not snake(name) or not content.strip():
         return None
     summary, ends = value.get("summary"), value.get("expires_at")
     until = ends if isinstance(ends, str) and seconds(encode(ends)) is not None else None
-    said = clipped(summary, SUMMARY) if isinstance(summary, str) else ""
-    return _topic(snake(name), said, mask(printable(content)).strip()[:CONTENT], at, until)
+    clean = clipped(summary, SUMMARY) if isinstance(summary, str) else ""
+    return _topic(snake(name), clean, mask(printable(content)).strip()[:CONTENT], at, until)
 
 
 def snake(name: str) -> str:
