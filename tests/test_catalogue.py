@@ -12,7 +12,7 @@ from lore.model.codes import CODES, NOT_SHOWN
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures" / "causes"
-PAGES = ROOT / "src" / "lore" / "check" / "pages"
+PAGES = ROOT / "src" / "lore" / "judge" / "pages"
 CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 ROWS = range(1, 36)
 # These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
