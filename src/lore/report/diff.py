@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from lore.model.blame import whose
+from lore.model.codes import actor_of
 from lore.model.common import common_bytes
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.report.console import line
@@ -126,7 +126,7 @@ def _cause(cause: CauseResult, out: Console) -> None:
     out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.evidence}"))
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         out.print(line(f"            lost {cause.lost_bytes:,} bytes, {cause.lost_tokens:,} tokens ({cause.tokens})"))
-    if blamed := whose(cause.code, cause.kind):
-        out.print(line(f"            whose: {blamed}"))
+    if (actor := actor_of(cause.code, cause.kind)) != "nobody":
+        out.print(line(f"            can act: {actor}"))
     if cause.kind != "expected":
         out.print(line("            fix: ", (cause.fix, "green")))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from lore.model.blame import whose
+from lore.model.codes import actor_of
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.base import shown
 from lore.report.console import line
@@ -45,8 +45,8 @@ def _finding(one: Finding, out: Console) -> None:
     if one.lost_tokens:
         size = "" if one.lost_bytes is None else f", {one.lost_bytes:,} bytes"
         out.print(line(f"    lost {one.lost_tokens:,} tokens ({one.tokens}){size}"))
-    if blamed := whose(one.code, one.kind):
-        out.print(line(f"    whose: {blamed}"))
+    if (actor := actor_of(one.code, one.kind)) != "nobody":
+        out.print(line(f"    can act: {actor}"))
     if one.severity != "note":
         out.print(line("    fix: ", (one.fix, "green")))
 
