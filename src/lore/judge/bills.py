@@ -94,9 +94,14 @@ _LEAST = 1024  # tokens: what OpenAI caches at least
 _LAST_BLOCK = 256  # tokens: OpenAI rounds down to 128, Kimi to 256
 
 
-def within_a_block(left: Turn, right: Turn, tokens: float) -> bool:
-    """Tell whether what bytes say was lost at the end is too short to be cached, and the bill read all before it."""
-    return tokens <= _LAST_BLOCK and not bills_writes(left) and read_again(left, right)
+def block_tokens(left: Turn) -> int:
+    """Return the tokens of one block of the turn's cache: shorter ends are not cached. 128 where not known."""
+    served = provider_of(left.call.endpoint, left.prompt.model, left.dialect)
+    return _BLOCKS.get(served, 128)
+
+
+# By the documentation of each provider's cache; a bill may round down by as much.
+_BLOCKS = {"deepseek": 64, "moonshot": 256, "openai": 128, "azure": 128}
 
 
 def fall(left: Turn, short: int | None) -> int | None:

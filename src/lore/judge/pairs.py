@@ -1,24 +1,27 @@
-"""Successive turns of a chain, compared: what `diff-prefix SESSION` shows and `check` judges.
+"""Successive turns of a chain, compared, and why the right one was not read from the cache.
 
 In: the turns of one chain, in order. Out: one pair for each turn after the first. Rules: an expected
-cause comes before any other; a pause longer than the cache lives explains a break and a fall of billed
-reads alike; a fall that nothing explains is unattributable, never waste; a request that failed wrote no
-cache, so it is no side of a pair. Cost: O(what is new).
+cause comes before any other; a replaced tail is its own thing, and no excuse for what breaks before it; a pause
+longer than the cache lives explains a break and a fall of billed reads alike; a fall that nothing explains is
+unattributable, never waste; a request that failed wrote no cache, so it is no side of a pair.
+Cost: O(what is new).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.lifetime import lifetime
-from lore.cache.lookback import gap
+from lore.cache.turn_context import Situation
+from lore.judge.attribution import attribute, too_far
 from lore.judge.bills import (
     BYTES_PER_TOKEN,
     asked,
     bills_writes,
+    block_tokens,
     bytes_per_token,
     cached,
     contradiction,
@@ -28,21 +31,23 @@ from lore.judge.bills import (
     read_again,
     shortfall,
     testifies,
-    within_a_block,
 )
-from lore.judge.columns import SAID, Columns, Sizes, columns, dispute
-from lore.judge.expected import PairContext, by_shape, by_time
-from lore.judge.ruled_out import moved_elsewhere, unexplained
+from lore.judge.columns import Columns, Sizes, columns, dispute
+from lore.judge.expected import PairContext, by_shape, expired, parallel
+from lore.judge.ruled_out import rerouted
+from lore.judge.tail import Tail, evidence_of, last_message, replaced_tail, without_tail
+from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause, causes, limit_of, recorded
 from lore.prefix.measure import Measure, Measured, size
 from lore.prefix.overlap import Overlap, overlap
 
+# Causes that only bills and clocks show, so that no bytes say what they cost.
 BY_BILL = frozenset(
-    ("LORE113", "LORE128", "LORE129", "LORE131", "LORE155", "LORE301")
-)  # bytes do not show what these cost
+    ("LORE113", "LORE128", "LORE129", "LORE131", "LORE155", "LORE301", *(f"LORE{n}" for n in range(157, 167)))
+)
 # What is worth saying of a pair though nothing was lost by it.
-REMARKS = frozenset(("LORE134", "LORE146", "LORE302", "LORE303"))
+REMARKS = frozenset(("LORE134", "LORE146", "LORE156", "LORE302", "LORE303"))
 
 
 class Pair(Struct, frozen=True):
@@ -114,10 +119,10 @@ class Pairs:
         self._sizes = Measure(size)
         self._measured: Turn | None = None
         self._lives: float | None = None
-        self._positions: tuple[int, ...] = ()  # the tokens at the last breakpoint of the turn before the last one
+        self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
         self._told: set[str] = set()  # what is true of every turn of a chain is said once
 
-    def extended(self, turn: Turn) -> Extension | None:
+    def extended(self, turn: Turn, situation: Situation | None = None) -> Extension | None:
         """Take the next turn if it surely extends the last one; None where that is not sure.
 
         No prompt is made and nothing is measured then: where bytes do not part, only the bill can have
@@ -130,23 +135,24 @@ class Pairs:
         fell = fall(left, short)
         if fell and recorded(turn.changes):
             return None
-        pair = self._unmeasured(left, turn, fell, short) if fell else None
+        pair = self._unmeasured(left, turn, fell, short, situation) if fell else None
         self._go_on(turn)
         return Extension(pair)
 
-    def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None) -> Pair:
+    def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None, seen: Situation | None) -> Pair:
         found = Overlap(0, 0, 0, covered=True, covered_canonical=True)
-        facts = self._facts(left, right, found, fell)
-        why = self._of_bill(facts)
-        three = columns(facts, why, None)
-        return Pair(left, right, found, Measured(0, 0, 0), 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
+        context = self._context(left, right, found, fell, seen)
+        why = self._of_bill(context)
+        three = columns(context, why, None)
+        nothing = Measured(0, 0, 0)
+        return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
 
-    def advance(self, turn: Turn) -> Pair | None:
+    def advance(self, turn: Turn, situation: Situation | None = None) -> Pair | None:
         """Take the next turn; None for the first, and for one that failed."""
         if turn.failed:
             return None
         left = self._last
-        pair = None if left is None else self._pair(left, turn)
+        pair = None if left is None else self._pair(left, turn, situation)
         self._go_on(turn)
         return pair
 
@@ -160,8 +166,10 @@ class Pairs:
         self._last = turn
         self._lives = lifetime(turn, self._lives)
 
-    def _facts(self, left: Turn, right: Turn, found: Overlap, fell: int | None) -> PairContext:
-        return PairContext(left, right, found, fell, self._lives, self._positions, self._billed)
+    def _context(
+        self, left: Turn, right: Turn, found: Overlap, fell: int | None, seen: Situation | None
+    ) -> PairContext:  # fmt: skip
+        return PairContext(left, right, found, fell, self._lives, self._positions, self._billed, seen)
 
     def _measure(self, left: Turn) -> None:
         """Measure the left turn, if turns passed since the last one that was measured."""
@@ -169,30 +177,65 @@ class Pairs:
         if before is not left:
             self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
 
-    def _pair(self, left: Turn, right: Turn) -> Pair:
+    def _pair(self, left: Turn, right: Turn, seen: Situation | None) -> Pair:
         self._measure(left)
         found = overlap(left.prompt, right.prompt)
-        tail, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
+        tail = None
+        if not found.covered and right.fidelity not in ("reconstructed", "rendered"):
+            tail = replaced_tail(left.prompt, right.prompt)
+            if tail is not None:
+                whole, left = left.prompt, replace(left, source=without_tail(left.prompt, tail))
+                self._sizes.advance(left.prompt, min(len(whole), left.prompt.stable))
+                found = overlap(left.prompt, right.prompt)
+        tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
         short = shortfall(left, right) if self._billed else None
-        facts = self._facts(left, right, found, fall(left, short))
-        why = self._causes(facts)
+        context = self._context(left, right, found, fall(left, short), seen)
+        why = self._causes(context)
         begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right
         ratio = bytes_per_token(right, sums.right)
-        sizes = Sizes(sums.left - tail, wanted, sums.common + found.inside, ratio)
-        gone = (wanted - sums.common - found.inside) / ratio
-        if self._billed and within_a_block(left, right, gone) and _last_message_gone(left, found.common):
-            why = tuple([_at_the_end(cause) for cause in why])
-        why = self._with_remarks(facts, why, sums, sizes)
+        sizes = Sizes(sums.left - tail_bytes, wanted, sums.common + found.inside, ratio)
+        why = self._at_the_end(context, why, sizes)
+        why = (*why, *self._remarks(context, why, sums, sizes))
+        if tail is not None:
+            why = self._with_tail(context, why, tail, ratio)
         begins += [0] * (len(why) - len(begins))
-        lost = tuple(_lost(facts, cause, begin, wanted) for cause, begin in zip(why, begins, strict=True))
-        three = columns(facts, why, sizes)
-        return Pair(left, right, found, sums, tail, why, lost, facts.fell, short, ratio, three)
+        lost = tuple(_lost(context, cause, begin, wanted) for cause, begin in zip(why, begins, strict=True))
+        if right.fidelity == "reconstructed":  # such bytes were never sent
+            why = tuple([replace(cause, strength="strong") if cause.strength == "certain" else cause for cause in why])
+        three = columns(context, why, sizes)
+        return Pair(left, right, found, sums, tail_bytes, why, lost, context.fell, short, ratio, three)
 
-    def _causes(self, facts: PairContext) -> tuple[Cause, ...]:
-        left, right, found, fell = facts.left, facts.right, facts.found, facts.fell
-        shape = by_shape(facts)
+    def _at_the_end(self, context: PairContext, why: tuple[Cause, ...], sizes: Sizes) -> tuple[Cause, ...]:
+        """Say of an end that gave way that no cache holds it, where it is less than one block of it."""
+        left, right = context.left, context.right
+        gone, block = (sizes.wanted - sizes.shared) / sizes.per_token, block_tokens(left)
+        if gone > block or context.fell or not self._billed:
+            return why
+        if context.found.common < len(left.prompt.head) + last_message(left.prompt):
+            return why
+        short = shortfall(left, right)
+        if short is not None and short > block:
+            return why
+        return tuple([_within_a_block(cause, round(gone), block) for cause in why])
+
+    def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
+        """Add the replaced tail; a bill that fell behind a breakpoint on it fell because of that."""
+        left, evidence = context.left, evidence_of(tail, ratio)
+        position = left.prompt.stable
+        if context.fell and [cause.code for cause in why] == ["LORE301"] and self._marked(tail):
+            marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
+            why = (Cause("LORE153", "messages", marked, position, "waste", evidence.path, strength="strong"),)
+        return (*why, Cause("LORE156", "messages", evidence, position, path=evidence.path))
+
+    @staticmethod
+    def _marked(tail: Tail) -> bool:
+        return any(segment.breakpoint is not None for segment in tail.segments)
+
+    def _causes(self, context: PairContext) -> tuple[Cause, ...]:
+        left, right, found, fell = context.left, context.right, context.found, context.fell
+        shape = by_shape(context)
         if shape is not None:
             return (shape,)
         pause = None if left.at is None or right.at is None else right.at - left.at
@@ -203,95 +246,62 @@ class Pairs:
         )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why
-        is_break = any(not is_remark(cause) for cause in why)
-        if not is_break and not fell:
-            return (*why, *self._gone_elsewhere(facts))
+        broken = any(not is_remark(cause) for cause in why)
+        if not broken and not fell:
+            return (*why, *self._gone_elsewhere(context))
         if not why and (known := recorded(right.changes)):
-            return tuple(msgspec.structs.replace(cause, position=found.common) for cause in known)
-        if not is_break:
-            return (*why, *self._of_bill(facts))
-        gone = by_time(facts, goes_on=False) if fell or fell is None else None
-        return (gone,) if gone is not None else (*self._gone_elsewhere(facts), *why)
+            return tuple(replace(cause, position=found.common) for cause in known)
+        if not broken:
+            return (*why, *self._of_bill(context))
+        gone = (expired(context) or parallel(context)) if fell or fell is None else None
+        return (gone,) if gone is not None else (*self._gone_elsewhere(context), *why)
 
-    def _gone_elsewhere(self, facts: PairContext) -> tuple[Cause, ...]:
+    def _gone_elsewhere(self, context: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a request to another place, where no bill says that its cache was read there."""
-        moved = moved_elsewhere(facts.left, facts.right) if self._billed and facts.fell != 0 else None
+        moved = rerouted(context) if self._billed and context.fell != 0 else None
         return () if moved is None else (moved,)
 
-    def _of_bill(self, facts: PairContext) -> tuple[Cause, ...]:
+    def _of_bill(self, context: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a bill that fell though the prompt goes on."""
-        far = self._too_far(facts)
-        known = far or by_time(facts, goes_on=True) or next(iter(self._gone_elsewhere(facts)), None)
-        if known is not None:
-            return (known,)
-        verdict = facts.right.verdict
-        return (unexplained(facts, None if verdict is None else SAID.get(verdict.reason)),)
+        return (attribute(context),)
 
-    def _too_far(self, facts: PairContext) -> Cause | None:
-        """Tell whether the last entry is out of reach of every breakpoint; waste where the bill shows the miss."""
-        left, right = facts.left, facts.right
-        if not self._billed or right.fidelity == "reconstructed":
-            return None
-        found = gap(left.prompt, right.prompt, right.at)
-        if found is None or found.new < 0 or not found.exceeded:
-            return None
-        looked = (
-            f"{found.allowed} are looked back"
-            if found.allowed
-            else "only an entry at a breakpoint was read at that time"
-        )
-        said = f"{found.new} new positions stand between the last breakpoint before and the next one; {looked}"
-        if facts.fell:
-            said += f"; the bill did not read {facts.fell:,} tokens that were cached"
-        return Cause("LORE113", "messages", said, facts.found.common, "waste" if facts.fell else None)
-
-    def _with_remarks(
-        self, facts: PairContext, why: tuple[Cause, ...], sums: Measured, sizes: Sizes
-    ) -> tuple[Cause, ...]:  # fmt: skip
-        """Add what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
-        left, right = facts.left, facts.right
+    def _remarks(
+        self, context: PairContext, why: tuple[Cause, ...], sums: Measured, sizes: Sizes
+    ) -> list[Cause]:  # fmt: skip
+        """Return what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
+        left, right = context.left, context.right
         found: list[Cause] = []
-        is_break = any(not is_remark(cause) for cause in why)
+        broken = any(not is_remark(cause) for cause in why)
         if self._billed:
             if "LORE303" not in self._told:
                 found += self._once("LORE303", contradiction(left, sums.left) or contradiction(right, sums.right))
             found += self._once("LORE134", lost_lifetime(left) or lost_lifetime(right))
-            far = self._too_far(facts) if facts.fell is None and not is_break else None
-            found += [far] if far is not None else []
-        said = (
-            "" if "LORE303" in self._told else dispute(facts, why, sizes, is_break=is_break)
-        )  # such a bill is no witness
-        return (*why, *found, *([Cause("LORE302", None, said, facts.found.common)] if said else []))
+            if context.fell is None and not broken and right.fidelity != "reconstructed":
+                far = too_far(context)
+                found += [] if far is None else [Cause("LORE113", "messages", far, context.found.common)]
+        # a bill that contradicts its body is no witness
+        said = None if "LORE303" in self._told else dispute(context, why, sizes, broken=broken)
+        return [*found, *([Cause("LORE302", None, said, context.found.common)] if said is not None else [])]
 
-    def _once(self, code: str, said: str) -> list[Cause]:
-        if not said or code in self._told:
+    def _once(self, code: str, evidence: BillUnlikeBody | LifetimeLost | Disputed | None) -> list[Cause]:
+        if evidence is None or code in self._told:
             return []
         self._told.add(code)
-        return [Cause(code, None, said)]
+        return [Cause(code, None, evidence)]
 
 
-def _last_message_gone(left: Turn, common: int) -> bool:
-    """Tell whether prompts part where the left's last message begins, a user's: none of it stands there any more."""
-    rest = tuple(left.prompt.messages.since(max(0, common - len(left.prompt.head))))
-    starts = [number for number, one in enumerate(rest) if one.kind == "envelope"]
-    return starts == [0] and b'"user"' in rest[0].data
-
-
-def _at_the_end(cause: Cause) -> Cause:
-    """Say of a note at the end that gave way that no cache holds it, as with text behind the last breakpoint."""
+def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
     if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
         return cause
-    words = (
-        f"{cause.evidence}; the bill read all that was sent before it: what is lost is less than a block of the cache"
-    )
-    return msgspec.structs.replace(cause, code="LORE146", evidence=words, here=None)
+    within = Cause(cause.code, cause.section, WithinBlock(tokens, block), cause.position, path=cause.path)
+    return replace(cause, code="LORE146", here=None, qualifiers=("within-a-block",), also=(within,))
 
 
-def _lost(facts: PairContext, cause: Cause, begins: int, wanted: int) -> int:
+def _lost(context: PairContext, cause: Cause, begins: int, wanted: int) -> int:
     """Weigh a cause in bytes: from where it begins to where the left wanted to be cached."""
-    if cause.code in BY_BILL or is_remark(cause):
+    if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause):
         return 0
-    inside = facts.found.inside if cause.position == facts.found.common else 0
+    inside = context.found.inside if cause.position == context.found.common else 0
     return max(0, wanted - begins - inside)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from lore.cache.lookback import Gap, gap
+from lore.cache.lookback import gap
+from lore.cache.turn_context import POSITIONS, SOON
 from lore.judge.bills import cached
-from lore.judge.expected import SOON, PairContext, duration, since, started_in_parallel
+from lore.judge.expected import PairContext, since, started_in_parallel
 from lore.model.endpoints import place_in
+from lore.model.evidence import ReadFell, Rerouted, RuledOut
 from lore.model.exchange import Call
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause
@@ -22,98 +23,70 @@ from lore.prefix.causes import Cause
 _PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
 
 
-class _Reason(NamedTuple):
-    """What could be: its name and figure, and whether it is ruled out (None: not recorded)."""
-
-    name: str
-    figure: str
-    out: bool | None
-
-
-def unexplained(facts: PairContext, section: str | None) -> Cause:
+def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
-    left, right = facts.left, facts.right
-    there = cached(left.usage) or 0
-    read = (right.usage and right.usage.read_tokens) or 0
-    said = "no change that the recording shows explains it"
-    if right.verdict is not None:
-        said = f"the provider says {right.verdict.reason}"
-    parts = [f"{facts.fell or 0:,} of {there:,} cached tokens were not read again ({read:,} were); {said}"]
-    reasons = list(_reasons(facts))
-    for word, wanted in (("ruled out", True), ("not ruled out", False), ("not recorded", None)):
-        some = [one.name + (f" ({one.figure})" if one.figure else "") for one in reasons if one.out is wanted]
-        if some:
-            parts.append(f"{word}: {', '.join(some)}")
-    return Cause("LORE301", section, "; ".join(parts))
+    there, read = cached(context.left.usage) or 0, (context.right.usage and context.right.usage.read_tokens) or 0
+    fell = ReadFell(context.fell or 0, there, read)
+    return Cause("LORE301", None, fell, strength="weak", ruled_out=tuple(_reasons(context)))
 
 
-def _reasons(facts: PairContext) -> Iterator[_Reason]:
-    yield _expiry(facts)
-    yield from _starts(facts)
-    yield _model(facts.left, facts.right)
-    if facts.right.fidelity == "reconstructed":
-        yield _Reason(
-            "system prompt, tools, breakpoints, parameters and endpoint", "a transcript does not hold them", None
-        )
+def _reasons(context: PairContext) -> Iterator[RuledOut]:
+    left, right, situation = context.left, context.right, context.situation
+    yield _expiry(context)
+    yield from _starts(context)
+    before, after = left.model, right.model
+    known = before is not None and after is not None
+    yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
+    if situation is not None:
+        grew = situation.same == situation.size
+        yield RuledOut("compaction, cleared results, rewind", grew or None)
+        yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
+        yield RuledOut("tools, effort and client version in the log", not situation.signs or None)
+    if right.fidelity == "reconstructed":
+        yield RuledOut("system prompt, tools, breakpoints, parameters and endpoint", None)
         return
-    yield _breakpoints(facts)
-    yield _endpoint(facts.left.call, facts.right.call)
-    yield _parameters(facts.left, facts.right)
-    edits = _edits(facts.right)
+    yield _breakpoints(context)
+    yield _endpoint(left.call, right.call)
+    changed = _changed(left, right)
+    yield RuledOut("parameters", not changed, detail=", ".join(changed))
+    edits = _edits(right)
     if edits:
-        yield _Reason("the provider's own editing of the context", f"asked for: {edits}", out=False)
+        yield RuledOut("the provider's own editing of the context", out=False, detail=edits)
 
 
-def _expiry(facts: PairContext) -> _Reason:
-    pause = since(facts.left, facts.right)
-    if pause is None or facts.lives is None:
-        return _Reason(
-            "expiry", "" if pause is None else f"after {duration(max(0.0, pause))}, of an unknown life", None
-        )
-    return _Reason("expiry", f"{duration(max(0.0, pause))} of {duration(facts.lives)}", out=True)
+def _expiry(context: PairContext) -> RuledOut:
+    pause = since(context.left, context.right)
+    seconds = None if pause is None else max(0.0, pause)
+    out = None if pause is None or context.lives is None else True
+    return RuledOut("expiry", out, seconds=seconds, limit=context.lives)
 
 
-def _starts(facts: PairContext) -> Iterator[_Reason]:
-    pause = since(facts.left, facts.right)
+def _starts(context: PairContext) -> Iterator[RuledOut]:
+    pause = since(context.left, context.right)
     if pause is None:
-        yield _Reason("a parallel start", "", None)
-        yield _Reason("an older entry", "", None)
+        yield RuledOut("a parallel start", None)
+        yield RuledOut("an older entry", None)
         return
-    if facts.left.answered_at is None:
-        yield _Reason("a parallel start", "when the answer began", None)
-    else:
-        yield _Reason("a parallel start", "the answer had begun", started_in_parallel(facts.left, facts.right) is None)
-    late = pause > SOON
-    yield _Reason("an older entry", f"{duration(max(0.0, pause))} later" if late else "another position was read", True)  # noqa: FBT003
+    unknown = context.left.answered_at is None
+    out = None if unknown else started_in_parallel(context.left, context.right) is None
+    yield RuledOut("a parallel start", out)
+    yield RuledOut("an older entry", out=True, seconds=max(0.0, pause) if pause > SOON else None)
 
 
-def _model(left: Turn, right: Turn) -> _Reason:
-    mine, theirs = left.prompt.model, right.prompt.model
-    if mine is None or theirs is None:
-        return _Reason("model", "", None)
-    return _Reason("model", theirs if mine == theirs else f"{mine}, then {theirs}", out=mine == theirs)
-
-
-def _breakpoints(facts: PairContext) -> _Reason:
-    found: Gap | None = gap(facts.left.prompt, facts.right.prompt, facts.right.at)
+def _breakpoints(context: PairContext) -> RuledOut:
+    found = gap(context.left.prompt, context.right.prompt, context.right.at)
     if found is None:
-        return _Reason("breakpoints", "none were sent", None)
+        return RuledOut("breakpoints", None)
     if found.new < 0:
-        return _Reason("breakpoints", "none stands where the last one stood, or behind it", out=False)
-    return _Reason("breakpoints", f"{found.new} new positions, {found.allowed} are looked back", out=not found.exceeded)
+        return RuledOut("breakpoints", out=False)
+    return RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
 
 
-def _endpoint(mine: Call, theirs: Call) -> _Reason:
-    if not mine.endpoint or not theirs.endpoint:
-        return _Reason("endpoint", "", None)
-    return _Reason(
-        "endpoint", theirs.endpoint.partition("/")[0], out=place_in(mine.endpoint) == place_in(theirs.endpoint)
-    )
-
-
-def _parameters(left: Turn, right: Turn) -> _Reason:
-    other = _changed(left, right)
-    return _Reason("parameters", f"changed: {', '.join(other)}" if other else "the same", out=not other)
+def _endpoint(before: Call, after: Call) -> RuledOut:
+    if not before.endpoint or not after.endpoint:
+        return RuledOut("endpoint", None)
+    same = place_in(before.endpoint) == place_in(after.endpoint)
+    return RuledOut("endpoint", same, detail=after.endpoint.partition("/")[0])
 
 
 def _changed(left: Turn, right: Turn) -> list[str]:
@@ -136,15 +109,17 @@ _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
 _LOOKED_AT = 4096
 
 
-def moved_elsewhere(left: Turn, right: Turn) -> Cause | None:
+def rerouted(context: PairContext) -> Cause | None:
     """Tell whether a request went to another host or account than the one before."""
-    mine, theirs = left.call, right.call
-    hosts = [one.endpoint.partition("/")[0] for one in (mine, theirs)]
-    parts: list[str] = []
+    before, after = context.left.call, context.right.call
+    hosts = [call.endpoint.partition("/")[0] for call in (before, after)]
+    other_key = bool(before.account and after.account and before.account != after.account)
     if all(hosts) and hosts[0] != hosts[1]:
-        parts.append(f"host {hosts[0]} became {hosts[1]}")
-    elif mine.endpoint and theirs.endpoint and place_in(mine.endpoint) != place_in(theirs.endpoint):
-        parts.append(f"endpoint {mine.endpoint} became {theirs.endpoint}")
-    if mine.account and theirs.account and mine.account != theirs.account:
-        parts.append("another key was used")
-    return Cause("LORE131", None, "; ".join(parts) + ": its cache is another one") if parts else None
+        found = Rerouted(host_before=hosts[0], host_after=hosts[1], account=other_key)
+    elif before.endpoint and after.endpoint and place_in(before.endpoint) != place_in(after.endpoint):
+        found = Rerouted(endpoint_before=before.endpoint, endpoint_after=after.endpoint, account=other_key)
+    elif other_key:
+        found = Rerouted(account=True)
+    else:
+        return None
+    return Cause("LORE131", "outside", found, strength="strong")
