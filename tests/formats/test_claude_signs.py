@@ -121,6 +121,15 @@ def test_names_of_another_shape_are_none_and_the_sign_stays(more):
     assert sign == Sign(sign.name)
 
 
+@pytest.mark.parametrize(("fields", "names"), [
+    ({"content": ["\ud83d"], "hookName": "Stop"}, ("Stop",)), ({"hookName": "\ud83d"}, ()),
+])  # fmt: skip
+def test_a_lone_surrogate_hides_no_sign(fields, names):
+    made = json.dumps(attached(type="hook_additional_context", **fields)).encode()
+    reads = everything(ClaudeCode(), joined(*FIRST) + made + b"\n")
+    assert [one.value.names for one in reads if isinstance(one.value, e.Observed)] == [names]
+
+
 def test_what_a_line_names_is_bounded():
     names = [f"{number:03}" + "x" * 100 for number in range(MOST_NAMES + 1)]
     (sign,) = observed(*FIRST, attached(type="deferred_tools_delta", addedNames=names, removedNames=names))

@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.claude_memory import ChainMemory
 from lore.formats.claude_records import Image, Part, Plain, Record, Text
+from lore.model import lenient
 from lore.model.items import NULL, is_absent
 from lore.model.signs import LONGEST, bounded
 from lore.model.state import Sign
@@ -142,7 +143,7 @@ _SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"
 def of_attachment(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that is an attachment."""
     try:
-        attached = _ATTACHMENT.decode(line).attachment
+        attached = _attached(line).attachment
     except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
         return ()
     name = _ATTACHED.get(attached.type)
@@ -153,6 +154,16 @@ def of_attachment(line: bytes) -> Sequence[Sign]:
         return (Sign(name, bounded(hook or _named(attached.hook_event))),)
     came = (*_named(attached.added_names), *_named(attached.readded_names))
     return (Sign(name, bounded(came), bounded(_named(attached.removed_names))),)
+
+
+def _attached(line: bytes) -> _Attached:
+    try:
+        return _ATTACHMENT.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # lone surrogates, as in a hook's text
+        made: _Attached = lenient.convert(line, _Attached)
+        return made
 
 
 def _named(raw: Raw) -> Sequence[str]:
