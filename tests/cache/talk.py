@@ -72,7 +72,7 @@ class Talk:
 
     def turn(
         self, usage: Billed | None, *, after: float | None = 20.0, changes: tuple[Change, ...] = (),
-        signs: tuple[str, ...] = (), verdict: str = "", chain: str = "main", response: str | None = None,
+        signs: tuple[str | Sign, ...] = (), verdict: str = "", chain: str = "main", response: str | None = None,
     ) -> Prediction:  # fmt: skip
         """Predict a turn that is asked `after` seconds and answered at once, then show its bill."""
         self.number += 1
@@ -81,7 +81,7 @@ class Talk:
         turn = Turn(
             chain, self.number, Prompt("anthropic", "reconstructed"), changes, at, at, usage,
             Verdict(verdict) if verdict else None, basis=Basis(self.entries, "anthropic", (self.model, None, None)),
-            response_id=response, signs=tuple(Sign(name) for name in signs),
+            response_id=response, signs=tuple(Sign(one) if isinstance(one, str) else one for one in signs),
         )  # fmt: skip
         prediction = self.levels.predict(turn)
         self.situation, self.last = self.levels.situation, turn

@@ -100,3 +100,14 @@ def test_the_commands_count_what_plain_json_counts(path):
     assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
     assert usage.turns == expected["requests"]
     assert [getattr(usage, name) or 0 for name in FIELDS] == expected["usage"]
+
+
+@ABSENT
+def test_a_server_that_comes_in_mid_session_is_named():
+    (path,) = (CORPUS / "claude-code").glob("JanDeDobbeleer__oh-my-posh__6c0a282a*.jsonl")
+    seen = [one.value for one in everything(ClaudeCode(), path.read_bytes()) if isinstance(one.value, e.Observed)]
+    servers = [one.names for one in seen if one.name == "instructions-delta"]
+    tools = [one.names for one in seen if one.name == "tools-delta"]
+    assert servers == [("context7",), ("context7",)]
+    assert [any(name.startswith("mcp__context7__") for name in names) for names in tools] == [False, True, True]
+    assert [len(names) for names in tools] == [36, 5, 41]

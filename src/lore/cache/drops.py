@@ -18,6 +18,7 @@ from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
 from lore.cache.turn_context import DROP, POSITIONS, SOON, Situation
 from lore.model.events import Billed, Verdict
 from lore.model.signs import SIGNS
+from lore.model.state import Sign
 
 Grade: TypeAlias = Literal["strong", "weak", "none"]
 
@@ -187,11 +188,22 @@ def _lookback(seen: _Seen) -> _Reason | None:
     return _Reason("lookback", f"{reach} positions behind the last breakpoint, {POSITIONS} are looked back")
 
 
+def _details(sign: Sign) -> str:
+    if sign.before or sign.after:
+        return f" (from {sign.before} to {sign.after})"
+    names = (*sign.names, *sign.removed)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f" ({', '.join(names[:_SHOWN])}{more})" if names else ""
+
+
+_SHOWN = 3  # names of a sign
+
+
 def _sign(name: str, grade: Grade) -> Callable[[_Seen], _Reason | None]:
     def look(seen: _Seen) -> _Reason | None:
         for sign in seen.situation.signs:
             if sign.name == name:
-                return _Reason(name, SIGNS[name] + (f" ({sign.detail})" if sign.detail else ""), grade)
+                return _Reason(name, SIGNS[name] + _details(sign), grade)
         return None
 
     return look

@@ -43,6 +43,7 @@ _VIEWS: dict[str, View] = {
     "anthropic": ANTHROPIC, "bedrock": EXPLICIT, "openai": OPENAI, "openai-breakpoint": OPENAI_BREAKPOINT,
     "qwen": EXPLICIT,
 }  # fmt: skip
+_BY_LEVEL = frozenset(("anthropic", "bedrock"))
 _ENGINES = frozenset(("vllm", "sglang", "llama.cpp", "lmcache"))
 
 
@@ -129,6 +130,27 @@ class _Levels(Levels):
         return super().learn(turn if self._lives is None else living(turn, self._lives, self.situation))
 
 
+class Transcripts:
+    """Predict by levels the turns of one recording that holds neither system prompt nor tools; leave others alone."""
+
+    def __init__(self) -> None:
+        self._levels: dict[Served, Levels] = {}
+
+    def turn(self, turn: Turn) -> Predicted | None:
+        """Predict a turn, then take its bill; None for a turn that levels say nothing of."""
+        if not is_transcript(turn) or turn.failed:
+            return None
+        where = served_by(turn)
+        name = cache_of(turn, where)
+        if name not in _BY_LEVEL:
+            return None
+        levels = self._levels.get(where)
+        if levels is None:
+            levels = self._levels[where] = Levels()
+        prediction = levels.predict(turn)
+        return Predicted(name, prediction, levels.learn(turn), levels.situation)
+
+
 class Predictor:
     """Predict the turns of recordings, one after the other; `cache` overrides who serves them.
 
@@ -160,7 +182,7 @@ class Predictor:
         name = self._cache or cache_of(turn, where)
         if not name or turn.failed:
             return Predicted(name, UNKNOWN)
-        by_level = name in ("anthropic", "bedrock") and is_transcript(turn)
+        by_level = name in _BY_LEVEL and is_transcript(turn)
         asking = self._for(LEVELS if by_level else name, where, turn)
         prediction = asking.predict(turn)
         situation = asking.situation if isinstance(asking, _Levels) else None
@@ -188,6 +210,12 @@ class Predictor:
         if key not in self._models:
             self._models[key] = make(key[0], _Bound(self.rules, *key[1:]), dict(self._change.options))
         return self._models[key]
+
+
+def minimum_tokens(rules: Rules, turn: Turn) -> int | None:
+    """Return the fewest tokens that the turn's model caches; None where nobody knows."""
+    where = served_by(turn)
+    return rules.whole("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
 
 
 def living(turn: Turn, seconds: float, situation: Situation) -> Turn:

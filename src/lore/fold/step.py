@@ -23,7 +23,7 @@ from lore.fold.tools import late_last
 from lore.model import events as e
 from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.signs import SIGNS
+from lore.model.signs import LONGEST, SIGNS, bounded
 from lore.model.state import Chain, Session, Sign
 
 MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
@@ -230,11 +230,15 @@ def _layer(state: Session, event: e.Layer) -> Step:
 
 
 def _observed(chain: Chain, event: e.Observed) -> Problems:
-    """Keep a sign for the next turn, the latest of each name: so there are never more than there are names."""
+    """Keep a sign for the next turn, one of each name: one that comes again is joined to what it said before."""
     if event.name not in SIGNS:
         return (Problem("LORE207", f"observed {event.name[:60]!r} is no sign that lore knows; passed over"),)
     kept = tuple(sign for sign in chain.signs if sign.name != event.name)
-    chain.signs = (*kept, Sign(event.name, event.detail))
+    names, removed, before = event.names, event.removed, event.before[:LONGEST]
+    if len(kept) < len(chain.signs):
+        known = next(sign for sign in chain.signs if sign.name == event.name)
+        names, removed, before = (*known.names, *names), (*known.removed, *removed), known.before
+    chain.signs = (*kept, Sign(event.name, bounded(names), bounded(removed), before, event.after[:LONGEST]))
     return ()
 
 

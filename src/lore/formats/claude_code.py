@@ -45,6 +45,7 @@ from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model.items import Item, OpaqueItem
 from lore.model.problems import Problem
+from lore.model.state import Sign
 
 _SYNTHETIC = "<synthetic>"
 
@@ -158,7 +159,7 @@ class ClaudeCode:
         handle = _HANDLERS.get(record.type)
         if handle is None:
             if record.type == "progress" and name in state.chains and signs.RESUMED in self._line.data:
-                self._observe((("resume", ""),), record, name)
+                self._observe((Sign("resume"),), record, name)
             if record.type not in METADATA:
                 self._opaque("LORE203", f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
@@ -179,9 +180,14 @@ class ClaudeCode:
         except (ValueError, RecursionError) as error:
             self._opaque("LORE207", f"{record.type} record: {odd or first_line(error)}; kept as opaque")
 
-    def _observe(self, seen: Sequence[signs.Sign], record: Record, name: str) -> None:
-        for sign, detail in seen:
-            self._emit(e.Observed(name=sign, detail=detail, chain=name, at=record.timestamp))
+    def _observe(self, seen: Sequence[Sign], record: Record, name: str) -> None:
+        for sign in seen:
+            self._emit(
+                e.Observed(
+                    name=sign.name, names=sign.names, removed=sign.removed, before=sign.before, after=sign.after,
+                    chain=name, at=record.timestamp,
+                )
+            )  # fmt: skip
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
@@ -293,7 +299,7 @@ class ClaudeCode:
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
-                    self._observe(signs.SKILL, record, name)
+                    self._observe(signs.of_skill(part.input), record, name)
             self._append(record, name, spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:

@@ -31,7 +31,6 @@ from lore.model.evidence import (
     LookbackExceeded,
     ModelChanged,
     Paused,
-    ProviderSaid,
     Recorded,
     SignSeen,
     ToolsAnnounced,

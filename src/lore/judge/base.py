@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from lore.judge.pairs import Pair
-from lore.model.codes import CODES, SEVERITY, CauseKind
+from lore.model.codes import CODES, SEVERITY, CauseKind, Reader, actor_of, fix_of
+from lore.model.evidence import Evidence
 from lore.model.problems import Problem
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -29,17 +30,19 @@ class Place(Struct, frozen=True):
     """Where findings are reported: the argument as given joined with the path below it.
 
     `key` is the same place on every machine: relative to the project, its parts joined by `/`; empty: the path.
+    `reader` is who reads them: the author of an agent, or its user.
     """
 
     path: str
     key: str = ""
+    reader: Reader = "author"
 
     def of(self, turn: Turn) -> Place:
         """Return where a turn's findings are reported: in its own file, where the recording is a folder of files."""
         if not turn.file.startswith(self.path):
             return self
         below = turn.file[len(self.path) :]
-        return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"))
+        return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"), self.reader)
 
 
 class Rule(Protocol):
@@ -94,22 +97,18 @@ def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) 
     return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def finding(code: str, place: Place, message: str, *, kind: CauseKind | None = None, **fields: object) -> Finding:
-    """Make a finding; name, severity, fix and fingerprint follow from the code, the kind and the fields.
+def finding(
+    code: str, place: Place, evidence: Evidence, *, kind: CauseKind | None = None, **fields: object
+) -> Finding:  # fmt: skip
+    """Make a finding; name, severity, who can act, fix and fingerprint follow from the code, the kind and the fields.
 
-    `kind` is the code's own where none is given.
+    `kind` is the code's own where none is given. The message is left to whoever reports it.
     """
     known = CODES[code]
     kind = kind or known.kind
     made = Finding(
-        code,
-        known.name,
-        kind,
-        SEVERITY[kind],
-        place.path,
-        message,
-        known.fix,
-        **fields,  # pyright: ignore[reportArgumentType]
-    )
+        code, known.name, kind, SEVERITY[kind], place.path, "", fix_of(code, place.reader), evidence=evidence,
+        actor=actor_of(code, kind), **fields,  # pyright: ignore[reportArgumentType]
+    )  # fmt: skip
     digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
     return msgspec.structs.replace(made, fingerprint=digest)

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError, Where
 from lore.judge.base import Place, finding, lasting_chain, lasting_path
+from lore.model.evidence import Unneeded
 from lore.model.mask import mask
 from lore.model.results import Finding
 
@@ -114,9 +115,9 @@ def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterato
     """Say which entries nothing matches any more; `about` tells whether this run could have matched one."""
     for one, left in sorted(known.unused(), key=lambda pair: _order(pair[0])):
         if about(one):
-            times = "nothing matches it" if left == one.count else f"{one.count - left} of {one.count} are left"
-            said = f"{one.code} {one.path}{' ' + one.json_path if one.json_path else ''}: {times}"
-            yield finding("LORE405", place, said, evidence=said, json_path=f"findings[{one.fingerprint}]")
+            where = " ".join(filter(None, (one.path, one.json_path)))
+            unneeded = Unneeded("baseline", one.code, where, entries=one.count, left=one.count - left)
+            yield finding("LORE405", place, unneeded, json_path=f"findings[{one.fingerprint}]")
 
 
 def encode(entries: Iterable[Entry]) -> bytes:

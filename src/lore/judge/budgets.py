@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from lore.judge.base import Place, finding
 from lore.judge.pairs import Pair
+from lore.model.evidence import OverBudget
 from lore.model.results import Finding, Summary
 
 
@@ -42,15 +43,13 @@ def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]
     limit, reuse = budgets.min_reuse, pair.reuse
     if limit is None or reuse is None or reuse >= limit or (pair.causes and pair.worst == "expected"):
         return
-    said = f"{reuse:.1%} of the prompt before is reused, the budget is {limit:.1%}"
     yield finding(
         "LORE401",
         place,
-        said,
+        OverBudget("reuse", reuse, limit),
         line=pair.right.line,
         chain=pair.right.chain,
         turn=pair.right.number,
-        evidence=said,
         dialect=pair.right.prompt.dialect,
         fidelity=pair.right.prompt.fidelity,
     )
@@ -60,8 +59,6 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
     """Find sums that exceed the budget; `of` says what they are the sums of, where not of the whole run."""
     breaks = summary.breaks - summary.expected
     if budgets.max_breaks is not None and breaks > budgets.max_breaks:
-        said = f"{breaks} unexpected cache breaks{of}, the budget is {budgets.max_breaks}"
-        yield finding("LORE402", place, said, evidence=said)
+        yield finding("LORE402", place, OverBudget("breaks", breaks, budgets.max_breaks, of))
     if budgets.max_lost_tokens is not None and summary.lost_tokens > budgets.max_lost_tokens:
-        said = f"{summary.lost_tokens:,} tokens lost{of}, the budget is {budgets.max_lost_tokens:,}"
-        yield finding("LORE403", place, said, evidence=said)
+        yield finding("LORE403", place, OverBudget("lost-tokens", summary.lost_tokens, budgets.max_lost_tokens, of))

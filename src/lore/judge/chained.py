@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from lore.cache.turn_context import Situation
 from lore.judge.expected import started_in_parallel
 from lore.judge.pairs import Extension, Pair, Pairs
 from lore.model.prompt import Prompt
@@ -32,7 +33,7 @@ class Chained:
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
         self.seen = self.turns = 0
 
-    def advance(self, turn: Turn) -> Pair | None:
+    def advance(self, turn: Turn, situation: Situation | None = None) -> Pair | None:
         """Take the next turn; None where it has nothing to be compared with."""
         self.turns += 1
         pairs = self._chains.get(turn.chain)
@@ -40,12 +41,12 @@ class Chained:
             pairs = self._begun(turn)
         if turn.basis is None and not turn.failed:
             self._latest[turn.chain] = turn
-        return pairs.advance(turn)
+        return pairs.advance(turn, situation)
 
-    def extended(self, turn: Turn) -> Extension | None:
+    def extended(self, turn: Turn, situation: Situation | None = None) -> Extension | None:
         """Take the next turn if it surely extends the last one of its chain; None where that is not sure."""
         pairs = self._chains.get(turn.chain)
-        return None if pairs is None else pairs.extended(turn)
+        return None if pairs is None else pairs.extended(turn, situation)
 
     def forget(self, names: Iterable[str]) -> None:
         """Let go of chains that no turn will continue."""

@@ -61,7 +61,7 @@ def moved_behind(left: Prompt, right: Prompt, common: int) -> Cause | None:
     told = behind_kept(left, right, 0) if _shrank(left, right, 0) else None
     if told is None or not keeps_system(left, right):
         return None
-    return structs.replace(_caused(left, right, 0, f"{told.path} is a summary"), position=common)
+    return structs.replace(_caused(left, right, 0, told.path, "is-summary"), position=common)
 
 
 def _answers(prompt: Prompt, begin: int) -> set[bytes]:

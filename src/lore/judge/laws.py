@@ -13,10 +13,17 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from lore.cache.predictor import minimum_tokens
+from lore.cache.rules import Rules
 from lore.judge.base import Place, finding
 from lore.judge.pairs import Pair
 from lore.model.canonical import printable, text_of
+from lore.model.codes import CODES
+from lore.model.evidence import BreakpointsCount, BreakpointsMissing, Evidence, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.results import Finding
@@ -36,11 +43,13 @@ FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing
 UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
 
 
-class _Said(NamedTuple):
+class _Held(NamedTuple):
+    """A law that does not hold: the first turn, its place, and in how many turns of the chain."""
+
     turn: Turn
     section: str
     path: str
-    evidence: str
+    evidence: Evidence
     times: int
 
 
@@ -54,11 +63,11 @@ class _Call(NamedTuple):
 
 
 class Laws:
-    """Follow the turns of one chain and remember where they break a law; `minimum` is the outlook's."""
+    """Follow the turns of one chain and remember where they break a law; `rules` gives the dated rules in force."""
 
-    def __init__(self, minimum: Callable[[Turn], int | None]) -> None:
-        self._minimum = minimum
-        self._said: dict[str, _Said] = {}
+    def __init__(self, rules: Callable[[], Rules]) -> None:
+        self._rules = rules
+        self._held: dict[str, _Held] = {}
         self._calls: list[_Call] = []
         self._head: tuple[Segment, ...] = ()
         self._turns = 0
@@ -82,25 +91,31 @@ class Laws:
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say what was found, each once."""
-        for code, one in self._said.items():
-            often = f" ({one.times} turns of this chain)" if one.times > 1 else ""
+        for code, held in self._held.items():
+            turn = held.turn
             yield finding(
-                code, place.of(one.turn), one.evidence + often, line=one.turn.line, chain=one.turn.chain,
-                turn=one.turn.number, dialect=one.turn.dialect, section=one.section, json_path=one.path or None,
-                evidence=one.evidence, fidelity=one.turn.fidelity, kind="expected" if code == "LORE107" else None,
+                code, place.of(turn), held.evidence, line=turn.line, chain=turn.chain, turn=turn.number,
+                dialect=turn.dialect, section=held.section or None, json_path=held.path or None, times=held.times,
+                fidelity=turn.fidelity, kind="expected" if code == "LORE107" else None,
             )  # fmt: skip
 
-    def _say(self, code: str, turn: Turn, section: str, path: str, evidence: str) -> None:
-        before = self._said.get(code)
-        made = _Said(turn, section, path, evidence, 1)
-        self._said[code] = made if before is None else before._replace(times=before.times + 1)
+    def _say(self, code: str, turn: Turn, section: str, path: str, evidence: Evidence) -> None:
+        before = self._held.get(code)
+        made = _Held(turn, section, path, evidence, 1)
+        self._held[code] = made if before is None else before._replace(times=before.times + 1)
 
     def _pair(self, turn: Turn, pair: Pair) -> None:
         for cause in pair.causes:
             if cause.code == "LORE107" and cause.harmless:
                 self._say("LORE107", turn, "system", cause.path, cause.evidence)
             elif cause.code in _VOLATILE and cause.position in pair.left.prompt.breakpoints:
-                self._say("LORE153", turn, cause.section or "", cause.path, f"a breakpoint stands on {cause.evidence}")
+                self._say(
+                    "LORE153",
+                    turn,
+                    cause.section or "",
+                    cause.path,
+                    VolatileText(CODES[cause.code].name, on_breakpoint=True),
+                )
 
     def _breakpoints(self, turn: Turn) -> None:
         prompt = turn.prompt
@@ -108,14 +123,12 @@ class Laws:
         if number > MOST_BREAKPOINTS:
             last = prompt.at(prompt.breakpoints[-1])
             path = "" if last is None else last.path
-            self._say(
-                "LORE152", turn, "messages", path, f"{number} cache breakpoints in one request; four are the most"
-            )
+            self._say("LORE152", turn, "messages", path, BreakpointsCount(number, MOST_BREAKPOINTS))
 
     def _volatile(self, turn: Turn) -> None:
         """Look for text in the head that is made anew for each request, and for breakpoints on it."""
         prompt = turn.prompt
-        if prompt.head is self._head or prompt.head == self._head or "LORE151" in self._said:
+        if prompt.head is self._head or prompt.head == self._head or "LORE151" in self._held:
             return
         self._head = prompt.head
         places = frozenset(prompt.breakpoints)
@@ -127,10 +140,10 @@ class Laws:
             found = surely_varies(block_of(one, b"").text or "")
             if found is None:
                 continue
-            shown = printable(found.text[:80])
-            self._say("LORE151", turn, "system", one.path, f"{found.what} stands before the history: {shown}")
+            shown = VolatileText(found.what, printable(mask(found.text)[:80]))
+            self._say("LORE151", turn, "system", one.path, shown)
             if at in places:
-                self._say("LORE153", turn, "system", one.path, f"a breakpoint stands on {found.what}: {shown}")
+                self._say("LORE153", turn, "system", one.path, replace(shown, on_breakpoint=True))
 
     def _messages(self, turn: Turn, same: int) -> None:
         prompt = turn.prompt
@@ -158,8 +171,7 @@ class Laws:
             return
         text = block.text[:LONGEST]
         if is_reminder(text) or surely_varies(text) is not None:
-            words = f"a message of the user's role follows a tool's result, and no user wrote it: {text[:60]!r}"
-            self._say("LORE149", turn, "messages", segment.path, printable(words))
+            self._say("LORE149", turn, "messages", segment.path, ProgramText(printable(mask(text)[:60])))
 
     def _orphans(self, turn: Turn) -> None:
         if turn.call.previous or b'"item_reference"' in turn.prompt.params.get("input", b""):
@@ -171,7 +183,7 @@ class Laws:
                 waiting[one.name] += 1
                 paths[one.name] = one.path
             elif waiting[one.name] <= 0:
-                self._say("LORE150", turn, "messages", one.path, f"a result without its call: {printable(one.name)}")
+                self._say("LORE150", turn, "messages", one.path, OrphanPair("result", printable(one.name)))
                 return
             else:
                 waiting[one.name] -= 1
@@ -179,32 +191,32 @@ class Laws:
         ends = {one.name for one in self._calls if one.position >= last}
         for name, number in waiting.items():
             if number > 0 and name not in ends:
-                self._say("LORE150", turn, "messages", paths[name], f"a call without its result: {printable(name)}")
+                self._say("LORE150", turn, "messages", paths[name], OrphanPair("call", printable(name)))
                 return
 
     def _missing(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent again and again without a breakpoint where nothing is cached without one."""
         prompt = turn.prompt
         if (
-            pair is None or "LORE114" in self._said or prompt.fidelity == "structural"
+            pair is None or "LORE114" in self._held or prompt.fidelity == "structural"
         ):  # breakpoints are not in such bodies
             return
         if any((one.usage.read_tokens or one.usage.write_tokens) for one in (turn, pair.left) if one.usage is not None):
             return
         if not _needs_breakpoints(turn) or pair.bytes.left < FEWEST * _BYTES_PER_TOKEN:
             return
-        fewest = self._minimum(turn) or UNPUBLISHED
+        fewest = minimum_tokens(self._rules(), turn) or UNPUBLISHED
         if pair.bytes.left < fewest * _BYTES_PER_TOKEN * _SURELY:
             return
-        tokens = f"about {pair.bytes.left / _BYTES_PER_TOKEN:,.0f} tokens; this model caches from {fewest:,} on"
+        tokens = round(pair.bytes.left / _BYTES_PER_TOKEN)
         if not prompt.breakpoints and not prompt.auto_breakpoint:
-            self._say("LORE114", turn, "messages", "", f"no cache breakpoint in a prompt of {tokens}")
+            self._say("LORE114", turn, "messages", "", BreakpointsMissing(tokens, fewest))
         elif prompt.breakpoints and not prompt.auto_breakpoint:
             cached = sum(len(one.data) for one in islice(prompt, prompt.breakpoints[-1] + 1))
             if cached / _BYTES_PER_TOKEN * _SURELY < fewest:
                 last = prompt.at(prompt.breakpoints[-1])
-                words = f"the last breakpoint stands behind about {cached / _BYTES_PER_TOKEN:,.0f} tokens of {tokens}"
-                self._say("LORE114", turn, "messages", "" if last is None else last.path, words)
+                behind = BreakpointsMissing(tokens, fewest, round(cached / _BYTES_PER_TOKEN))
+                self._say("LORE114", turn, "messages", "" if last is None else last.path, behind)
 
 
 def _needs_breakpoints(turn: Turn) -> bool:

@@ -12,19 +12,22 @@ parameter.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from msgspec import structs
 
+from lore.cache.predictor import Predicted, Predictor
+from lore.cache.rules import Rules
+from lore.cache.turn_context import SOON
 from lore.judge.base import Place, finding
 from lore.judge.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, runs_tools
-from lore.judge.expected import SOON, duration, since
-from lore.judge.outlook import Foreseen, Outlook
+from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
 from lore.judge.ruled_out import same_parameters
 from lore.model.endpoints import place_in
+from lore.model.evidence import ReadBelowForecast
 from lore.model.prompt import Prompt
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -62,9 +65,9 @@ class Beside:
         return True
 
 
-class _Said(NamedTuple):
+class _Held(NamedTuple):
     turn: Turn
-    evidence: str
+    evidence: ReadBelowForecast
     lost: int
     estimated: bool
     times: int = 1
@@ -73,10 +76,11 @@ class _Said(NamedTuple):
 class ReadShort:
     """Follow the turns of one chain; `beside` is its recording's."""
 
-    def __init__(self, outlook: Outlook, beside: Beside) -> None:
-        self._outlook = outlook
+    def __init__(self, rules: Callable[[], Rules], tolerance: float, beside: Beside) -> None:
+        self._rules = rules
+        self._tolerance = tolerance
         self._beside = beside
-        self._said: _Said | None = None
+        self._held: _Held | None = None
         self._head_breakpoints: tuple[int, ...] = ()
         self._chain = ""
         self._doubted = False
@@ -98,15 +102,14 @@ class ReadShort:
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say what was found."""
         self._beside.chains.pop(self._chain, None)
-        said = self._said
-        if said is None:
+        held = self._held
+        if held is None:
             return
-        often = f" ({said.times} turns of this chain)" if said.times > 1 else ""
-        turn = said.turn
+        turn = held.turn
         yield finding(
-            "LORE304", place.of(turn), said.evidence + often, line=turn.line, chain=turn.chain, turn=turn.number,
-            dialect=turn.dialect, evidence=said.evidence, lost_tokens=said.lost,
-            tokens="estimated" if said.estimated else "recorded", fidelity=turn.fidelity, confidence="rule",
+            "LORE304", place.of(turn), held.evidence, line=turn.line, chain=turn.chain, turn=turn.number,
+            dialect=turn.dialect, lost_tokens=held.lost, times=held.times,
+            tokens="estimated" if held.estimated else "recorded", fidelity=turn.fidelity, confidence="rule",
         )  # fmt: skip
 
     # which turns are predicted
@@ -147,22 +150,35 @@ class ReadShort:
         return []
 
     def _tolerated(self, turn: Turn) -> float:
-        return max(TOLERANCE_TOKENS, self._outlook.tolerance * asked(turn.usage))
+        return max(TOLERANCE_TOKENS, self._tolerance * asked(turn.usage))
 
     # what is said of them
 
     def _judge(self, turn: Turn, before: Sequence[Turn], read: int) -> None:
         before = [_whole(one) for one in before]
-        foreseen = self._outlook.foresee([*before, turn])
+        foreseen = self._foreseen([*before, turn])
+        if foreseen is None or foreseen.prediction.confidence == "ceiling":
+            return
         expected = foreseen.prediction.read
-        if expected is None or not foreseen.cache or foreseen.prediction.confidence == "ceiling":
+        if expected is None or not foreseen.cache:
             return
         exact = expected in _billed_positions(before)
         surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
         if surely - read <= self._tolerated(turn):
             return
-        made = _Said(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
-        self._said = made if self._said is None else self._said._replace(times=self._said.times + 1)
+        made = _Held(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
+        self._held = made if self._held is None else self._held._replace(times=self._held.times + 1)
+
+    def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:
+        """Predict the last turn after the others, which are learned from; None where a bill is not believed."""
+        predictor = Predictor(self._rules())
+        predictor.begin()
+        predicted: Predicted | None = None
+        for turn in turns:
+            predicted = predictor.turn(turn)
+            if predicted.odd:
+                return None
+        return predicted
 
     def _go_on(self, turn: Turn, breaks: Sequence[str]) -> None:
         usage, prompt = turn.usage, turn.prompt
@@ -237,13 +253,12 @@ def _billed_positions(turns: Sequence[Turn]) -> set[int]:
     return {*(cached(one) or 0 for one in bills), *(one.write_1h_tokens or 0 for one in bills)} - {0}
 
 
-def _evidence(turn: Turn, before: Sequence[Turn], foreseen: Foreseen, read: int, *, exact: bool) -> str:
-    wrote, said = before[-1], foreseen.prediction
-    pause = duration(since(wrote, turn) or 0.0)
-    which = f"turn {wrote.number}" + (f" of chain {wrote.chain}" if wrote.chain != turn.chain else "")
-    about = "" if exact else "about "
-    return (
-        f"{about}{said.read or 0:,} tokens were foreseen to be read by the rules of {foreseen.cache} ({said.reason}), "
-        f"the bill read {read:,}; {which} used the same beginning {pause} before; ruled out: expiry, an entry that is "
-        f"not readable yet, model ({turn.model}), breakpoints, parameters, endpoint, as far as they are recorded"
-    )
+def _evidence(
+    turn: Turn, before: Sequence[Turn], foreseen: Predicted, read: int, *, exact: bool
+) -> ReadBelowForecast:  # fmt: skip
+    wrote, prediction = before[-1], foreseen.prediction
+    chain = wrote.chain if wrote.chain != turn.chain else None
+    return ReadBelowForecast(
+        prediction.read or 0, read, exact, foreseen.cache, prediction.reason, wrote.number, chain,
+        since(wrote, turn) or 0.0, turn.model,
+    )  # fmt: skip

@@ -9,14 +9,18 @@ in another one. Tokens are those of the bill, else estimated from bytes with hal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from lore.cache.predictor import minimum_tokens
+from lore.cache.rules import Rules
 from lore.judge.base import Place, finding
 from lore.judge.bills import BYTES_PER_TOKEN, asked, has_unseen
-from lore.judge.outlook import Outlook
 from lore.judge.pairs import Pair
+from lore.model.evidence import BelowMinimum
 from lore.model.prompt import Prompt
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -25,20 +29,20 @@ ROOM = 1.5  # an estimate from bytes may be too low by this factor
 MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up
 
 
-class _Said(NamedTuple):
+class _Held(NamedTuple):
     turn: Turn
-    evidence: str
+    evidence: BelowMinimum
     times: int = 1
 
 
 class UnderMinimum:
     """Follow the turns of one chain; `heads` counts the chains that sent the same beginning too short."""
 
-    def __init__(self, outlook: Outlook, heads: dict[int, int]) -> None:
-        self._outlook = outlook
+    def __init__(self, rules: Callable[[], Rules], heads: dict[int, int]) -> None:
+        self._rules = rules
         self._heads = heads
         self._silent = False
-        self._said: _Said | None = None
+        self._held: _Held | None = None
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Take the next turn."""
@@ -52,46 +56,39 @@ class UnderMinimum:
             self._take(turn)
 
     def _take(self, turn: Turn) -> None:
-        said = self._evidence(turn)
-        if not said:
+        found = self._evidence(turn)
+        if found is None:
             self._silent = True
-        elif self._said is None:
-            self._said = _Said(turn, said)
+        elif self._held is None:
+            self._held = _Held(turn, found)
         else:
-            self._said = self._said._replace(times=self._said.times + 1)
+            self._held = self._held._replace(times=self._held.times + 1)
 
-    def _evidence(self, turn: Turn) -> str:
-        """Say how short the prefix up to the last breakpoint is; empty where long enough, or not known."""
+    def _evidence(self, turn: Turn) -> BelowMinimum | None:
+        """Return how short the cached prefix is; None where it is long enough, or that is not known."""
         billed = asked(turn.usage)
         estimate = _up_to_last(turn.prompt, billed)
         most = min(estimate * ROOM, billed) if billed else estimate * ROOM
         if most >= MOST:
-            return ""
-        least = self._outlook.minimum(turn)
+            return None
+        least = minimum_tokens(self._rules(), turn)
         if least is None or most >= least:
-            return ""
+            return None
         if billed and billed < least:
-            return f"the prompt has {billed:,} tokens; {least:,} are the fewest that {turn.model} caches"
-        if has_unseen(turn.prompt):
-            return ""
-        about = f"about {estimate:,.0f} tokens stand up to the last breakpoint"
-        return f"{about}; {least:,} are the fewest that {turn.model} caches"
+            return BelowMinimum(billed, least, turn.model, counted=True)
+        return None if has_unseen(turn.prompt) else BelowMinimum(round(estimate), least, turn.model, counted=False)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say it once: of the chain, or of a beginning that several chains sent."""
-        said = self._said
-        if self._silent or said is None:
+        held = self._held
+        if self._silent or held is None:
             return
-        turn = said.turn
-        if said.times == 1 and not self._sent_again(turn):
+        turn = held.turn
+        if held.times == 1 and not self._sent_again(turn):
             return
-        often = (
-            f"all {said.times} requests with breakpoints in this chain" if said.times > 1 else "requests that begin so"
-        )
         yield finding(
-            "LORE306", place.of(turn), f"cache breakpoints that do nothing: {said.evidence} ({often})", line=turn.line,
-            chain=turn.chain, turn=turn.number, dialect=turn.dialect, section="messages", evidence=said.evidence,
-            fidelity=turn.fidelity,
+            "LORE306", place.of(turn), replace(held.evidence, turns=held.times), line=turn.line, chain=turn.chain,
+            turn=turn.number, dialect=turn.dialect, section="messages", fidelity=turn.fidelity,
         )  # fmt: skip
 
     def _sent_again(self, turn: Turn) -> bool:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lore.cache.lifetime import FIVE_MINUTES, lifetime
+from lore.cache.turn_context import SOON
 from lore.judge.base import Place, finding
 from lore.judge.bills import TOLERANCE_TOKENS
-from lore.judge.expected import SOON, since
+from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
+from lore.model.evidence import WritesUnread
 from lore.model.results import Finding
 from lore.model.turn import Turn
 
@@ -91,12 +93,8 @@ class Unread:
             return
         if self._reads.beside(turn) > (self._base or 0):
             return
-        said = (
-            f"{self._tokens:,} tokens were written to the cache by {self._writes} turns, each followed by another one "
-            f"while they lived, and no bill of this recording reads any of them"
-        )
         yield finding(
-            "LORE305", place.of(turn), f"writes are paid for and never read: {said}", line=turn.line, chain=turn.chain,
-            turn=turn.number, dialect=turn.dialect, evidence=said, lost_tokens=self._tokens, tokens="recorded",
+            "LORE305", place.of(turn), WritesUnread(self._tokens, self._writes), line=turn.line, chain=turn.chain,
+            turn=turn.number, dialect=turn.dialect, lost_tokens=self._tokens, tokens="recorded",
             fidelity=turn.fidelity,
         )  # fmt: skip

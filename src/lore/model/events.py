@@ -213,10 +213,17 @@ class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
 
 
 class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
-    """A sign (`model.signs` has the names) was seen before the chain's next request; `detail` says more of it."""
+    """A sign (`model.signs` has the names) was seen before the chain's next request.
+
+    `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
+    `after` are the values of a setting or version.
+    """
 
     name: str
-    detail: str = ""
+    names: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
 
 
 class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):

@@ -276,7 +276,7 @@ class WritesUnread(Fact, frozen=True):
     turns: int
 
 
-class UnderMinimum(Fact, frozen=True):
+class BelowMinimum(Fact, frozen=True):
     """A marked prefix of so many tokens, fewer than the model caches. `counted`: from the bill, not from bytes."""
 
     tokens: int
@@ -286,7 +286,7 @@ class UnderMinimum(Fact, frozen=True):
     turns: int = 1
 
 
-class ReadShort(Fact, frozen=True):
+class ReadBelowForecast(Fact, frozen=True):
     """A bill that read less than was foreseen from another turn's prompt."""
 
     expected_tokens: int
@@ -306,7 +306,7 @@ class OverBudget(Fact, frozen=True):
     what: Literal["reuse", "breaks", "lost-tokens"]
     value: float
     limit: float
-    of: Own = ""
+    of: Name = ""
 
 
 class Unneeded(Fact, frozen=True):
@@ -314,15 +314,16 @@ class Unneeded(Fact, frozen=True):
 
     what: Literal["exemption", "baseline"]
     code: Own
-    where: Own = ""
+    where: JsonPath = ""
     reason: Content = ""
     entries: int = 0
+    left: int = 0
 
 
 Evidence: TypeAlias = (
     Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | Paused
     | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound | TailReplaced | Rerouted
     | LookbackExceeded | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
-    | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | UnderMinimum
-    | ReadShort | OverBudget | Unneeded | Difference
+    | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum
+    | ReadBelowForecast | OverBudget | Unneeded | Difference
 )  # fmt: skip

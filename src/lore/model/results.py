@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import CauseKind, Severity
+from lore.model.evidence import Evidence, RuledOut
 from lore.model.problems import Problem
 
 SCHEMA = 2
@@ -58,15 +59,35 @@ class DivergenceResult(Struct, frozen=True):
     right: str
 
 
+class AlsoSeen(Struct, frozen=True):
+    """What else was seen beside a leading cause, as typed evidence and in words."""
+
+    code: str
+    name: str
+    section: str | None
+    strength: str
+    evidence: Evidence
+    message: str = ""
+
+
 class CauseResult(Struct, frozen=True):
-    """Why, and what it cost."""
+    """Why less was reused than stood in the prompt before, and what it cost: the same in every result about a turn.
+
+    `evidence` is typed, `message` the same in words; `strength` is how well it explains it, `actor` who can act.
+    """
 
     code: str
     name: str
     kind: CauseKind
     section: str | None
-    evidence: str
-    lost_bytes: int
+    path: str | None
+    message: str
+    evidence: Evidence | None
+    strength: str | None
+    actor: str
+    also: tuple[AlsoSeen, ...]
+    ruled_out: tuple[RuledOut, ...]
+    lost_bytes: int | None
     lost_tokens: int | None
     tokens: str | None
     fix: str
@@ -134,7 +155,11 @@ class Diff(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True):
-    """One finding of `lore check`."""
+    """One finding of `lore check`.
+
+    `message` is made last, of the other fields. `actor` is who can act; `strength` how well the evidence explains
+    it; `more` counts places of the same code behind the first, `times` the turns of a chain that it holds for.
+    """
 
     code: str
     name: str
@@ -150,13 +175,21 @@ class Finding(Struct, frozen=True):
     section: str | None = None
     json_path: str | None = None
     offset: int | None = None
-    evidence: str = ""
+    evidence: Evidence | None = None
     lost_bytes: int | None = None
     lost_tokens: int | None = None
     tokens: str | None = None
     fidelity: str | None = None
     confidence: str | None = None
     fingerprint: str = ""
+    strength: str | None = None
+    actor: str = "nobody"
+    more: int = 0
+    times: int = 1
+    qualifiers: tuple[str, ...] = ()
+    also: tuple[AlsoSeen, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    partial: bool = False
 
 
 class Summary(Struct):
