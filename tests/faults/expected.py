@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import random
 from collections.abc import Callable
@@ -333,8 +334,9 @@ class Happened(NamedTuple):
     code: str
 
 
-def happened() -> list[Happened]:
-    """Return every expected event in every dialect, at two places."""
+@functools.cache
+def happened() -> tuple[Happened, ...]:
+    """Return every expected event in every dialect, at two places; nobody changes what is returned."""
     found: list[Happened] = []
     for number, one in enumerate(EXPECTED):
         for turned, dialect in enumerate(one.dialects):
@@ -348,4 +350,4 @@ def happened() -> list[Happened]:
                 except Nowhere:
                     continue
                 found.append(Happened(name, capture, k, one.code))
-    return found
+    return tuple(found)

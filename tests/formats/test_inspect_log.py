@@ -110,3 +110,8 @@ def test_wrong_types_anywhere_are_no_error():
         for key in ("id", "epoch", "attachments", "call_pool", "events_data"):
             read(model(call={"request": body("x")}), **{key: wrong})
         exchanges(InspectLog, dumps({"version": 2, "status": "success", "eval": {}, "samples": wrong}))
+
+
+def test_a_log_that_ends_inside_its_samples_says_so():
+    assert codes(InspectLog, LOG) == []
+    assert codes(InspectLog, LOG[: LOG.rindex(b"]")])[-1:] == ["LORE202"]
