@@ -42,7 +42,9 @@ class Check(Policy, frozen=True):
     @property
     def policy(self) -> Policy:
         """All but the budgets."""
-        return Policy(self.select, self.ignore, self.count_as_waste, self.per_path, self.exempt)
+        return Policy(
+            self.select, self.ignore, self.count_as_waste, self.per_path, self.exempt, self.max_tail_tokens
+        )
 
     def fault(self) -> str:
         """Say what is wrong with these settings; empty where nothing is."""

@@ -64,7 +64,7 @@ def follow_one(
     with _interruptible() as interrupted:
         following = follow_check(
             paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=against.policy,
-            root=against.root, expecting=against.expecting,
+            root=against.root, dated=against.dated, reader=against.reader,
         )  # fmt: skip
         for said in following:
             one = shown(said) if against.redact and said is not None else said

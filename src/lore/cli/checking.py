@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from lore.model.results import Checked
     from lore.recording.inputs import Input
     from lore.run.check import CheckContext
-    from lore.run.outlook import Expecting
+    from lore.model.codes import Reader
+    from lore.run.verdicts import Dated
     from lore.run.reporting import Target
 
 
 def held_against(
     loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
-    redact: bool,
+    redact: bool, reader: Reader | None,
 ) -> CheckContext:  # fmt: skip
     """Put settings and options together: `--select` replaces what is set, `--ignore` adds to it.
 
@@ -59,17 +60,18 @@ def held_against(
         update=update,
         redact=redact,
         narrowed=narrowed,
-        expecting=expecting(loaded),
+        dated=dated_rules(loaded), reader=reader,
     )
 
 
-def expecting(loaded: Loaded) -> Expecting:
+def dated_rules(loaded: Loaded) -> Dated:
     """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
-    from lore.run.outlook import Expecting
+    from lore.model.codes import Reader
+    from lore.run.verdicts import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file
     rules = Path(simulate.rules or "")
-    return Expecting(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
+    return Dated(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
 
 
 def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:

@@ -21,9 +21,11 @@ from lore.errors import LoreError
 from lore.judge.budgets import Budgets
 from lore.judge.patterns import matches_name, matches_path
 from lore.model.codes import CODES, SEVERITY
+from lore.model.evidence import TailReplaced
 from lore.model.results import Finding
 
 Out: TypeAlias = Literal["", "ignored", "exempted", "known"]
+MAX_TAIL_TOKENS = 2_000  # a replaced tail that is longer is a warning
 OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 
@@ -70,9 +72,12 @@ class Policy(Struct, frozen=True):
     count_as_waste: tuple[str, ...] = ()
     per_path: tuple[PerPath, ...] = ()
     exempt: tuple[Exempt, ...] = ()
+    max_tail_tokens: int = MAX_TAIL_TOKENS
 
     def fault(self) -> str:
         """Say what is wrong with these settings; empty where nothing is."""
+        if self.max_tail_tokens < 0:
+            return "max_tail_tokens is negative"
         for number, one in enumerate(self.per_path, 1):
             said = one.budgets.fault() or _path_fault(one.path)
             if said:
@@ -108,6 +113,7 @@ class Policy(Struct, frozen=True):
             count_as_waste=(*self.count_as_waste, *(code for _, one in here for code in one.count_as_waste)),
             exempt=tuple((n, one) for n, one in enumerate(self.exempt) if matches_path(one.path, path)),
             min_reuse=below.min_reuse,
+            max_tail_tokens=self.max_tail_tokens,
             limited=Limited(
                 *(
                     next((number for number, one in reversed(here) if getattr(one, name) is not None), -1)
@@ -155,6 +161,7 @@ class Ruling(NamedTuple):
     exempt: tuple[tuple[int, Exempt], ...] = ()
     min_reuse: float | None = None
     limited: Limited = Limited()
+    max_tail_tokens: int = MAX_TAIL_TOKENS
 
     @property
     def budgets(self) -> Budgets:
@@ -170,6 +177,9 @@ class Ruling(NamedTuple):
                 return Ruled(finding, "exempted", number)
         if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
             finding = msgspec.structs.replace(finding, kind="waste", severity=SEVERITY["waste"])
+        elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
+            actor = "author"  # a long tail is paid each turn
+            finding = msgspec.structs.replace(finding, severity="warning", actor=actor)
         return Ruled(finding)
 
     def wants(self, code: str, name: str) -> bool:

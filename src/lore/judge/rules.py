@@ -27,19 +27,19 @@ from lore.prefix.divergence import place_of
 BILLED = BY_BILL | {"LORE134", "LORE302", "LORE303"}  # what bills, times and verdicts say
 
 
-def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[Finding]:
-    """Return a finding for each cause of a pair, in the order of the causes; `counted` tokens, where they are counted.
+def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tuple[int, Finding]]:
+    """Return a finding for each cause of a pair, with the number of the cause; `counted` tokens, where that is known.
 
     What is said once a chain (a billing header that the provider takes out) is left to the rules of chains.
     """
-    found: list[Finding] = []
+    found: list[tuple[int, Finding]] = []
     for number, cause in enumerate(pair.causes):
         if cause.code == "LORE107" and cause.harmless:
             continue
         where = None if cause.code in BILLED or cause.strength != "certain" else _where(pair, cause)
         exact = counted if pair.lost[number] == pair.lost_bytes else None
         tokens, source = lost_tokens(pair, number, exact)
-        found.append(finding(
+        made = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
             turn=pair.right.number, dialect=pair.right.dialect,
             section=CODES[cause.code].section or cause.section or (where and where.section),
@@ -47,7 +47,8 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[Fi
             lost_bytes=pair.lost[number], lost_tokens=tokens, tokens=source, fidelity=pair.right.fidelity,
             strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers, ruled_out=cause.ruled_out,
             also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),
-        ))  # fmt: skip
+        )  # fmt: skip
+        found.append((number, made))
     return found
 
 

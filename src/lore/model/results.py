@@ -199,7 +199,8 @@ class Summary(Struct):
     `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
     `ignored`, `exempted`, `known`: findings that settings, exemptions and the baseline take out; what they
     say of cache breaks and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
-    with recordings, whatever is taken out.
+    with recordings, whatever is taken out. `unexplained`: the cache breaks that nothing explains, and their tokens,
+    which are among `unattributable` and `lost_tokens`.
     """
 
     files: int = 0
@@ -219,6 +220,8 @@ class Summary(Struct):
     ignored: int = 0
     exempted: int = 0
     known: int = 0
+    unexplained: int = 0
+    unexplained_tokens: int = 0
 
 
 class CostlyCause(Struct, frozen=True):

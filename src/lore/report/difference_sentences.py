@@ -23,12 +23,22 @@ def _header(one: d.HeaderChanged) -> str:
     return "the billing header is another, and here it is content like all other"
 
 
+def _partial_prompt(_: d.PartialPrompt) -> str:
+    return "it continues a response that is not recorded whole: both prompts may be the same there"
+
+
+def _behind_breakpoint(_: d.BehindBreakpoint) -> str:
+    return "the change is behind the last cache breakpoint"
+
+
+def _tail_without_breakpoint(_: d.TailWithoutBreakpoint) -> str:
+    return "the last message was rewritten, and nothing before it has a breakpoint: nothing is read again"
+
+
 DIFFERENCES: dict[type[Fact], Callable[[Any], str]] = {
     d.Words: _words,
     d.HeaderChanged: _header,
-    d.PartialPrompt: lambda _: "it continues a response that is not recorded whole: both prompts may be the same there",
-    d.BehindBreakpoint: lambda _: "the change is behind the last cache breakpoint",
-    d.TailWithoutBreakpoint: lambda _: (
-        "the last message was rewritten, and nothing before it has a breakpoint: nothing is read again"
-    ),
+    d.PartialPrompt: _partial_prompt,
+    d.BehindBreakpoint: _behind_breakpoint,
+    d.TailWithoutBreakpoint: _tail_without_breakpoint,
 }

@@ -220,51 +220,93 @@ def _unneeded(one: e.Unneeded) -> str:
     return f"{one.code} {one.where}: {times}"
 
 
+def _told(one: e.Told) -> str:
+    return one.text
+
+
+def _damage(one: e.Damage) -> str:
+    return one.message + (f" (and {one.more:,} more like it)" if one.more else "")
+
+
+def _model_changed(one: e.ModelChanged) -> str:
+    return f"model changed from {one.before} to {one.after}"
+
+
+def _history_shrank(one: e.HistoryShrank) -> str:
+    return f"history is the same in its first {one.same:,} of {one.entries:,} entries only"
+
+
+def _chain_restarted(one: e.ChainRestarted) -> str:
+    return f"the client dropped all {one.tools} tools as a new user turn began, its system prompt unchanged"
+
+
+def _messages_taken_back(one: e.MessagesTakenBack) -> str:
+    return f"{one.messages} messages were taken back, and something else was asked"
+
+
+def _within_block(one: e.WithinBlock) -> str:
+    return (
+        f"about {one.tokens:,} tokens at the end changed: less than one block of the cache ({one.block_tokens}), so "
+        "nothing of it could be cached"
+    )
+
+
+def _lifetime_lost(one: e.LifetimeLost) -> str:
+    return (
+        f"all {one.breakpoints} breakpoints ask for 1 hour; the bill has {one.tokens:,} tokens for 5 minutes, none "
+        "for 1 hour"
+    )
+
+
+def _breakpoints_count(one: e.BreakpointsCount) -> str:
+    return f"{one.breakpoints} cache breakpoints in one request; {one.most} are the most"
+
+
+def _program_text(one: e.ProgramText) -> str:
+    return f"a message of the user's role follows a tool's result, and no user wrote it: {one.excerpt}"
+
+
+def _orphan_pair(one: e.OrphanPair) -> str:
+    return f"a {one.part} without its {'result' if one.part == 'call' else 'call'}: {one.name}"
+
+
+def _writes_unread(one: e.WritesUnread) -> str:
+    return (
+        f"{one.tokens:,} tokens were written to the cache by {one.turns} turns, each followed by another one while "
+        "they lived, and no bill of this recording reads any of them"
+    )
+
+
 SENTENCES: dict[type[Fact], Callable[[Any], str]] = DIFFERENCES | {
-    e.Told: lambda one: one.text,
-    e.Damage: lambda one: one.message + (f" (and {one.more:,} more like it)" if one.more else ""),
+    e.Told: _told,
+    e.Damage: _damage,
     e.Recorded: _recorded,
-    e.ModelChanged: lambda one: f"model changed from {one.before} to {one.after}",
+    e.ModelChanged: _model_changed,
     e.SignSeen: _sign,
     e.ToolsAnnounced: _announced,
     e.HookText: _hook,
-    e.HistoryShrank: lambda one: f"history is the same in its first {one.same:,} of {one.entries:,} entries only",
+    e.HistoryShrank: _history_shrank,
     e.Paused: _paused,
     e.ParallelStart: _parallel,
     e.OlderEntry: _older,
-    e.ChainRestarted: lambda one: (
-        f"the client dropped all {one.tools} tools as a new user turn began, its system prompt unchanged"
-    ),
-    e.MessagesTakenBack: lambda one: f"{one.messages} messages were taken back, and something else was asked",
+    e.ChainRestarted: _chain_restarted,
+    e.MessagesTakenBack: _messages_taken_back,
     e.SummaryFound: _summary,
     e.TailReplaced: _tail,
     e.Rerouted: _rerouted,
     e.LookbackExceeded: _lookback,
     e.ProviderSaid: _provider,
     e.ReadFell: _fell,
-    e.WithinBlock: lambda one: (
-        f"about {one.tokens:,} tokens at the end changed: less than one block of the cache ({one.block_tokens}), so "
-        "nothing of it could be cached"
-    ),
-    e.LifetimeLost: lambda one: (
-        f"all {one.breakpoints} breakpoints ask for 1 hour; the bill has {one.tokens:,} tokens for 5 minutes, none "
-        "for 1 hour"
-    ),
+    e.WithinBlock: _within_block,
+    e.LifetimeLost: _lifetime_lost,
     e.BillUnlikeBody: _bill,
     e.Disputed: _disputed,
-    e.BreakpointsCount: lambda one: f"{one.breakpoints} cache breakpoints in one request; {one.most} are the most",
+    e.BreakpointsCount: _breakpoints_count,
     e.VolatileText: _volatile,
-    e.ProgramText: lambda one: (
-        f"a message of the user's role follows a tool's result, and no user wrote it: {one.excerpt}"
-    ),
-    e.OrphanPair: lambda one: (
-        f"a {one.part} without its {'result' if one.part == 'call' else 'call'}: {one.name}"
-    ),
+    e.ProgramText: _program_text,
+    e.OrphanPair: _orphan_pair,
     e.BreakpointsMissing: _missing,
-    e.WritesUnread: lambda one: (
-        f"{one.tokens:,} tokens were written to the cache by {one.turns} turns, each followed by another one while "
-        "they lived, and no bill of this recording reads any of them"
-    ),
+    e.WritesUnread: _writes_unread,
     e.BelowMinimum: _below_minimum,
     e.ReadBelowForecast: _below_forecast,
     e.OverBudget: _budget,

@@ -14,11 +14,15 @@ from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from lore.errors import LoreError
 from lore.judge.base import Place, finding
 from lore.judge.baseline import Baseline, Known, Recorder, stale
 from lore.judge.budgets import Budgets
 from lore.judge.policy import Narrowed, Policy
+from lore.model.codes import Reader
+from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding
 from lore.recording import corpus, plugins
 from lore.recording.inputs import Input, inputs
@@ -27,12 +31,13 @@ from lore.recording.options import Options
 from lore.recording.paths import place_of
 from lore.recording.recent import nothing
 from lore.report.redacted import redacted, redacted_error, redacted_finding
+from lore.report.sentences import worded
 from lore.run import baselines
 from lore.run.check_file import CheckConfig, FileResult
 from lore.run.merging import Merged
-from lore.run.outlook import Expecting
 from lore.run.pool import Pool, here
-from lore.run.tally import added, settle
+from lore.run.verdicts import PACKAGED, Dated
+from lore.judge.tally import decide, settle
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
@@ -65,8 +70,8 @@ class CheckContext(NamedTuple):
 
     `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
     `path` is the baseline's file (empty: there is none), which `update` writes anew. `redact`: what is said
-    carries no content. `narrowed` is what was asked for in this run alone; `expecting` by which rules bills are
-    foreseen.
+    carries no content. `narrowed` is what was asked for in this run alone; `dated` by which rules; `reader` whom findings
+    speak to.
     """
 
     policy: Policy = Policy()
@@ -76,7 +81,8 @@ class CheckContext(NamedTuple):
     update: bool = False
     redact: bool = False
     narrowed: Narrowed = Narrowed()
-    expecting: Expecting = Expecting()
+    dated: Dated = PACKAGED
+    reader: Reader | None = None
 
 
 NOTHING = CheckContext()
@@ -98,7 +104,7 @@ def check(
     against.policy.known(f"{against.settings}: check." if against.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
-    against.expecting.known()
+    against.dated.known()
     every = (one._replace(optional=pass_over) for one in inputs(paths))
     files = [file for file in every if wanted is None or wanted(file)]
     known = Known(_baseline(against)) if against.path else None
@@ -106,7 +112,8 @@ def check(
     merged = Merged(known, recorder)
     merged.extent.narrowed, merged.extent.root = against.narrowed, against.root
     how = CheckConfig(
-        options, budgets, against.policy, against.root, compared=known is not None, expecting=against.expecting
+        options, budgets, against.policy, against.root, compared=known is not None, dated=against.dated,
+        reader=against.reader,
     )
     with closing(_results(files, how, jobs, progress)) as results:
         for result in results:
@@ -122,7 +129,11 @@ def check(
     baselined, unseen = None, 0
     if recorder is not None:
         baselined, unseen = baselines.update(against.path, recorder.entries(), merged.extent.about)
-    result = redacted(merged.checked()) if against.redact else merged.checked()
+    checked = merged.checked(against.reader)
+    if against.redact:
+        result = redacted(checked)
+    else:
+        result = msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
     return Outcome(result, merged.failed, merged.incomplete, baselined, unseen)
 
 
@@ -148,10 +159,10 @@ def _conclude(merged: Merged, first: str, budgets: Budgets, against: CheckContex
     if known is not None and not against.update:
         ends += stale(known, place_of(against.path, against.root), merged.extent.about)
     for one in ends:
-        said = added(one, policy.ruling("", budgets))
-        merged.failed = settle((said.found,), merged.summary, {}) or merged.failed
-        if not said.found.out:
-            merged.keep((said.finding,))
+        decided = decide(one, policy.ruling("", budgets))
+        merged.failed = settle((decided.found,), merged.summary, {}) or merged.failed
+        if not decided.found.out:
+            merged.keep((decided.finding,))
 
 
 def _unused(merged: Merged, against: CheckContext) -> Iterator[Finding]:
@@ -160,8 +171,8 @@ def _unused(merged: Merged, against: CheckContext) -> Iterator[Finding]:
     for number, one in enumerate(against.policy.exempt):
         if not merged.excused[number] and merged.extent.outlived(one):
             where = " ".join(filter(None, (one.path, one.chain, one.json_path)))
-            said = f"nothing that {one.code} finds in {where} is excused by it any more ({one.reason})"
-            yield finding("LORE404", place, said, evidence=said, json_path=f"check.exempt[{number}]")
+            unneeded = Unneeded("exemption", one.code, where, one.reason)
+            yield finding("LORE404", place, unneeded, json_path=f"check.exempt[{number}]")
 
 
 def _results(files: list[Input], how: CheckConfig, jobs: int, progress: Progress | None) -> Generator[FileResult]:

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from lore.judge.base import Place
 from lore.judge.budgets import below_reuse
-from lore.judge.pairs import Pair, lost_tokens
+from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.judge.policy import Out, Ruling
-from lore.judge.rules import RULES
-from lore.model.codes import CODES, CauseKind
+from lore.judge.rules import RULES, findings_of
+from lore.model.codes import CODES, CauseKind, Reader, fix_of
 from lore.model.results import CostlyCause, Finding, Summary
 
 _WORSE = ("expected", "unattributable", "waste")
 TOP = 3
+UNEXPLAINED = "LORE301"  # a bucket of its own: it has no fix
 
 
 class Found(NamedTuple):
@@ -73,6 +74,9 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
         failed = failed or one.severity == "error"
         if one.is_break:
             worst, lost = max(worst, _WORSE.index(one.kind)), max(lost, one.lost_tokens)
+            if one.code == UNEXPLAINED:
+                summary.unexplained += 1
+                summary.unexplained_tokens += one.lost_tokens
             key = (one.code, one.kind)
             costs[key] = costs.get(key, Cost()).plus(Cost(1, one.lost_tokens))
     if worst >= 0:
@@ -82,66 +86,61 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
     return failed
 
 
-def costliest(costs: Costs) -> list[CostlyCause]:
-    """Return the causes that cost most; what is expected comes behind what is not, and only waste may cost nothing."""
+def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
+    """Return the causes that cost most, with what a reader can do: waste before what is expected.
+
+    Only waste may cost nothing; the unexplained is counted apart, since nothing mends it.
+    """
     ranked = sorted(
         costs.items(), key=lambda one: (one[0][1] == "expected", -one[1].lost_tokens, -one[1].breaks, one[0])
     )
     return [
-        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, CODES[code].fix)
+        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader))
         for (code, kind), cost in ranked
-        if cost.lost_tokens or kind == "waste"
+        if (cost.lost_tokens or kind == "waste") and code != UNEXPLAINED
     ][:TOP]
 
 
-class Said(NamedTuple):
-    """One finding of a pair, what became of it, by which exemption, and what it adds."""
+class Decided(NamedTuple):
+    """One finding, what it adds to the sums, and by which exemption it is taken out."""
 
     finding: Finding
     found: Found
     by: int = -1
 
 
-def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Said]:
-    """Ask every rule about a pair; the policy decides about what they say.
+def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
+    """Decide about every finding of a pair: those of its verdict, those of others' rules, its budget.
 
     The budget of a pair holds for what is left of its causes: one whose causes are all taken out, or all
     expected, may reuse as little as it likes.
     """
-    said = [_said(one, pair, ruling) for rule in RULES.values() for one in rule.pair(pair, place)]
-    gone = {(one.finding.code, one.finding.evidence) for one in said if one.found.out}
-    kinds = {(one.finding.code, one.finding.evidence): one.finding.kind for one in said if not one.found.out}
+    own = findings_of(pair, place)
+    decided = [_of_cause(pair, number, finding, ruling) for number, finding in own]
+    decided += [decide(finding, ruling) for rule in RULES.values() for finding in rule.pair(pair, place)]
+    here = {number: one for (number, _), one in zip(own, decided, strict=False)}
     left = tuple(
-        msgspec.structs.replace(cause, here=kinds.get((cause.code, cause.evidence), cause.here))
-        for cause in pair.causes
-        if (cause.code, cause.evidence) not in gone
+        replace(cause, here=here[number].finding.kind if number in here else cause.here)
+        for number, cause in enumerate(pair.causes)
+        if number not in here or not here[number].found.out
     )
     if pair.causes and not left:
-        return said
-    remaining = msgspec.structs.replace(pair, causes=left)
-    budget = (_said(one, None, ruling) for one in below_reuse(remaining, ruling.budgets, place))
-    return [*said, *budget]
+        return decided
+    budget = below_reuse(replace(pair, causes=left), ruling.budgets, place)
+    return [*decided, *(decide(finding, ruling) for finding in budget)]
 
 
-def added(finding: Finding, ruling: Ruling) -> Said:
-    """Decide about a finding that is about no pair."""
-    return _said(finding, None, ruling)
-
-
-def _said(finding: Finding, pair: Pair | None, ruling: Ruling) -> Said:
+def decide(finding: Finding, ruling: Ruling) -> Decided:
+    """Decide about a finding that is about no cause of a pair."""
     ruled = ruling.rule(finding)
     one = ruled.finding
-    lost = None if pair is None or not pair.is_break else _lost(pair, one)
-    found = Found(
-        one.code, one.severity, one.kind, lost is not None, lost or 0, one.fingerprint, ruled.out
-    )  # fmt: skip
-    return Said(one, found, ruled.by)
+    return Decided(one, Found(one.code, one.severity, one.kind, False, 0, one.fingerprint, ruled.out), ruled.by)  # noqa: FBT003
 
 
-def _lost(pair: Pair, finding: Finding) -> int | None:
-    """Return what the cause that a finding tells cost in tokens; None where it tells none, or no cache break."""
-    for number, cause in enumerate(pair.causes):
-        if (cause.code, cause.evidence) == (finding.code, finding.evidence):
-            alone = msgspec.structs.replace(pair, causes=(cause,), lost=(pair.lost[number],))
-            return lost_tokens(pair, number)[0] if alone.is_break else None
-    return None
+def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Decided:
+    """Decide about the finding of a cause, which may be a cache break and cost tokens."""
+    decided = decide(finding, ruling)
+    if is_remark(pair.causes[number]):
+        return decided
+    found = decided.found._replace(is_break=True, lost_tokens=lost_tokens(pair, number)[0])
+    return decided._replace(found=found)
