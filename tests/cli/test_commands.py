@@ -17,6 +17,7 @@ from model.making import assistant, body, dumps, header, log, record, user
 ONE, TWO = body("one", model="claude-x"), body("one", assistant("two"), "three", model="claude-x")
 WASTE = [body("one", assistant("two"), system=f"Today is 2026-01-0{n}.") for n in (1, 2)]
 LONG = "a long request " * 2000  # a bill of 5,000 tokens needs that many bytes at least
+FOR_AUTHOR, FOR_USER = ["--for", "author"], ["--for", "user"]
 ONE_LONG, TWO_LONG = body(LONG, model="claude-x"), body(LONG, assistant("two"), "three", model="claude-x")
 
 
@@ -457,8 +458,28 @@ def test_a_page_is_found_by_name_and_in_any_case():
     assert lore("explain", "lore101").out == lore("explain", "date-in-prefix").out == page
 
 
-def test_without_a_code_all_are_listed():
-    assert [line.split()[0] for line in lore("explain").out.splitlines()] == list(CODES)
+def test_without_a_code_all_are_listed_with_kind_and_actor():
+    rows = [[code, row.kind, row.actor, row.name] for code, row in CODES.items()]
+    assert [line.split() for line in lore("explain").out.splitlines()] == rows
+
+
+@pytest.mark.parametrize("code", [*CODES, *NOT_SHOWN])
+def test_a_page_for_one_reader_leaves_out_the_others_part_alone(code):
+    page, author, user = (lore("explain", code, *options).out for options in ([], FOR_AUTHOR, FOR_USER))
+    head, part, rest = page.partition("### If you write the agent\n")
+    steps, other, last = rest.partition("### If you run it\n")
+    assert author == head + part + steps.rstrip("\n") + "\n"
+    assert user == head + other + last
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [(["LORE101", "--for", "me"], "readers: author, user"), (["--for", "user"], "lore explain CODE --for user")],
+)
+def test_advice_for_nobody_or_of_no_page_is_refused(args, hint):
+    ran = lore("explain", *args)
+    assert ran.code == 2
+    assert hint in ran.err
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -10,6 +10,7 @@ from lore.cli.common import (
     AsJson,
     Colour,
     Config,
+    For,
     Format,
     Redact,
     System,
@@ -20,6 +21,7 @@ from lore.cli.common import (
     log,
     out,
     quiet_pipe,
+    reader_named,
     tell,
     writing,
 )
@@ -67,6 +69,7 @@ def run(
         ),
     ] = None,
     redact: Redact = False,
+    reader: For = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
     ] = None,
@@ -112,7 +115,7 @@ def run(
     asked = targets(report or (), as_json=as_json)
     against = held_against(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
-        update=update_baseline, redact=redact,
+        update=update_baseline, redact=redact, reader=reader_named(reader),
     )  # fmt: skip
     options = Options(
         format=format,

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.config import Loaded
+    from lore.model.codes import Reader
     from lore.model.results import Checked
     from lore.recording.inputs import Input
     from lore.run.check import CheckContext
-    from lore.model.codes import Reader
-    from lore.run.verdicts import Dated
     from lore.run.reporting import Target
+    from lore.run.verdicts import Dated
 
 
 def held_against(
@@ -60,13 +60,13 @@ def held_against(
         update=update,
         redact=redact,
         narrowed=narrowed,
-        dated=dated_rules(loaded), reader=reader,
+        dated=dated_rules(loaded),
+        reader=reader or loaded.settings.check.reader,
     )
 
 
 def dated_rules(loaded: Loaded) -> Dated:
     """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
-    from lore.model.codes import Reader
     from lore.run.verdicts import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file

@@ -19,6 +19,7 @@ from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import lenient
 from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
 from lore.model.exchange import Fidelity
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -106,19 +107,19 @@ class Assembled:
     def _read(self, line: Line, *, torn: bool) -> list[Read]:
         if not line.data:
             self._lost = True
-            return [_problem("LORE217", f"line passed over: {too_long()}", line)]
+            return [_problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line)]
         told = _decoded(line.data)
         if told is not None:
             return [self._turn(told, line)]
         reason = fault(line.data)
         if not reason:
             self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
-            return [_problem("LORE207", "no turn of an assembled session: missing or wrong fields", line)]
+            return [_problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
         joined = split_joined(line.data)
         if joined is None:
             self._lost = True
-            return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
-        found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
+            return [_problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line)]
+        found = [_problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)]
         for piece in joined:
             found.extend(self._read(Line(line.number, line.byte, piece), torn=False))
         return found
@@ -130,7 +131,7 @@ class Assembled:
         except _RefusedError as error:
             where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
-            return _problem("LORE204" if missed else "LORE207", f"{where} {error}", line)
+            return _problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
         self._chains[told.chain] = made
         changes = changes_of(told.reset)
         turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)

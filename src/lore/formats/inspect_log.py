@@ -25,6 +25,7 @@ from lore.formats.packs import Member, PackReader
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
+from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, table
@@ -72,7 +73,7 @@ class InspectLog(Documents):
 
     def finish(self) -> Iterable[Read]:
         left = self._elements.finish()
-        cut = [self._read(Problem("LORE202", "the log ends before its samples do"))]
+        cut = [self._read(Problem(Code.TORN_LAST_LINE, "the log ends before its samples do"))]
         return chained(self._of(left), cut if self._elements.phase == "inside" else ())
 
     def _of(self, samples: list[Line]) -> Iterable[Read]:
@@ -83,7 +84,7 @@ class InspectLog(Documents):
 def _bounded(sample: Line) -> Iterator[Exchange | Problem]:
     if not sample.data or is_crowded(sample.data, MOST):
         reason = too_many(MOST) if sample.data else too_much(LARGEST)
-        return iter([Problem("LORE220", f"a sample is passed over: {reason}")])
+        return iter([Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")])
     return _sampled(sample.data)
 
 
@@ -110,7 +111,7 @@ def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem
     try:
         sample = _SAMPLE.decode(data)
     except (ValueError, RecursionError) as error:
-        yield Problem("LORE201", f"{name}: unreadable: {str(error).partition(' - at')[0]}")
+        yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {str(error).partition(' - at')[0]}")
         return
     pools = sample.events_data or _Pools(sample.message_pool, sample.call_pool)
     held = _Kept(sample.attachments, pools.messages, pools.calls)
@@ -135,7 +136,7 @@ def _called(data: bytes, held: _Kept, session: str) -> Exchange | Problem | None
     call = table(event.get("call", b"null")) or {}
     sent = _requested(call, held) or _asked(event, held)
     if sent is None:
-        return Problem("LORE228", "a model event that says nothing of the messages that were sent")
+        return Problem(Code.CONTENT_NOT_RECORDED, "a model event that says nothing of the messages that were sent")
     response = table(call.get("response", b"null")) or {}
     usage = billed_of(response.get("usage", response.get("usageMetadata", b"null")))
     return Exchange(

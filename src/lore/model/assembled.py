@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from lore.model.codes import Code
 from lore.model.exchange import Fidelity
 from lore.model.prompt import Kind, Section
 from lore.model.state import Change
@@ -21,11 +22,11 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 # What a turn's changes are called here, the most severe first; back again, the first code of a name holds.
 RESETS: tuple[tuple[str, Reset], ...] = (
-    ("LORE125", "compaction"),
-    ("LORE143", "rewind"),
-    ("LORE144", "cache_reset"),
-    ("LORE145", "session_changed"),
-    ("LORE119", "session_changed"),
+    (Code.COMPACTION, "compaction"),
+    (Code.REWIND, "rewind"),
+    (Code.CACHE_RESET, "cache_reset"),
+    (Code.SESSION_CHANGED, "session_changed"),
+    (Code.MODEL_CHANGED, "session_changed"),
 )
 _CODES: dict[Reset, str] = {name: code for code, name in reversed(RESETS)}
 

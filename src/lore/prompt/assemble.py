@@ -19,6 +19,7 @@ from typing import NamedTuple
 from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, printable, text_of
+from lore.model.codes import Code
 from lore.model.items import NULL, CompactDivider, Item, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -227,7 +228,10 @@ class Assembler:
         if not text or self.policy == "persist" or said_already:
             return (), problems
         if self._end.model and not own:
-            return (), (*problems, Problem("LORE219", "no message of the user's is last: its context is left out"))
+            return (), (
+                *problems,
+                Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out"),
+            )
         said = (TextBlock(Raw(encode(text))),)
         unit = Unit("system" if own else "user", said, joins=not own, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
@@ -292,7 +296,11 @@ def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
     twice = [printable(name) for name, count in counts.items() if name and count > 1]
     if not twice:
         return ()
-    return (Problem("LORE218", f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"),)
+    return (
+        Problem(
+            Code.DUPLICATE_TOOL_NAMES, f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"
+        ),
+    )
 
 
 def _name(tool: Raw) -> str:

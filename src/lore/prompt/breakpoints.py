@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
+from lore.model.codes import Code
 from lore.model.problems import Problem
 from lore.model.prompt import Segment
 from lore.model.vector import Vector
@@ -66,7 +67,10 @@ def _far(messages: Vector[Segment], ends: tuple[int, int]) -> tuple[Problem, ...
     if new <= LOOK_BACK:
         return ()
     return (
-        Problem("LORE148", f"{new} new positions between the last two breakpoints; a look-up goes back {LOOK_BACK}"),
+        Problem(
+            Code.BREAKPOINTS_FAR_APART,
+            f"{new} new positions between the last two breakpoints; a look-up goes back {LOOK_BACK}",
+        ),
     )
 
 

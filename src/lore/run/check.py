@@ -21,6 +21,7 @@ from lore.judge.base import Place, finding
 from lore.judge.baseline import Baseline, Known, Recorder, stale
 from lore.judge.budgets import Budgets
 from lore.judge.policy import Narrowed, Policy
+from lore.judge.tally import decide, settle
 from lore.model.codes import Reader
 from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding
@@ -37,7 +38,6 @@ from lore.run.check_file import CheckConfig, FileResult
 from lore.run.merging import Merged
 from lore.run.pool import Pool, here
 from lore.run.verdicts import PACKAGED, Dated
-from lore.judge.tally import decide, settle
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
@@ -112,7 +112,12 @@ def check(
     merged = Merged(known, recorder)
     merged.extent.narrowed, merged.extent.root = against.narrowed, against.root
     how = CheckConfig(
-        options, budgets, against.policy, against.root, compared=known is not None, dated=against.dated,
+        options,
+        budgets,
+        against.policy,
+        against.root,
+        compared=known is not None,
+        dated=against.dated,
         reader=against.reader,
     )
     with closing(_results(files, how, jobs, progress)) as results:

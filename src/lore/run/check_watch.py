@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lore.judge.base import Place
 from msgspec import structs
 
+from lore.judge.base import Place
 from lore.judge.budgets import Budgets, over_budget
 from lore.judge.policy import NO_POLICY, Limited, Policy
 from lore.judge.rules import RULES, damage
@@ -63,7 +63,9 @@ def follow_check(
         yield from sums.end(problems)
         if live.over:
             sums.summary.compactions = len(recording.boundaries)
-            yield Checked(summary=sums.summary, top=costliest(sums.costs, place.reader), findings=[], problems=problems.kept)
+            yield Checked(
+                summary=sums.summary, top=costliest(sums.costs, place.reader), findings=[], problems=problems.kept
+            )
 
 
 class _Pieces:
@@ -120,5 +122,7 @@ class _Sums:
         self.summary.problems = problems.total
         counts = {code: number for (code, _), number in problems.counts.items()}
         yield from self.ended(damage(problems.kept, counts, self._place))
-        yield from self.ended(one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place))
+        yield from self.ended(
+            one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place)
+        )
         yield from self.ended(over_budget(self.summary, self._budgets, self._place))

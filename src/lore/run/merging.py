@@ -19,12 +19,12 @@ from lore.judge.base import Place
 from lore.judge.baseline import Known, Recorder, belongs
 from lore.judge.budgets import Budgets, over_budget
 from lore.judge.policy import Limited, Policy
+from lore.judge.tally import Cost, Costs, Found, Judged, costliest, settle
 from lore.model.codes import Reader
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
 from lore.run.check_file import FINDINGS_KEPT, FileResult
 from lore.run.coverage import Extent
-from lore.judge.tally import Cost, Costs, Found, Judged, costliest, settle
 
 PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many files
 
@@ -126,7 +126,10 @@ class Merged:
     def checked(self, reader: Reader | None = None) -> Checked:
         """Return all results."""
         return Checked(
-            summary=self.summary, top=costliest(self._costs, reader or self._reader()), findings=self._findings, problems=self._problems
+            summary=self.summary,
+            top=costliest(self._costs, reader or self._reader()),
+            findings=self._findings,
+            problems=self._problems,
         )
 
 
