@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from lore.cache.rules import Rules
 from lore.judge.base import Place, Rule, TurnRule, finding
 from lore.judge.laws import Laws
-from lore.judge.pairs import BY_BILL, Pair, lost_tokens
+from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.judge.read_short import Beside, ReadShort
 from lore.judge.under_minimum import UnderMinimum
 from lore.judge.unread import Reads, Unread
@@ -47,6 +47,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             lost_bytes=pair.lost[number], lost_tokens=tokens, tokens=source, fidelity=pair.right.fidelity,
             strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers, ruled_out=cause.ruled_out,
             also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),
+            is_break=not is_remark(cause),
         )  # fmt: skip
         found.append((number, made))
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.cache.predictor import Predicted
+from lore.cache.turn_context import DROP
 from lore.judge.bills import asked, cached
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.turn import Turn
@@ -71,17 +72,21 @@ class Verdict(NamedTuple):
             return 0
         return self._within_bill(lost)
 
+    @property
+    def was_foreseen(self) -> bool | None:
+        """Whether a drop of over 1,000 tokens was predicted before the bill was read; None where none came."""
+        pair, foreseen = self.pair, self.foreseen
+        if pair is None or not pair.fell or foreseen is None:
+            return None
+        stood, read = cached(pair.left.usage), foreseen.prediction.read
+        return None if stood is None or read is None else read < stood - DROP
+
     def _within_bill(self, lost: int) -> int:
         """Count what was paid again: a prompt that shrank was not billed for all that it lost."""
         usage = self.turn.usage
         if usage is None or usage.uncached_tokens is None:
             return lost
         return min(lost, max(0, asked(usage) - (usage.read_tokens or 0)))
-
-    @property
-    def stood(self) -> int | None:
-        """Tokens that the turn before left in the cache, by its bill; None where that is not known."""
-        return None if self.pair is None else cached(self.pair.left.usage)
 
 
 _WORSE = ("expected", "unattributable", "waste")

@@ -91,6 +91,7 @@ class CauseResult(Struct, frozen=True):
     lost_tokens: int | None
     tokens: str | None
     fix: str
+    is_break: bool = True
 
 
 class CachePrediction(Struct, frozen=True):
@@ -157,7 +158,7 @@ class Diff(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True):
     """One finding of `lore check`.
 
-    `message` is made last, of the other fields. `actor` is who can act; `strength` how well the evidence explains
+    `message` is made last, of the other fields; `is_break`: what was to be cached was not reused because of it. `actor` is who can act; `strength` how well the evidence explains
     it; `more` counts places of the same code behind the first, `times` the turns of a chain that it holds for.
     """
 
@@ -190,6 +191,7 @@ class Finding(Struct, frozen=True):
     also: tuple[AlsoSeen, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     partial: bool = False
+    is_break: bool = False
 
 
 class Summary(Struct):

@@ -419,7 +419,7 @@ def cause_result(one: Finding) -> CauseResult:
     """Return a worded finding as results about a turn show it."""
     return CauseResult(
         one.code, one.name, one.kind, one.section, one.json_path, one.message, one.evidence, one.strength, one.actor,
-        one.also, one.ruled_out, one.lost_bytes, one.lost_tokens, one.tokens, one.fix,
+        one.also, one.ruled_out, one.lost_bytes, one.lost_tokens, one.tokens, one.fix, one.is_break,
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def _row(one: SimulatedTurn) -> tuple[object, ...]:
             bill.read_tokens, bill.write_tokens, bill.uncached_tokens, bill.output_tokens)),
         (bill.read_tokens or 0) - (said.read_tokens or 0) if known and bill is not None else None,
         None if why is None else why.code, None if why is None else why.strength,
-        None if why is None else why.evidence, one.lost_tokens, one.waste_tokens,
+        None if why is None else why.message, one.lost_tokens, one.waste_tokens,
         *((None,) * 3 if cost is None else (cost.billed, cost.predicted, cost.waste)),
     )  # fmt: skip
 

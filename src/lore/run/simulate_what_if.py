@@ -83,7 +83,7 @@ def _file(file: Input, simulation: Simulation, sums: Sums, options: Options, pro
     try:
         if file.error is not None:
             raise file.error
-        for seen in simulation.turns(options.open(file.path, problems).turns(), shown):
+        for seen in simulation.recording(options.open(file.path, problems)):
             sums.add(seen)
     except UnrecognisedError:
         if file.named:

@@ -69,9 +69,11 @@ class Sums:
             billed=_counts([one.billed for one in turns if one.billed is not None]),
             lost_tokens=sum(one.lost_tokens or 0 for one in turns),
             waste_tokens=sum(one.waste_tokens or 0 for one in turns),
+            unexplained_tokens=sum(one.unexplained_tokens or 0 for one in turns),
             cost=CostResult(
                 currency=CURRENCY, billed=money(one.billed for one in costs),
                 predicted=money(one.predicted for one in costs), waste=money(one.waste for one in costs),
+                unexplained=money(one.unexplained for one in costs),
             ),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._by_price.items())},
         )  # fmt: skip
