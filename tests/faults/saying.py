@@ -49,7 +49,7 @@ def named(case: Case, findings: list[Finding]) -> list[Missed]:
     for fault in case.faults:
         heard = findings if fault.anywhere else here(case, findings)
         own = [one for one in heard if one.code == fault.code]
-        if not own and at_the_end(case) and any(gave_way(one, fault.code) for one in heard):
+        if not own and any(gave_way(case, one, fault.code) for one in heard):
             continue
         if not own:
             missed.append(Missed(case.name, f"{fault.code} not named, but {_said(heard or findings)}"))
@@ -65,9 +65,11 @@ def at_the_end(case: Case) -> bool:
     return any(segment.path.partition("]")[0] == last for segment in first_difference(left, right))
 
 
-def gave_way(one: Finding, code: str) -> bool:
+def gave_way(case: Case, one: Finding, code: str) -> bool:
     """Tell whether a finding says that the end gave way: as a tail, or as less than one block of the cache."""
-    return one.code == "LORE156" or (one.code == "LORE146" and any(also.code == code for also in one.also))
+    if one.code == "LORE156":
+        return at_the_end(case)
+    return one.code == "LORE146" and any(also.code == code for also in one.also)
 
 
 def blamed(case: Case, findings: list[Finding]) -> list[Missed]:
