@@ -1,7 +1,7 @@
 """Evidence of bytes: in what two successive prompts differ, as `lore.prefix` finds it.
 
 In: nothing. Out: values. Rules: those of `lore.model.evidence`. An excerpt is masked (no credential of a known
-pattern is in it) before it is cut. A member or field that lore knows by name is lore's own word; another one is content.
+pattern is in it) before it is cut. The name of a member or field that lore knows is its own word, another is content.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Spelling: TypeAlias = Literal[
     "shape", "member-order", "json", "number",
     "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
 ]  # fmt: skip
-Family: TypeAlias = Literal["claude", "openai", ""]
+ModelFamily: TypeAlias = Literal["claude", "openai", ""]
 # From where a changed field costs: all of the prompt, what follows the tools, the messages, nothing.
-Level: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
+CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
 
 
@@ -113,7 +113,7 @@ class Respelled(Fact, frozen=True):
 
 
 class EmptyMember(Fact, frozen=True):
-    """Members that hold nothing come or go; `whole`: all of a block or tool. `templated`: a chat template may see it."""
+    """Members that hold nothing come or go; `whole`: all of a block or tool; `templated`: a template may see it."""
 
     path: JsonPath
     whole: bool = False
@@ -166,8 +166,8 @@ class ParameterChanged(Fact, frozen=True):
     before: Content | None
     after: Content | None
     setting: Setting
-    family: Family
-    level: Level
+    family: ModelFamily
+    level: CostsFrom
     member: Content | None = None
 
 
@@ -176,8 +176,8 @@ class BetasChanged(Fact, frozen=True):
 
     added: tuple[Name, ...]
     removed: tuple[Name, ...]
-    family: Family
-    level: Level
+    family: ModelFamily
+    level: CostsFrom
 
 
 Difference: TypeAlias = (

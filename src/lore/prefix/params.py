@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lore.model.canonical import canonical, printable, text_of
 from lore.model.codes import CauseKind
-from lore.model.differences import BetasChanged, Difference, Family, Level, ParameterChanged, Setting
+from lore.model.differences import BetasChanged, Difference, ModelFamily, CostsFrom, ParameterChanged, Setting
 from lore.model.exchange import Call
 from lore.model.jsonslice import table
 from lore.model.mask import mask
@@ -56,11 +56,11 @@ _DEFAULTS = frozenset((
 _ON = frozenset(("parallel_tool_calls",))  # on where it is left out
 
 # Where a change begins to cost: by who serves, by code or by field.
-_CLAUDE: dict[str, Level] = {
+_CLAUDE: dict[str, CostsFrom] = {
     "LORE120": "messages", "speed": "system", "service_tier": "nothing", "serviceTier": "nothing",
     "performanceConfig": "nothing", "LORE121": "messages", "LORE122": "unknown", "LORE135": "system",
 }  # fmt: skip
-_OPENAI: dict[str, Level] = {"LORE120": "all", "LORE121": "nothing", "LORE122": "unknown", "LORE135": "system"}
+_OPENAI: dict[str, CostsFrom] = {"LORE120": "all", "LORE121": "nothing", "LORE122": "unknown", "LORE135": "system"}
 _SETTINGS: dict[str, Setting] = {
     "LORE120": "generation", "LORE121": "tool-choice", "LORE122": "features", "LORE135": "output-schema",
 }  # fmt: skip
@@ -75,11 +75,11 @@ class Changed(NamedTuple):
     right: bytes | None
 
 
-class Cost(NamedTuple):
+class Consequence(NamedTuple):
     """Whose rules hold for a change, and from where on it costs there."""
 
-    family: Family
-    level: Level
+    family: ModelFamily
+    level: CostsFrom
 
 
 def param_notes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) -> list[Note]:
@@ -144,7 +144,7 @@ def _plain(name: str, raw: bytes | None) -> bytes:
     return b"" if made in _DEFAULTS or (name in _ON and made == b"true") else made
 
 
-def _family(prompt: Prompt, call: Call) -> Family:
+def _family(prompt: Prompt, call: Call) -> ModelFamily:
     """Name whose rules hold: Claude's on every cloud that serves it, OpenAI's on its own and Azure."""
     provider = provider_of(call.endpoint, prompt.model, prompt.dialect)
     if provider == "anthropic" or (provider in ("bedrock", "vertex") and "claude" in (prompt.model or "")):
@@ -152,7 +152,7 @@ def _family(prompt: Prompt, call: Call) -> Family:
     return "openai" if provider in ("openai", "azure") else ""
 
 
-def _note(changed: Changed, family: Family, right: Prompt) -> Note:
+def _note(changed: Changed, family: ModelFamily, right: Prompt) -> Note:
     field, _, member = changed.field.partition(".")
     code = _FIELDS.get(changed.field) or _FIELDS.get(field, "LORE122")
     cost = _cost(code, changed.field, family)
@@ -164,23 +164,23 @@ def _note(changed: Changed, family: Family, right: Prompt) -> Note:
     return _costing(code, changed.field, cost, evidence, right)
 
 
-def _cost(code: str, field: str, family: Family) -> Cost:
+def _cost(code: str, field: str, family: ModelFamily) -> Consequence:
     rules = {"claude": _CLAUDE, "openai": _OPENAI}.get(family, {})
-    return Cost(family, rules.get(field) or rules.get(code, "unknown"))
+    return Consequence(family, rules.get(field) or rules.get(code, "unknown"))
 
 
-def _costing(code: str, path: str, cost: Cost, evidence: Difference, right: Prompt) -> Note:
+def _costing(code: str, path: str, cost: Consequence, evidence: Difference, right: Prompt) -> Note:
     level = cost.level
     section = "tools" if level in ("all", "unknown") else "messages" if level == "nothing" else level
     return Note(code, section, _begins(level, right), evidence, _KINDS[level], path)
 
 
-_KINDS: dict[Level, CauseKind | None] = {
+_KINDS: dict[CostsFrom, CauseKind | None] = {
     "all": None, "system": None, "messages": None, "nothing": "expected", "unknown": "unattributable",
 }  # fmt: skip
 
 
-def _begins(level: Level, prompt: Prompt) -> int:
+def _begins(level: CostsFrom, prompt: Prompt) -> int:
     if level in ("all", "unknown"):
         return 0
     if level == "system":

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from lore.model.canonical import printable, text_of
 from lore.model.differences import EmptyMember, Respelled, ToolsChanged
 from lore.model.jsonslice import table
@@ -82,11 +84,9 @@ def _members(
 def tools_changed(**names: Sequence[str]) -> ToolsChanged:
     """Name tools by what became of them, with the MCP servers that they belong to."""
     servers = [found[1] for some in names.values() for name in some if (found := _SERVER.match(name))]
-    return ToolsChanged(
-        **{change: tuple(some[:NAMED]) for change, some in names.items()},
-        servers=tuple(dict.fromkeys(servers))[:NAMED],
-        unnamed=sum(max(0, len(some) - NAMED) for some in names.values()),
-    )
+    unnamed = sum(max(0, len(some) - NAMED) for some in names.values())
+    made = ToolsChanged(servers=tuple(dict.fromkeys(servers))[:NAMED], unnamed=unnamed)
+    return replace(made, **{change: tuple(some[:NAMED]) for change, some in names.items()})
 
 
 def _empty(at: int, tool: Segment) -> Note:
