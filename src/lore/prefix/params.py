@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lore.model.canonical import canonical, printable, text_of
 from lore.model.codes import CauseKind
-from lore.model.differences import BetasChanged, Difference, ModelFamily, CostsFrom, ParameterChanged, Setting
+from lore.model.differences import BetasChanged, CostsFrom, Difference, ModelFamily, ParameterChanged, Setting
 from lore.model.exchange import Call
 from lore.model.jsonslice import table
 from lore.model.mask import mask

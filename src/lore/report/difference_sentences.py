@@ -38,7 +38,7 @@ _SPELLING: dict[d.Spelling, str] = {
 }
 _THINKING = {
     "changed": "is another or missing", "signature": "has another signature, or none", "gone": "is missing",
-    "added": "was inserted", "moved": "was moved",
+    "added": "was inserted before content that was already sent", "moved": "was moved",
 }  # fmt: skip
 _IMAGE = {
     "bytes": "an image has other bytes", "replaced": "an image became something else", "gone": "an image is gone",
@@ -127,12 +127,19 @@ def _empty(one: d.EmptyMember) -> str:
 
 
 def _id(one: d.IdChanged) -> str:
-    return f"{one.path}: {names(one.members)} of the {one.of} {'differ' if len(one.members) > 1 else 'differs'}, all else is the same"
+    differ = "differ" if len(one.members) > 1 else "differs"
+    return f"{one.path}: {names(one.members)} of the {one.of} {differ}, all else is the same"
 
 
 def _thinking(one: d.ThinkingChanged) -> str:
     members = (*one.members, *one.unknown_members)
-    what = f"{names(members)} of the model's message" if members else "thinking that was sent"
+    what = (
+        f"{names(members)} of the model's message"
+        if members
+        else "thinking"
+        if one.change == "added"
+        else "thinking that was sent"
+    )
     return f"{one.path}: {what} {_THINKING[one.change]}"
 
 
