@@ -79,8 +79,10 @@ SENTENCES = [
     (d.ResultRewritten("messages[2]", "a", "b", "3 results cleared"), "3 results cleared, messages[2] among them"),
     (
         d.ParameterChanged("tool_choice", None, "any", "tool-choice", "openai", "nothing"),
-        "tool_choice changed from nothing to any; with OpenAI's models nothing is lost "
-        + "(on Claude the messages are lost, on OpenAI's models nothing)",
+        (
+            "tool_choice changed from nothing to any; with OpenAI's models nothing is lost "
+            "(on Claude the messages are lost, on OpenAI's models nothing)"
+        ),
     ),
     (
         d.ThinkingChanged("messages[1]", "changed", ("reasoning",)),
