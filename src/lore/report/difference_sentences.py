@@ -171,18 +171,6 @@ def _parted(one: d.PromptParted) -> str:
     return "the prompt is another from here on"
 
 
-def _partial_prompt(_: d.PartialPrompt) -> str:
-    return "it continues a response that is not recorded whole: both prompts may be the same there"
-
-
-def _behind_breakpoint(_: d.BehindBreakpoint) -> str:
-    return "the change is behind the last cache breakpoint"
-
-
-def _tail_without_breakpoint(_: d.TailWithoutBreakpoint) -> str:
-    return "the last message was rewritten, and nothing before it has a breakpoint: nothing is read again"
-
-
 DIFFERENCES: dict[type[Fact], Callable[[Any], str]] = {
     d.PartialPrompt: lambda _: "it continues a response that is not recorded whole: both prompts may be the same there",
     d.BehindBreakpoint: lambda _: "the change is behind the last cache breakpoint",
