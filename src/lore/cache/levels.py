@@ -42,6 +42,7 @@ class _Chain:
         self.lives: float | None = None
         self.hidden = False
         self.waiting: int | None = None
+        self.hooks: tuple[str, ...] = ()
 
 
 class Levels:
@@ -106,11 +107,13 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
     top = lane.before(same)
     base = size if same == size else 0 if top is None else top.size
     grown = growth(entries, base, at)
-    waiting = chain.waiting
-    if waiting is None and not grown.prompted and same == size and any(one.name == _HOOK for one in turn.signs):
-        chain.waiting = size
-    elif grown.prompted:
-        chain.waiting = None
+    waiting, hooks = chain.waiting, chain.hooks
+    sign = next((one for one in turn.signs if one.name == _HOOK), None)
+    if grown.prompted:
+        chain.waiting, chain.hooks = None, ()
+    elif sign is not None and (waiting is not None or same == size):
+        chain.waiting = size if waiting is None else waiting
+        chain.hooks = tuple(dict.fromkeys((*chain.hooks, *sign.names)))
     lane.entries, lane.rest = entries, rest
     found = Situation(
         stood=chain.stood,
@@ -127,6 +130,7 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=waiting,
         put_back=_left(lane, waiting, turn.at) if waiting is not None and grown.prompted else None,
+        hooks=hooks,
         level=Level(None, "first"),
     )
     if new and not chain.begun:

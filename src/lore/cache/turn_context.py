@@ -28,7 +28,7 @@ class Situation(NamedTuple):
     end, None where they need not be counted. `pause` in seconds, None where the clock says nothing;
     `lifetime` of what the turn before wrote. `earlier` is the position before the last one. `waiting` is the
     number of entries before text that a hook put in since the last message of the user, `put_back` the position
-    that is left where it is taken out.
+    that is left where it is taken out, `hooks` the names of those hooks.
     """
 
     stood: int | None
@@ -45,6 +45,7 @@ class Situation(NamedTuple):
     earlier: int | None
     waiting: int | None
     put_back: int | None
+    hooks: tuple[str, ...]
     level: Level
 
     @property

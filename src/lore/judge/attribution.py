@@ -162,8 +162,7 @@ def _hook(context: PairContext) -> Cause | None:
         return None
     read = context.right.usage.read_tokens if context.right.usage is not None else None
     exact = read == seen.put_back
-    hooks = next((sign.names for sign in context.right.signs if sign.name == "hook-context"), ())
-    evidence = HookText(seen.waiting, hooks, exact)
+    evidence = HookText(seen.waiting, seen.hooks, exact)
     return Cause("LORE158", "messages", evidence, strength="strong" if exact else "weak", here=None if exact else _OPEN)
 
 

@@ -135,7 +135,8 @@ class SummaryFound(Fact, frozen=True):
 class TailReplaced(Fact, frozen=True):
     """What ended the request before is not in this one: the conversation went on in its place.
 
-    `holds` names what made it volatile; `repeated`: the same bytes end this request again.
+    `holds` names what made it volatile; `repeated`: the same bytes end this request again. `dollars_a_day` is what so
+    many tokens cost where every turn sends them anew, at the pace of the chain; None where a price or time is missing.
     """
 
     path: JsonPath
@@ -144,6 +145,7 @@ class TailReplaced(Fact, frozen=True):
     role: Own
     holds: tuple[Own, ...] = ()
     repeated: bool = False
+    dollars_a_day: float | None = None
 
 
 class Rerouted(Fact, frozen=True):

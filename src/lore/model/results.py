@@ -158,9 +158,10 @@ class Diff(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True):
     """One finding of `lore check`.
 
-    `message` is made last, of the other fields; `is_break`: what was to be cached was not reused because of it. `actor` is who can act; `strength` how well the evidence explains
-    it; `more` counts places of the same code behind the first, `skipped` those that were not looked at one by one, `times`
-    the turns of a chain that it holds for; `paused` is how many seconds the session stood still before it.
+    `message` is made last, of the other fields; `is_break`: what was to be cached was not reused because of it.
+    `actor` is who can act; `strength` how well the evidence explains it; `more` counts places of the same code behind
+    the first, `skipped` those that were not looked at one by one, `times` the turns of a chain that it holds for;
+    `paused` is how many seconds the session stood still before it.
     """
 
     code: str

@@ -37,6 +37,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def money_of(value: float | None) -> str:
+    """Return an amount in US dollars as a person reads it."""
+    if value is None:
+        return "unknown"
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.2f}" if abs(value) >= 0.1 or not value else f"{sign}${abs(value):,.4f}"
+
+
 def listed(names: Iterable[str], most: int = SHOWN) -> str:
     """Name a few, and count the others."""
     every = list(names)
@@ -106,9 +114,10 @@ def _tail(one: e.TailReplaced) -> str:
     holds = f" (it holds {' and '.join(one.holds)})" if one.holds else ""
     role = f" of the {one.role} role" if one.role else ""
     again = "; the same text ends this request again" if one.repeated else ""
+    paid = "" if one.dollars_a_day is None else f", {money_of(one.dollars_a_day)} a day at this pace"
     return (
         f"{one.path}{role} ended the previous request{holds} and the conversation went on in its place{again}: it "
-        f"costs about {one.tokens:,} tokens a turn"
+        f"costs about {one.tokens:,} tokens a turn{paid}"
     )
 
 
@@ -133,7 +142,7 @@ def _lookback(one: e.LookbackExceeded) -> str:
 
 def _provider(one: e.ProviderSaid) -> str:
     missed = "" if one.missed_tokens is None else f", {one.missed_tokens:,} tokens missed"
-    return f"the provider says {one.reason or one.other}{missed}; nothing in the recording shows what changed"
+    return f"the provider says {one.reason or one.other}{missed}"
 
 
 def _fell(one: e.ReadFell) -> str:
@@ -332,6 +341,7 @@ _LEADS = {
     "LORE146": "the prompt differs",
     "LORE155": "the newest entry was not readable yet",
     "LORE156": "the end of the prompt was replaced, as expected",
+    "LORE159": "the billed read fell, and only the provider says why; the recording does not show what changed",
     "LORE301": "the billed read fell",
     "LORE302": "bytes, bill and verdict contradict one another",
     "LORE303": "the bill does not belong to the recorded body",

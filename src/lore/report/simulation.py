@@ -11,6 +11,7 @@ from lore.model.codes import CODES
 from lore.model.results import BilledResult
 from lore.model.simulated import AgreementResult, GroupResult, Saving, Simulated, SimulatedTurn
 from lore.report.console import line
+from lore.report.sentences import money_of
 from lore.report.terminal import counted
 
 CHART = 72  # columns
@@ -120,14 +121,6 @@ def _totals(result: Simulated, out: Console) -> None:
 def _counts(found: BilledResult) -> str:
     names = (("read", found.read_tokens), ("write", found.write_tokens), ("uncached", found.uncached_tokens))
     return ", ".join(f"{name} {_number(count)}" for name, count in names)
-
-
-def money_of(value: float | None) -> str:
-    """Return an amount in US dollars as a person reads it."""
-    if value is None:
-        return "unknown"
-    sign = "-" if value < 0 else ""
-    return f"{sign}${abs(value):,.2f}" if abs(value) >= 0.1 or not value else f"{sign}${abs(value):,.4f}"
 
 
 def _agreement(found: AgreementResult, out: Console) -> None:

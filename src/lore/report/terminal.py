@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from lore.model.codes import actor_of
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.base import shown
 from lore.report.console import line
@@ -43,10 +42,10 @@ def _finding(one: Finding, out: Console) -> None:
     out.print(line((f"{mark} {one.code} {one.name}", style), "  ", (_place(one), "bold")))
     out.print(line(f"    {one.message}"))
     if one.lost_tokens:
-        size = "" if one.lost_bytes is None else f", {one.lost_bytes:,} bytes"
+        size = f", {one.lost_bytes:,} bytes" if one.lost_bytes else ""
         out.print(line(f"    lost {one.lost_tokens:,} tokens ({one.tokens}){size}"))
-    if (actor := actor_of(one.code, one.kind)) != "nobody":
-        out.print(line(f"    can act: {actor}"))
+    if one.actor != "nobody":
+        out.print(line(f"    can act: {one.actor}"))
     if one.severity != "note":
         out.print(line("    fix: ", (one.fix, "green")))
 
@@ -76,6 +75,11 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unattributable, "
         f"{sums.expected} expected; {sums.lost_tokens:,} tokens lost beyond what was expected"
     )
+    if sums.unexplained:
+        yield (
+            f"of these {sums.unexplained:,} unexplained ({sums.unexplained_tokens:,} tokens): nothing that the "
+            "recordings show explains them"
+        )
     left_out = [f"{count:,} {word}" for word, count in _left_out(sums) if count]
     if left_out:
         yield f"left out of these: {', '.join(left_out)}"
