@@ -11,9 +11,8 @@ import pytest
 from lore import event
 from lore.compaction.activity import has_real_activity, needs_extraction, tokens_of, tool_calls
 from lore.compaction.base import Cut, Firing, Window
-from lore.compaction.compacting import compacted
-from lore.compaction.cutting import cut, kept
-from lore.compaction.overflow import drain_count, stages
+from lore.compaction.cutting import cut, drain_count, kept, stages
+from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, needs_continuous
 from lore.compaction.settings import Compaction, ContextSource, Sessions
 from lore.compaction.tracking import Tracker

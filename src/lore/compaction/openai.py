@@ -28,6 +28,7 @@ from lore.compaction.wrapping import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.mask import mask
+from lore.store.registry import silent
 
 if TYPE_CHECKING:
     import httpx
@@ -37,9 +38,6 @@ PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # of what `Retry-After` may ask for
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
 _PATH = "/chat/completions"
-
-
-def _silent(_: str) -> None: ...
 
 
 class _Reply(NamedTuple):
@@ -107,7 +105,7 @@ class OpenAISummarizer:
         environ: Mapping[str, str],
         seconds: float = 60.0,
         pause: Callable[[float], None] = time.sleep,
-        tell: Callable[[str], None] = _silent,
+        tell: Callable[[str], None] = silent,
     ) -> None:
         try:
             import httpx  # noqa: PLC0415 - an extra, and slow to load

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from lore.compaction.activity import Entries, calls_tools, has_real_activity, messages
 from lore.compaction.base import Cut, Firing, Trigger, Window
-from lore.compaction.cutting import cut
-from lore.compaction.overflow import stages
+from lore.compaction.cutting import cut, stages
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracked
 from lore.model.items import AssistantMessage, ToolCall

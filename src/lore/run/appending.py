@@ -14,16 +14,19 @@ import os
 import stat
 import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Protocol
 
 from lore import corpus
+from lore.compaction.memory.identities import refuse_reserved
 from lore.errors import LoreError, Where
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
-from lore.run.storing.appender import appending_to
-from lore.store.address import address_of, say_once
+from lore.store.address import Address, address_of, noted, open_there, say_once, unknown
+from lore.store.applying import save_delta
+from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell
+from lore.store.sync import Clock, now
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -180,3 +183,42 @@ def _lock(descriptor: int, path: str, patience: float) -> None:
             return
         else:
             return
+
+
+class StoredAppender:
+    """A stored session that is read and then appended to."""
+
+    def __init__(self, store: Store, session_id: str, head: Head, clock: Clock) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._head = head
+        self._clock = clock
+
+    def append(self, events: Iterable[Event]) -> bool:
+        """Append events, if there are any, in one delta; never is a stored session's last line torn.
+
+        Raises LoreError where another writer has written meanwhile, or nothing could be written.
+        """
+        lines = tuple(encode(event) for event in events)
+        if not lines:
+            return False
+        delta = SessionDelta(base=self._head, new_events=lines, updated_at=self._clock())
+        try:
+            self._head = save_delta(self._store, self._session_id, delta)
+        except ConflictError as error:
+            raise LoreError(error.message, hint="nothing was written: run the command again") from None
+        return False
+
+
+@contextmanager
+def appending_to(address: Address, tell: Tell, clock: Clock = now) -> Generator[StoredAppender]:
+    """Open a stored session, to be read and then appended to; raises LoreError where there is none.
+
+    `tell` hears what a person should know of the store, a repair for one.
+    """
+    refuse_reserved(address.session_id)
+    with closing(open_there(address.url, tell)) as store:
+        data = noted(store, address.session_id)
+        if data is None:
+            raise unknown(address)
+        yield StoredAppender(store, address.session_id, data.head, clock)

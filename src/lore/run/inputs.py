@@ -16,8 +16,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from lore import corpus, packed
+from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
-from lore.run.storing.reserved import of_users
 from lore.store.address import is_store, open_there, say_once
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from lore.store.applying import save_delta
 from lore.store.base import Checkpoint, DeltaRow, Head, SessionData, SessionDelta, Store, Summary, Verified
-from lore.store.saving import save_delta
 
 
 class AsyncStore:

@@ -13,8 +13,8 @@ from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
 from lore.store.base import DamagedError, DeltaRow, Head, Summary
-from lore.store.chain import SEED, note
 from lore.store.deltas import Row
+from lore.store.header import SEED, note
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through

@@ -28,9 +28,9 @@ from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
 from lore.store.address import noted
+from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.chain import NOTHING
-from lore.store.saving import save_delta
+from lore.store.header import NOTHING
 
 ATTEMPTS = 50
 FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are

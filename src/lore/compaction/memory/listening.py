@@ -9,15 +9,39 @@ beginning of its exchange, since what an answer means depends on the question; o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from hashlib import sha256
+from typing import NamedTuple, TypeAlias
 
 from lore.compaction.activity import Entries, has_real_activity, needs_extraction
-from lore.compaction.memory.marks import Mark, behind
 from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnStarted
 from lore.model.items import Item, UserMessage
 from lore.model.state import Entry
 from lore.model.turn import seconds
 from lore.prompt.speakers import is_real
+
+Mark: TypeAlias = tuple[str, ...]
+
+BACK = (1, 2, 5, 17, 65, 257)  # how far from the end the entries stand that are noted
+DIGITS = 16
+
+
+def mark_of(entries: Entries, stop: int | None = None) -> Mark:
+    """Return the mark of having learnt from all entries before a place; empty where there are none."""
+    end = len(entries) if stop is None else stop
+    return tuple([_digest(entries[end - back].item.uuid) for back in BACK if back <= end])
+
+
+def behind(entries: Entries, mark: Mark | None) -> int:
+    """Return the place behind a mark; 0 where nothing of it is left. Costs O(what is behind)."""
+    noted = frozenset(mark or ())
+    for place in range(len(entries) - 1, -1, -1) if noted else ():
+        if _digest(entries[place].item.uuid) in noted:
+            return place + 1
+    return 0
+
+
+def _digest(uuid: str) -> str:
+    return sha256(uuid.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
 
 
 class Silence:

@@ -20,9 +20,7 @@ KEY_BYTES = 32
 _KEY = "boundary.key"
 
 
-def dependencies_of(
-    settings: Compaction, tell: Tell, session_id: str, *, agent: str = "", user: str = ""
-) -> Dependencies:
+def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: str = "", user: str = "") -> Dependencies:
     """Return the means; raises LoreError where one cannot be had, before anything is run or read."""
     refuse_nested()
     check_sources(settings, os.environ)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from lore.compaction.memory.identities import refuse_header, refuse_reserved
 from lore.errors import LoreError, Where
 from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
 from lore.formats.lore_log import LoreLog
@@ -19,14 +20,12 @@ from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
 from lore.model.problems import Problem
 from lore.model.stored import StoreAppended
-from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import kind_of
-from lore.run.storing.reserved import refuse, refuse_header
 from lore.store.address import noted
-from lore.store.applying import is_same
+from lore.store.applying import is_same, save_delta
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
 from lore.store.header import read_header
-from lore.store.saving import save_delta
+from lore.store.sync import Clock, now
 
 SHOWN = "<stdin>"
 ATTEMPTS = 1_000  # of one line to come behind what other writers append
@@ -53,7 +52,7 @@ def append_lines(
     `say` hears of events that readers of logs keep without understanding them. Raises LoreError for the first line
     that is refused; ConflictError where it expects another number than it can have.
     """
-    refuse(session_id)
+    refuse_reserved(session_id)
     writer = _Writer(store, session_id, clock)
     lines = Lines()
     for piece in data:

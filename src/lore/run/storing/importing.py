@@ -16,6 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lore import corpus
+from lore.compaction.memory.identities import refuse_header
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
@@ -27,13 +28,11 @@ from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
 from lore.run.recording import Recording, UnrecognisedError
-from lore.run.storing.clock import Clock, now
 from lore.run.storing.lines import headed, named, own_lines, renamed
-from lore.run.storing.reserved import refuse_header
-from lore.run.storing.sync import Synced, SyncSource, sync
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
+from lore.store.sync import Clock, Synced, SyncSource, now, sync
 
 ImportProgress = Callable[[int, int], None]
 

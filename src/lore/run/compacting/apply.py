@@ -18,15 +18,15 @@ from lore import corpus
 from lore.cache.rules import Rules
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.costs import Cache, PromptSizes, Rhythm
+from lore.compaction.costs import PromptSizes, Rhythm
 from lore.compaction.executor import Done, Learn, Tell, execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking as model_of
 from lore.compaction.memory.remembering import remembering_of
+from lore.compaction.prices import cache_of, cost_of, summary_price
 from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.summarizers import summarizer_of
 from lore.compaction.tracking import UNTIMED, Tracker
-from lore.compaction.trial.ledger import ModelCall, Prices, cost_of, summary_price
 from lore.compaction.trial.verdict_text import UNCONFIGURED
 from lore.errors import LoreError
 from lore.fold.step import Folding
@@ -46,7 +46,6 @@ from lore.store.registry import scheme_of
 from lore.store.registry import shown as shown_url
 
 Clock = Callable[[], float]
-AGENT = ""  # of a session whose chain names none
 
 
 class Output(NamedTuple):
@@ -144,7 +143,7 @@ def _alone(path: str, held: Held) -> Generator[None]:
     """Hold the lock of the session's agent and user; raises LoreError where another compaction does."""
     address = address_of(path)
     place = f"jsonl:{path}" if address is None else address.url
-    with trylock(place, held.tracker.agent or AGENT, held.tracker.user or "") as free:
+    with trylock(place, held.tracker.agent or "", held.tracker.user or "") as free:
         if not free:
             message = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
             raise LoreError(message, hint="nothing was done: run the command again later")
@@ -172,7 +171,7 @@ def _made(
 ) -> Done | str:  # fmt: skip
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
-    who = {"agent": tracker.agent or AGENT, "user": tracker.user or ""}
+    who = {"agent": tracker.agent or "", "user": tracker.user or ""}
     dependencies = dependencies_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
     now = asking.clock()
     firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
@@ -231,14 +230,6 @@ def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: fl
         pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
         cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
     )  # fmt: skip
-
-
-def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int = 0) -> Cache:
-    """Return the prices and the lifetime of a chain's cache, as billed last, else as the rules say."""
-    prices = Prices(rules)
-    if chain.last is not None and chain.last.usage is not None:
-        prices.learn(chain.last.usage)
-    return prices.cache(ModelCall(chain.model or session.model, session.dialect or "", now), size)
 
 
 def _nothing(path: str, why: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:

@@ -1,14 +1,13 @@
-"""`lore compact --watch`: compact the sessions of a store when it is due, until stopped.
+"""Watch a store: compact its sessions when it is due, and remember them, until stopped.
 
-In: a store, a policy, a clock, a wait. Out: a line a firing. Rules: heads are looked at, and only what is new of a
-session is read; a session is compacted between turns, never while a request is out; what is made is saved by delta, and
-a session that somebody else has written to meanwhile, or compacts, is left for the next look; no summary, nothing
-pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way, and for no
-model and no command. What goes is
-learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`idle_memory`), where
+In: a store, a policy, a clock, a wait. Out: a line for each firing. Rules: each look lists the heads, and reads only
+what is new of a session; a session is compacted between turns, never while a request is out; what is made is saved by
+delta, and a session that another writer changes or compacts meanwhile is left for the next look; without a summary
+nothing is pruned: that is told, and tried again when the session has changed. Stopping waits for a save under way,
+never for a model or a command. Memory learns from what is pruned, and from idle sessions (`memory.idle`), where
 `[memory]` says so; sessions that keep memory themselves are passed over.
 
-Memory: the folded states of the sessions seen last (`MOST`); others are read anew when they change.
+Memory: the folded states of the sessions seen last (`MOST`); others are read again when they change.
 """
 
 from __future__ import annotations
@@ -17,40 +16,36 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.costs import Rhythm
-from lore.compaction.executor import execute, judged, timestamp, waits
+from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.identities import is_reserved
+from lore.compaction.memory.idle import IdleMemory
 from lore.compaction.memory.listening import Silence
+from lore.compaction.prices import cache_of
 from lore.compaction.settings import Compaction
+from lore.compaction.stopping import StoppedError, Waiting, interruptible_dependencies
 from lore.compaction.tracking import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
 from lore.prompt.speakers import is_real
-from lore.run.compacting.applying import AGENT, cache_of
-from lore.run.compacting.dependencies import dependencies_of, refuse_nested
-from lore.run.compacting.idle_memory import IdleMemory, IdleSettings
-from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_dependencies
 from lore.session import Session
-from lore.store.address import open_there
-from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.chain import follow
+from lore.store.applying import save_delta
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
+from lore.store.header import follow
 from lore.store.registry import shown
-from lore.store.saving import save_delta
 
 MOST = 64  # sessions whose state is held
 LATEST = 1_000  # entries that no request has sent yet, looked at
 TRIGGERS: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 
 Wait = Callable[[], bool]  # waits until the next look; False ends it
-Say = Callable[[str], None]
 
 
 class Hands(NamedTuple):
@@ -61,8 +56,8 @@ class Hands(NamedTuple):
     """
 
     wait: Wait
-    say: Say
-    tell: Say
+    say: Tell
+    tell: Tell
     clock: Callable[[], float] = time.time
     is_ended: Callable[[], bool] = lambda: False
     waiting: Waiting = nullcontext
@@ -109,20 +104,19 @@ class _Watched:
             self.silence.feed(event)
 
 
-_NOTHING = IdleSettings()
-
-
 class Watch:
     """Looks at one store again and again; not safe between threads."""
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleMemory,
+        dependencies_of: Callable[[Compaction, Tell, str, str, str], Dependencies],
     ) -> None:  # fmt: skip
         self._store = store
         self._settings = settings
         self._rules = rules
         self._hands = hands
-        self._rests = IdleMemory(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
+        self._idle = idle
+        self._dependencies_of = dependencies_of
         self._waiting: set[str] = set()
         self._untimed: set[str] = set()  # those of which it was said
         self._heads: dict[str, Head] = {}
@@ -150,7 +144,7 @@ class Watch:
         for gone in self._heads.keys() - {summary.session_id for summary in listed}:
             del self._heads[gone]
             self._held.pop(gone, None)
-            self._rests.forget(gone)
+            self._idle.forget(gone)
         for summary in listed:
             if self._hands.is_ended():
                 return made
@@ -161,7 +155,7 @@ class Watch:
             except LoreError as error:  # also a source that is not there just now: others may need none of it
                 self._hands.tell(f"{summary.session_id}: {error.message}")
             self._heads[summary.session_id] = summary.head
-        for name in self._rests.due(self._hands.clock()):
+        for name in self._idle.due(self._hands.clock()):
             if self._hands.is_ended():
                 break
             try:
@@ -177,7 +171,7 @@ class Watch:
         except UnknownSessionError:
             return
         chain = settled(watched.session.state.chain(MAIN))
-        line = self._rests.rest(watched.header, watched.silence, chain)
+        line = self._idle.rest(watched.header, watched.silence, chain)
         if line:
             self._hands.say(f"{session_id}: {line}")
 
@@ -187,7 +181,7 @@ class Watch:
             watched = self._read(session_id)
         except UnknownSessionError:  # deleted since it was listed
             return False
-        self._rests.note(watched.header, watched.silence)
+        self._idle.note(watched.header, watched.silence)
         if self._settings is None:
             return False
         chain = watched.session.state.main()
@@ -204,7 +198,7 @@ class Watch:
             watched.take(added)
         else:
             if watched is not None:  # it was deleted, and another one begun
-                self._rests.forget(session_id)
+                self._idle.forget(session_id)
             watched = _Watched(self._store.load(session_id))
         self._held[session_id] = watched
         while len(self._held) > MOST:
@@ -234,15 +228,15 @@ class Watch:
         self, settings: Compaction, watched: _Watched, chain: Chain, firing: Firing, now: float
     ) -> bool:  # fmt: skip
         session_id, state = watched.header.session_id, watched.session.state
-        user, agent = watched.tracker.user or "", watched.tracker.agent or AGENT
+        user, agent = watched.tracker.user or "", watched.tracker.agent or ""
         with trylock(self._store.url, agent, user) as free:
             if not free:
                 self._hands.tell(f"{session_id}: another compaction is at work, skipped")
                 self._waiting.add(session_id)  # whoever is at work may end without having done it
                 return False
-            dependencies = dependencies_of(settings, self._hands.tell, session_id, agent=agent, user=user)
+            dependencies = self._dependencies_of(settings, self._hands.tell, session_id, agent, user)
             dependencies = interruptible_dependencies(dependencies, self._hands.waiting)
-            memory = self._rests.memory_of(watched.header)
+            memory = self._idle.memory_of(watched.header)
             dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
             done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if not done.events:
@@ -271,30 +265,3 @@ def _is_asked(chain: Chain) -> bool:
     return any(
         is_real(entry.item) for entry in islice(chain.entries.since(min(chain.sent, len(chain.entries))), LATEST)
     )
-
-
-def watch(
-    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
-) -> int:  # fmt: skip
-    """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
-    refuse_nested()
-    _refuse_nothing(settings, remembered)
-    if settings is not None:
-        dependencies_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
-    store = open_there(url, lru_cache(1_024)(hands.tell))  # a damaged session is told with every look otherwise
-    try:
-        hands.tell(f"watching {shown(url)}")
-        return Watch(store, settings, rules, hands, remembered).run()
-    finally:
-        store.close()
-
-
-def _refuse_nothing(settings: Compaction | None, remembered: IdleSettings) -> None:
-    """Raise LoreError where no trigger is switched on: such a watch would wait for ever."""
-    if remembered.is_on:
-        return
-    if settings is None:
-        raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
-    if not (settings.continuous_interval or settings.gap_secs or settings.window):
-        hint = "set continuous_interval, gap_secs or window"
-        raise LoreError("the policy switches no trigger on", hint=hint)
