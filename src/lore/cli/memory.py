@@ -143,11 +143,9 @@ def export(
     agent: Agent = None,
     output: Output = None,
     force: Force = False,
-    as_json: AsJson = False,
 ) -> int:
     """Write all that is remembered as a JSON object.
 
-    With or without --json.
     It is written as it was remembered: what looks like a credential is not masked.
     """
     import msgspec

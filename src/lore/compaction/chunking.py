@@ -30,15 +30,7 @@ from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
 from lore.compaction.wrapping import harmless, one_line, truncated
 from lore.model.canonical import encode, text_of
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    CompactDivider,
-    Item,
-    OpaqueItem,
-    ToolCall,
-    UserMessage,
-)
+from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
 
 SAFETY = 1.2  # estimates fall short by so much

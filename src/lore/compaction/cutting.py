@@ -166,12 +166,6 @@ def stages(
     return third._replace(final=_share(third.tokens, window) > FULL)
 
 
-def drain_count(entries: Entries, window: int, *, overhead: int = 0, reserve: int = 0) -> int:
-    """Count the messages that an overflow drops now."""
-    plan = stages(entries, window, overhead=overhead, reserve=reserve)
-    return 0 if plan is None else len(plan.drained)
-
-
 def _share(tokens: int, window: int) -> float:
     return 100 * tokens / window if window > 0 else 0
 

@@ -138,7 +138,7 @@ class OpenAISummarizer:
         """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
-        message = self._error_text(reply.body) if reply.status >= 400 else ""
+        message = one_line(self._clean(harmless(_message(reply.body)))) if reply.status >= 400 else ""
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
     def _reply(self, request: SummaryRequest, limit: str) -> _Reply:
@@ -228,10 +228,6 @@ class OpenAISummarizer:
                 f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
                 "summarizer_window says?"
             )
-
-    def _error_text(self, body: bytes) -> str:
-        """Return what an error's body says, as one line: cleaned before it is cut, or half a key would be left."""
-        return one_line(self._clean(harmless(_message(body))))
 
     def _clean(self, text: str) -> str:
         """Return text without the key, should a server repeat it, and without what looks like one."""

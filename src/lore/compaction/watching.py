@@ -20,13 +20,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.base import Firing, Trigger
+from lore.compaction.base import Firing
 from lore.compaction.costs import Rhythm
 from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.identities import is_reserved
 from lore.compaction.memory.idle import IdleMemory
 from lore.compaction.memory.listening import Silence
+from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.prices import cache_of
 from lore.compaction.settings import Compaction
 from lore.compaction.stopping import StoppedError, Waiting, interruptible_dependencies
@@ -43,7 +44,6 @@ from lore.store.registry import shown
 
 MOST = 64  # sessions whose state is held
 LATEST = 1_000  # entries that no request has sent yet, looked at
-TRIGGERS: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 
 Wait = Callable[[], bool]  # waits until the next look; False ends it
 
@@ -185,7 +185,7 @@ class Watch:
         if self._settings is None:
             return False
         chain = watched.session.state.main()
-        if chain.id != MAIN or _is_out(chain):
+        if chain.id != MAIN or (chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)):
             return False
         now = self._hands.clock()
         firing = self._due(self._settings, watched, chain, now)
@@ -208,8 +208,8 @@ class Watch:
     def _due(self, settings: Compaction, watched: _Watched, chain: Chain, now: float) -> Firing | None:
         """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
         session_id = watched.header.session_id
-        ask = TRIGGERS if _is_asked(chain) else ("overflow", "cadence")
-        if ask == TRIGGERS and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed:
+        ask = AUTOMATIC if _is_asked(chain) else AFTER_TURN
+        if ask == AUTOMATIC and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed:
             self._tell_untimed(session_id)
         firing = judged(watched.tracker, chain, settings, ask, now=now)
         cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
@@ -253,11 +253,6 @@ class Watch:
         context = f", {done.context_tokens:,} tokens of outside context" if done.context_tokens else ""
         self._hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{context}")
         return True
-
-
-def _is_out(chain: Chain) -> bool:
-    """Tell whether a request is out that has not been answered."""
-    return chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
 
 
 def _is_asked(chain: Chain) -> bool:

@@ -3,8 +3,8 @@
 In: a path, events. Out: the same file with their lines behind its own. Rules: only a file that lore's own
 reader recognises; an exclusive lock is held from before the log is read until after it was written, so
 that two writers neither mix nor tell the same thing twice; one write, synchronised before success is
-said; a write that fails is taken back. A log that changed while it was read is left as it is. What a store
-promises: `run.storing.appender`.
+said; a write that fails is taken back. A log that changed while it was read is left as it is. A stored session is
+refused where another writer came between: its head is taken before it is read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Protocol
 from lore import corpus
 from lore.compaction.memory.identities import refuse_reserved
 from lore.errors import LoreError, Where
+from lore.files import try_lock
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
@@ -27,13 +28,6 @@ from lore.store.address import Address, address_of, noted, open_there, say_once,
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell
 from lore.store.sync import Clock, now
-
-try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    _exclusive = LOCK_EX | LOCK_NB
-except ImportError:  # a system without advisory locks
-    flock, _exclusive = None, 0
 
 PATIENCE, PAUSE = 10.0, 0.02  # seconds to wait for another writer, and between two looks
 HINT_AGAIN = "nothing was written: run the command again"
@@ -168,21 +162,12 @@ def _opened(path: str) -> int:
 
 
 def _lock(descriptor: int, path: str, patience: float) -> None:
-    """Wait for an exclusive lock, where the system and the file system know one."""
-    if flock is None:
-        return
+    """Wait for an exclusive lock."""
     end = time.monotonic() + patience
-    while True:
-        try:
-            flock(descriptor, _exclusive)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN) from None
-            time.sleep(PAUSE)
-        except OSError:
-            return
-        else:
-            return
+    while not try_lock(descriptor):
+        if time.monotonic() > end:
+            raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
+        time.sleep(PAUSE)
 
 
 class StoredAppender:

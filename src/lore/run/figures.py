@@ -15,7 +15,7 @@ from lore.check.columns import Columns
 from lore.check.pairs import Pair, lost_tokens
 from lore.model.codes import CODES
 from lore.model.common import common_bytes
-from lore.model.events import Billed, Verdict
+from lore.model.events import Verdict
 from lore.model.mask import mask
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
@@ -110,7 +110,7 @@ class Figures:
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=[_cause(pair, number, counted) for number in causes],
             caches=list(caches),
-            billed=billed_result(pair.right.usage),
+            billed=None if pair.right.usage is None else BilledResult.of(pair.right.usage),
             verdict=verdict_result(pair.right.verdict),
             problems=problems,
             chain=pair.right.chain if named else None,
@@ -164,13 +164,6 @@ def _cause(pair: Pair, number: int, counted: int | None) -> CauseResult:
 def columns_result(three: Columns) -> ColumnsResult:
     """Return what the three witnesses say."""
     return ColumnsResult(three.bytes, three.billed, three.verdict, three.agree, three.dispute or None)
-
-
-def billed_result(usage: Billed | None) -> BilledResult | None:
-    """Return the four counts."""
-    if usage is None:
-        return None
-    return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 def verdict_result(verdict: Verdict | None) -> VerdictResult | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lore.cache.base import Prediction
 from lore.cache.drops import drop
-from lore.cache.prices import MILLION, Price
+from lore.cache.prices import Price
 from lore.check.agreement import Row
 from lore.check.bills import cached
 from lore.check.chained import Chained
@@ -74,7 +74,8 @@ class Simulation:
                 self.problems.add(Problem("LORE303", said), turn.file or shown, turn.line, turn.byte)
             price = self._price(turn, predicted.prediction)
             result = _result(turn, predicted, _lost(turn, predicted, pair, left), price, shown)
-            yield Seen(result, _row(turn, predicted, left), _parts(price, turn.usage))
+            parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
+            yield Seen(result, _row(turn, predicted, left), parts)
 
     def _is_copy(self, turn: Turn) -> bool:
         name = turn.response_id
@@ -122,7 +123,7 @@ def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, 
             read_tokens=said.read, write_tokens=said.write, fresh_tokens=said.fresh, confidence=said.confidence,
             reason=said.reason,
         ),
-        billed=None if usage is None else billed_result(usage),
+        billed=None if usage is None else BilledResult.of(usage),
         verdict=None if verdict is None else VerdictResult(verdict.reason, verdict.missed_tokens, verdict.source),
         cause=lost.why, cost=None if price is None else _cost(price, usage, said, waste), lost_tokens=lost.tokens,
         waste_tokens=waste, line=turn.line, path=turn.file or shown,
@@ -137,25 +138,6 @@ def _cost(price: Price, usage: Billed | None, said: Prediction, waste: int | Non
         currency=CURRENCY, billed=None if billed is None else float(billed),
         predicted=None if predicted is None else float(predicted), waste=_paid_again(price, usage, waste),
     )  # fmt: skip
-
-
-def _parts(price: Price | None, usage: Billed | None) -> dict[str, Decimal]:
-    """Return what a bill cost, by kind of price; nothing where a count or a price is not known."""
-    if price is None or usage is None or price.of(usage) is None:
-        return {}
-    hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
-    rest = max(0, (usage.write_tokens or 0) - hour - short)
-    counts = {"fresh": usage.fresh_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
-              "write": rest, "output": usage.output_tokens}  # fmt: skip
-    prices = price._replace(write=price.write if price.write is not None else price.write_5m)._asdict()
-    return {
-        kind: count * prices[kind] / MILLION for kind, count in counts.items() if count and prices[kind] is not None
-    }
-
-
-def billed_result(usage: Billed) -> BilledResult:
-    """Return a bill as results spell it."""
-    return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 def _within(tokens: int | None, usage: Billed | None) -> int | None:

@@ -166,7 +166,7 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
     if header.session_id != data.session_id:
         raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
     _check_notes(data)
-    if stored is not None and not _holds(digests, stored):
+    if stored is not None and not (stored.number <= len(digests) and digests[stored.number - 1].hex() == stored.digest):
         base = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
         raise ConflictError(
             f"the session ends with {base}, the store holds {stored}, which it does not contain",
@@ -182,10 +182,6 @@ def _check_notes(data: SessionData) -> None:
     if data.project_id is not None:
         good_id(data.project_id, "project id")
     merged(EMPTY, data.metadata)
-
-
-def _holds(digests: Sequence[bytes], stored: Head) -> bool:
-    return stored.number <= len(digests) and digests[stored.number - 1].hex() == stored.digest
 
 
 def digests_of(events: Iterable[bytes]) -> list[bytes]:

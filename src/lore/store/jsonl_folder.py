@@ -14,10 +14,11 @@ from collections.abc import Iterator
 import msgspec
 
 from lore.errors import Where
+from lore.files import try_lock
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError
-from lore.store.jsonl_files import failed, opened, read_small, synchronise_folder, try_lock, write_whole
+from lore.store.jsonl_files import failed, opened, read_small, synchronise_folder, write_whole
 from lore.store.jsonl_names import CHECKPOINT, LOG, NEW, STAMP, TORN, is_log, name_of
 
 KIND, VERSION = "lore-store", 1

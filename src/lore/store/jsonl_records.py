@@ -66,7 +66,9 @@ def record_line(record: Saved) -> bytes:
     """Write a record with its check, without the line's end; raises StoreError where no reader would take it."""
     fields = msgspec.structs.asdict(record)
     written = [
-        b'"%b":%b' % (name.encode(), _value(value)) for name, value in fields.items() if _is_written(name, value)
+        b'"%b":%b' % (name.encode(), (bytes(value) if isinstance(value, Raw) else encode(value)))
+        for name, value in fields.items()
+        if _is_written(name, value)
     ]
     line = sealed(BEGIN + b",".join(written))
     if len(line) > LONGEST:
@@ -78,10 +80,6 @@ def _is_written(name: str, value: object) -> bool:
     if name in ("id", "at", "chain", "agent_id", "check"):
         return False
     return not is_absent(value) if isinstance(value, Raw) else value not in _EMPTY_FIELDS
-
-
-def _value(value: object) -> bytes:
-    return bytes(value) if isinstance(value, Raw) else encode(value)
 
 
 def on_one_line(metadata: bytes) -> bytes:

@@ -89,7 +89,8 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
                 return known
             after = applied(known, records)
             lines = lines_of(records)
-            seal = purge or _is_past(len(place.data.events) + len(lines), after)
+            alive = len(after.entries) + len(after.topics) + len(after.learnt) + 2
+            seal = purge or len(place.data.events) + len(lines) > max(FEW, MOSTLY_PAST * alive)
             new = (*lines, *lines_of((Sealed(at=at),))) if seal else lines
             save_delta(store, place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
         except (ConflictError, UnknownSessionError):
@@ -108,10 +109,6 @@ def _busy() -> StoreError:
 def _gone(bucket: Bucket) -> StoreError:
     message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
     return StoreError(message, hint="`lore memory wipe` clears the rest away")
-
-
-def _is_past(lines: int, after: Known) -> bool:
-    return lines > max(FEW, MOSTLY_PAST * (len(after.entries) + len(after.topics) + len(after.learnt) + 2))
 
 
 # places
@@ -267,7 +264,7 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     """
     anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
     _mark(store, anchor)
-    found = [name for name in _agents(store, user) if agent in (None, name)]
+    found = [name for name in owners(store).get(user, ()) if agent in (None, name)]
     counts = {name: _counted(store, Bucket(user, name)) for name in found}
     _delete(store, anchor)
     for session_id in _left_behind(store, anchor):
@@ -309,7 +306,3 @@ def owners(store: Store) -> dict[str, tuple[str, ...]]:
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}
-
-
-def _agents(store: Store, user: str) -> tuple[str, ...]:
-    return owners(store).get(user, ())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from lore.cache.prices import MILLION, Price
+from lore.cache.prices import Price
 from lore.compaction.prices import dollars
 from lore.model.compacted import CompactedSide, Figures
 from lore.model.events import Billed
@@ -38,7 +38,7 @@ class Ledger:
                 self._counts[name] = (self._counts[name] or 0) + count
         if cost is not None and price is not None:
             self.cost = cost + (self.cost or 0)
-            for kind, paid in _by_price(price, bill):
+            for kind, paid in price.parts(bill).items():
                 self._parts[kind] = self._parts.get(kind, Decimal(0)) + paid
 
     def side(self, figures: Figures) -> CompactedSide:
@@ -48,15 +48,3 @@ class Ledger:
             billed=BilledResult(*(self._counts[name] for name in _COUNTS)), cost=dollars(self.cost),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._parts.items())},
         )  # fmt: skip
-
-
-def _by_price(price: Price, bill: Billed) -> list[tuple[str, Decimal]]:
-    hour, short = bill.write_1h_tokens or 0, bill.write_5m_tokens or 0
-    rest = max(0, (bill.write_tokens or 0) - hour - short)
-    default = price.write if price.write is not None else price.write_5m
-    found = (
-        ("fresh", bill.fresh_tokens, price.fresh), ("read", bill.read_tokens, price.read),
-        ("write_1h", hour, price.write_1h), ("write_5m", short, price.write_5m), ("write", rest, default),
-        ("output", bill.output_tokens, price.output),
-    )  # fmt: skip
-    return [(kind, count * each / MILLION) for kind, count, each in found if count and each is not None]

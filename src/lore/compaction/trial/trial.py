@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
+from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
 from lore.compaction.trial.accounts import Accounts
 from lore.compaction.trial.plan import Moment, Plan
@@ -149,7 +150,7 @@ class Trial:
         self._accounts.close(self._chain())  # its bill is known, and no compaction behind it saves any of it
         known = self._accounts.known
         for plan in self._plans:
-            plan.ask(("overflow", "cadence"), known, self._main, known.last)
+            plan.ask(AFTER_TURN, known, self._main, known.last)
 
     def _chain(self) -> Chain:
         return self._recorded().chain(self._main or MAIN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from lore.compaction.settings import Compaction
 from lore.compaction.sources import NESTED, ContextRequest, check_sources, is_nested, outside_context
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
+from lore.files import replaced
 
 KEY_BYTES = 32
 _KEY = "boundary.key"
@@ -57,10 +57,8 @@ def boundary_key(folder: Path) -> bytes:
 def _make(path: Path) -> None:
     """Put a key in place whole: of two that make one at once neither reads half of it, the later one's stays."""
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f"{_KEY}.", dir=path.parent)  # for this user's eyes alone
-        with open(descriptor, "wb") as file:
+        with replaced(str(path), private=True) as file:
             file.write(secrets.token_bytes(KEY_BYTES))
-        os.replace(name, path)
     except OSError as error:
         raise _refused(path, error) from None
 

@@ -159,7 +159,7 @@ def parsed(line: bytes) -> AppendedEvent:
     kind = kind_of(line)
     if kind == "saved":
         raise LoreError("a `saved` record is a store's own note, and no event", hint="leave it out")
-    key = _number_key(kind)
+    key = "number" if kind == "knowledge" else "id"
     values = [decode(line[span.value : span.end]) for span in spans(line) if span.key == key]
     if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has names of its own
         return AppendedEvent(line, kind, None)
@@ -167,10 +167,6 @@ def parsed(line: bytes) -> AppendedEvent:
     if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
         raise LoreError(f"the line's `{key}` is no number of an event", hint=HINT_NUMBER)
     return AppendedEvent(without_member(line, key), kind, number)
-
-
-def _number_key(kind: str) -> str:
-    return "number" if kind == "knowledge" else "id"
 
 
 def plain(line: bytes) -> bytes:

@@ -27,7 +27,7 @@ from lore.run.inputs import Input, inputs
 from lore.run.memory import collected_seldom
 from lore.run.options import Options
 from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
+from lore.run.recording import UnrecognisedError
 from lore.run.storing.lines import headed, named, own_lines, renamed
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
@@ -200,7 +200,7 @@ class _Importer:
             )
         if type(recording.reader) is LoreLog:
             return False, headed(own_lines(data, problems, recording.shown), recording.shown)
-        return True, _without_ends(recording)
+        return True, (line[:-1] for line in converted(recording).lines)
 
     def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0
@@ -216,10 +216,6 @@ class _Importer:
         there = noted(self._store, source.header.session_id)
         if there is not None and there.project_id != project:
             self._store.move(source.header.session_id, project)
-
-
-def _without_ends(recording: Recording) -> Iterator[bytes]:
-    return (line[:-1] for line in converted(recording).lines)
 
 
 def _beside(path: str) -> SessionData | None:
