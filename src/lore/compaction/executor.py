@@ -43,6 +43,8 @@ from lore.model.events import (
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
 from lore.prompt.speakers import is_real
+from lore.store.base import Tell
+from lore.store.registry import silent
 
 
 def compacted(
@@ -135,7 +137,6 @@ def _place(chain: Chain, firing: Firing) -> int:
     return first + len(places)
 
 
-Tell = Callable[[str], None]
 Learn = Callable[[Entries, int], object]
 """Learn from a timeline's entries before a place, which are about to go."""
 
@@ -149,7 +150,7 @@ class Dependencies(NamedTuple):
     summarizer: Summarizer
     ask: Callable[[Window], str] | None = None
     key: bytes = b""
-    tell: Tell = lambda _: None
+    tell: Tell = silent
     learn: Learn | None = None
 
 

@@ -28,6 +28,7 @@ from lore.compaction.wrapping import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.mask import mask
+from lore.store.base import Tell
 from lore.store.registry import silent
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class OpenAISummarizer:
         environ: Mapping[str, str],
         seconds: float = 60.0,
         pause: Callable[[float], None] = time.sleep,
-        tell: Callable[[str], None] = silent,
+        tell: Tell = silent,
     ) -> None:
         try:
             import httpx  # noqa: PLC0415 - an extra, and slow to load

@@ -14,7 +14,7 @@ are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -25,14 +25,13 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.wrapping import inert, one_line, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
+from lore.store.base import Tell
 
 __all__ = ["NESTED", "ContextRequest", "check_sources", "is_nested", "outside_context", "stamp"]
 
 SECONDS = 30.0  # for each source
 MOST_AT_ONCE = 16
 _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
-
-Tell = Callable[[str], None]
 
 
 class ContextRequest(NamedTuple):

@@ -14,6 +14,7 @@ from lore.compaction.transcripts import fresh, instructions, transcript
 from lore.compaction.wrapping import harmless
 from lore.errors import LoreError
 from lore.model.canonical import encode
+from lore.store.base import Tell
 from lore.store.registry import silent
 
 
@@ -32,7 +33,7 @@ class Command:
         *,
         environ: Mapping[str, str],
         seconds: float = 60.0,
-        tell: Callable[[str], None] = silent,
+        tell: Tell = silent,
     ) -> None:
         program_of(command, environ)
         self._command = tuple(command)
@@ -67,34 +68,16 @@ def _command_input(request: SummaryRequest) -> bytes:
     return encode(question) + b"\n"
 
 
-Tell = Callable[[str], None]
-
-
-def _extractive(_: Compaction, __: Mapping[str, str], ___: Tell) -> Summarizer:
-    return Extractive()
-
-
-def _command(settings: Compaction, environ: Mapping[str, str], tell: Tell) -> Summarizer:
-    return Command(settings.command, environ=environ, seconds=settings.timeout_secs, tell=tell)
-
-
-def _openai(settings: Compaction, environ: Mapping[str, str], tell: Tell) -> Summarizer:
-    return OpenAISummarizer(
-        settings.endpoint,
-        settings.model,
-        key_env=settings.key_env,
-        environ=environ,
-        seconds=settings.timeout_secs,
-        pause=time.sleep,
-        tell=tell,
-    )
-
-
 _MAKERS: dict[str, Callable[[Compaction, Mapping[str, str], Tell], Summarizer]] = {
-    "extractive": _extractive,
-    "command": _command,
-    "openai": _openai,
-}
+    "extractive": lambda settings, environ, tell: Extractive(),
+    "command": lambda settings, environ, tell: Command(
+        settings.command, environ=environ, seconds=settings.timeout_secs, tell=tell
+    ),
+    "openai": lambda settings, environ, tell: OpenAISummarizer(
+        settings.endpoint, settings.model, key_env=settings.key_env, environ=environ, seconds=settings.timeout_secs,
+        pause=time.sleep, tell=tell,
+    ),
+}  # fmt: skip
 
 
 def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = silent) -> Summarizer:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from typing import NamedTuple
@@ -82,16 +82,8 @@ class _Watched:
         digests = follow(bytes.fromhex(self.head.digest), data.events)
         return data.head.digest == (digests[-1].hex() if digests else self.head.digest)
 
-    def take(self, data: SessionData) -> None:
-        """Take what was added."""
-        events = Session.events_of(data.log)
-        for event in events:
-            self.session.apply(event)
-        self._feed(events)
-        self.head = data.head
-
-    def took(self, events: tuple[Event, ...], head: Head) -> None:
-        """Take what was saved."""
+    def take(self, events: Sequence[Event], head: Head) -> None:
+        """Take events that are stored behind what was read."""
         for event in events:
             self.session.apply(event)
         self._feed(events)
@@ -195,7 +187,7 @@ class Watch:
         watched = self._held.pop(session_id, None)
         added = None if watched is None else self._store.load(session_id, after=watched.head.number)
         if watched is not None and added is not None and watched.is_continued_by(added):
-            watched.take(added)
+            watched.take(Session.events_of(added.log), added.head)
         else:
             if watched is not None:  # it was deleted, and another one begun
                 self._idle.forget(session_id)
@@ -249,7 +241,7 @@ class Watch:
             except ConflictError:
                 self._hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
                 return False
-        watched.took(done.events, head)
+        watched.take(done.events, head)
         context = f", {done.context_tokens:,} tokens of outside context" if done.context_tokens else ""
         self._hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{context}")
         return True

@@ -224,32 +224,16 @@ class Whole:
     """A session that was loaded whole, as `settle` looks at it. Its digests are derived once, when asked for."""
 
     def __init__(self, data: SessionData) -> None:
-        self._data = data
+        self.head, self.leaf_id, self.metadata = data.head, data.leaf_id, data.metadata
+        self._events = data.events
         self._digests: list[bytes] | None = None
 
-    @property
-    def head(self) -> Head:
-        """How far it is stored."""
-        return self._data.head
-
-    @property
-    def leaf_id(self) -> str | None:
-        """Its leaf."""
-        return self._data.leaf_id
-
-    @property
-    def metadata(self) -> bytes:
-        """Its metadata."""
-        return self._data.metadata
-
     def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number` (0: of no events); None where there is none."""
         if self._digests is None:
-            self._digests = digests_of(self._data.events)
+            self._digests = digests_of(self._events)
         if number == 0:
             return NOTHING.digest
         return self._digests[number - 1].hex() if 0 < number <= len(self._digests) else None
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
-        return self._data.events[after : after + count]
+        return self._events[after : after + count]

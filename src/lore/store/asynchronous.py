@@ -20,61 +20,46 @@ class AsyncStore:
         self.store = store
 
     async def create(self, header: bytes) -> Head:
-        """Begin a session."""
         return await asyncio.to_thread(self.store.create, header)
 
     async def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        """Return a session, or what came after a number."""
         return await asyncio.to_thread(self.store.load, session_id, after=after)
 
     async def save(self, data: SessionData) -> Head:
-        """Write a session in full."""
         return await asyncio.to_thread(self.store.save, data)
 
     async def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        """Add a delta, also in a store that only saves in full."""
         return await asyncio.to_thread(save_delta, self.store, session_id, delta)
 
     async def delete(self, session_id: str) -> tuple[str, ...]:
-        """Delete a session and those forked from it."""
         return await asyncio.to_thread(self.store.delete, session_id)
 
     async def list(self, project_id: str | None = None) -> Sequence[Summary]:
-        """List the sessions."""
         return await asyncio.to_thread(self.store.list, project_id)
 
     async def move(self, session_id: str, project_id: str) -> None:
-        """Make a session another project's."""
         await asyncio.to_thread(self.store.move, session_id, project_id)
 
     async def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
-        """Remember which session a client means."""
         await asyncio.to_thread(self.store.bind, client_key, session_id, replace=replace)
 
     async def resolve(self, client_key: str) -> str | None:
-        """Return the session that a client means."""
         return await asyncio.to_thread(self.store.resolve, client_key)
 
     async def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        """Return a session's durable prompt deltas."""
         return await asyncio.to_thread(self.store.prompt_deltas, session_id)
 
     async def checkpoint(self, session_id: str) -> Checkpoint | None:
-        """Return the latest checkpoint."""
         return await asyncio.to_thread(self.store.checkpoint, session_id)
 
     async def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint instead of the one before."""
         await asyncio.to_thread(self.store.save_checkpoint, session_id, checkpoint)
 
     async def verify(self, session_id: str | None = None) -> Verified:
-        """Recompute every digest."""
         return await asyncio.to_thread(self.store.verify, session_id)
 
     async def vacuum(self) -> int:
-        """Give back what is not needed any more."""
         return await asyncio.to_thread(self.store.vacuum)
 
     async def close(self) -> None:
-        """Let go of files and connections."""
         await asyncio.to_thread(self.store.close)

@@ -78,21 +78,17 @@ class Look:
 
     @property
     def head(self) -> Head:
-        """How far it is stored."""
         return self.state.head
 
     @property
     def leaf_id(self) -> str | None:
-        """Its leaf."""
         return self.state.leaf_id
 
     @property
     def metadata(self) -> bytes:
-        """Its metadata."""
         return self.state.metadata
 
     def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number` (0: of no events); None where there is none."""
         if number == 0:
             return NOTHING.digest
         if number == self.head.number:
@@ -102,7 +98,6 @@ class Look:
         return part.digests[place].hex() if 0 <= place < len(part.digests) else None
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
         part = self.part(after)
         start = after + 1 - part.first
         return part.lines[start : start + count]

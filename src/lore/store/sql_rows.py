@@ -126,12 +126,10 @@ class StoredRows:
                                "written", hint=HINT)  # fmt: skip
 
     def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number` (0: of no events); None where there is none."""
         found = digest_behind(self._tx, self.session.key, number)
         return None if found is None else found.hex()
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
         rows = self._tx.execute(
             "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number",
             (self.session.key, after, after + count),

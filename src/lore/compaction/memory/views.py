@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import change, owners, read, wipe
 from lore.compaction.memory.identities import Bucket, good_agent, good_user
 from lore.compaction.memory.records import (
     KINDS,
+    SECTIONS,
     Extracted,
     Forgotten,
     Known,
     Record,
-    Remembered,
     Superseded,
-    Topic,
     has_expired,
     id_of,
 )
@@ -71,27 +70,24 @@ def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[Bucket
 
 def listed(shown: MemoryShown) -> MemoryShown:
     """Leave out what is long: texts, and what topics say."""
-    short = [
-        msgspec.structs.replace(
-            agent, texts=[], topics=[msgspec.structs.replace(topic, content="") for topic in agent.topics]
-        )
+    agents = [
+        replace(agent, texts=[], topics=[replace(topic, content="") for topic in agent.topics])
         for agent in shown.agents
     ]
-    return msgspec.structs.replace(shown, agents=short)
+    return replace(shown, agents=agents)
 
 
 def named(shown: MemoryShown, names: Sequence[str]) -> MemoryShown:
     """Return only the topics and texts of these names, and the agents that have them; raises LoreError for another."""
-    check(names, [name for agent in shown.agents for name in (*_topics(agent), *(text.id for text in agent.texts))])
-    agents = [
-        msgspec.structs.replace(
-            agent,
-            topics=[topic for topic in agent.topics if topic.topic in names],
-            texts=[text for text in agent.texts if text.id in names],
-        )
-        for agent in shown.agents
-    ]
-    return msgspec.structs.replace(shown, agents=[agent for agent in agents if agent.topics or agent.texts])
+    known, agents = list[str](), list[RememberedAgent]()
+    for agent in shown.agents:
+        known += [*(topic.topic for topic in agent.topics), *(text.id for text in agent.texts)]
+        topics = [topic for topic in agent.topics if topic.topic in names]
+        texts = [text for text in agent.texts if text.id in names]
+        if topics or texts:
+            agents.append(replace(agent, topics=topics, texts=texts))
+    check(names, known)
+    return replace(shown, agents=agents)
 
 
 def check(names: Iterable[str], known: Iterable[str]) -> None:
@@ -102,32 +98,22 @@ def check(names: Iterable[str], known: Iterable[str]) -> None:
             raise LoreError(f"nothing is remembered as {name!r}", hint="`lore memory show` prints the names")
 
 
-def _topics(agent: RememberedAgent) -> list[str]:
-    return [topic.topic for topic in agent.topics]
-
-
 def _agent(agent: str, known: Known, failure: audit.AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
+    topics = [
+        RememberedTopic(topic=topic.topic, summary=topic.summary, content=topic.content, at=topic.at,
+                        expires_at=topic.expires_at, expired=has_expired(topic, now))
+        for _, topic in sorted(known.topics.items())
+    ]  # fmt: skip
+    entries = sorted(known.entries.values(), key=lambda entry: KINDS.index(entry.section))
+    texts = [
+        RememberedText(id=id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
+                       session_id=entry.session_id)
+        for entry in entries
+    ]  # fmt: skip
     return RememberedAgent(
-        agent=agent,
-        counts=known.counts(),
-        undreamt=known.is_fresh,
-        topics=[_topic(known.topics[name], now) for name in sorted(known.topics)],
-        texts=[_text(known.entries[key]) for key in sorted(known.entries, key=lambda key: KINDS.index(key[0]))],
-        last_failure=None if failure is None else _entry(failure, there),
-        unreadable=known.odd,
-    )
-
-
-def _topic(topic: Topic, now: str) -> RememberedTopic:
-    return RememberedTopic(
-        topic=topic.topic, summary=topic.summary, content=topic.content, at=topic.at, expires_at=topic.expires_at,
-        expired=has_expired(topic, now),
+        agent=agent, counts=known.counts(), undreamt=known.is_fresh, topics=topics, texts=texts,
+        last_failure=None if failure is None else _entry(failure, there), unreadable=known.odd,
     )  # fmt: skip
-
-
-def _text(text: Remembered) -> RememberedText:
-    name = id_of(text.section, text.text)
-    return RememberedText(id=name, kind=text.section, text=text.text, at=text.at, session_id=text.session_id)
 
 
 def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryAudit:
@@ -156,31 +142,25 @@ def deleted(
     Nothing of it stays in the store's log. Each agent's memory is one transaction.
     """
     known = buckets_of(store, user, agent)
-    check(names, [name for memory in known.values() for name in _names(memory)])
+    keys = [key for memory in known.values() for key in memory.entries]
+    check(names, [*(name for memory in known.values() for name in memory.topics), *(id_of(*key) for key in keys)])
     counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
     for bucket, memory in known.items():
-        if not set(names) & set(_names(memory)):
-            continue
         gone = [key for key in memory.entries if id_of(*key) in names]
         topics = [name for name in memory.topics if name in names]
+        if not gone and not topics:
+            continue
         after = change(store, bucket, lambda held: _without(held, names, now), at=now, purge=True)
-        removed = _sums(gone, topics)
+        removed = {kind: sum(section == kind for section, _ in gone) for kind in SECTIONS} | {"topics": len(topics)}
         for kind, number in removed.items():
             counts[kind] += number
-        still.update(dict.fromkeys(_still(after, [text for _, text in gone])))
-        _note(
-            store,
-            bucket.user,
-            audit.AuditRecord(at=now, op="delete", agent=bucket.agent, removed=audit.some(removed)),
-            tell,
-        )
+        for name, topic in sorted(after.topics.items()):
+            if any(text in topic.content for _, text in gone):
+                still[name] = None
+        _note(store, bucket, "delete", removed, now, tell)
     return MemoryDeleted(
         store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
     )
-
-
-def _names(known: Known) -> list[str]:
-    return [*known.topics, *(id_of(*key) for key in known.entries)]
 
 
 def _without(known: Known, names: Sequence[str], now: str) -> tuple[Record, ...]:
@@ -189,30 +169,20 @@ def _without(known: Known, names: Sequence[str], now: str) -> tuple[Record, ...]
     return (*texts, *topics, *((Extracted(at=now),) if texts else ()))  # so that the next dream leaves it out
 
 
-def _sums(texts: Sequence[tuple[str, str]], topics: Sequence[str]) -> dict[str, int]:
-    sums = dict.fromkeys(KINDS, 0)
-    for section, _ in texts:
-        sums[section] += 1
-    return {**sums, "topics": len(topics)}
-
-
-def _still(known: Known, texts: Sequence[str]) -> list[str]:
-    return [name for name, topic in sorted(known.topics.items()) if any(text in topic.content for text in texts)]
-
-
 def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> MemoryWiped:
     """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
     named = good_user(user)
     scope = None if agent is None else good_agent(agent)
     found = wipe(store, named, scope)
     if any(found.counts.values()):
-        _note(store, named, audit.AuditRecord(at=now, op="wipe", agent=scope, removed=audit.some(found.counts)), tell)
+        _note(store, Bucket(named, scope or ""), "wipe", found.counts, now, tell)
     return MemoryWiped(store=store.url, user=named, agent=scope, counts=found.counts, agents=found.agents)
 
 
-def _note(store: Store, user: str, entry: audit.AuditRecord, tell: Tell) -> None:
-    """Audit what is done already; where that fails it is told, for it is done."""
+def _note(store: Store, bucket: Bucket, op: str, removed: dict[str, int], now: str, tell: Tell) -> None:
+    """Audit a change that is done; a failure to do so is told."""
+    entry = audit.AuditRecord(at=now, op=op, agent=bucket.agent or None, removed=audit.some(removed))
     try:
-        audit.note(store, user, entry)
+        audit.note(store, bucket.user, entry)
     except LoreError as error:
-        tell(f"the audit log of user {user} has no entry of this {entry.op}: {error.message}")
+        tell(f"the audit log of user {bucket.user} has no entry of this {op}: {error.message}")
