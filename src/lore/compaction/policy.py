@@ -87,7 +87,8 @@ def gap(inputs: PolicyInput) -> Firing | None:
         return None
     if _in_loop(inputs.entries) or not _is_active(inputs):
         return None  # who asked for a long job was not away while it went on
-    return _firing("gap", inputs) or _asking("gap", inputs)
+    about = _window(inputs)
+    return _firing("gap", inputs) or (None if about is None else Firing("gap", Cut(0), about))
 
 
 def cadence(inputs: PolicyInput) -> Firing | None:
@@ -142,11 +143,6 @@ def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
 def _firing(trigger: Trigger, inputs: PolicyInput) -> Firing | None:
     made = cut(inputs.entries, inputs.settings.keep_recent)
     return None if made is None else Firing(trigger, made, _window(inputs))
-
-
-def _asking(trigger: Trigger, inputs: PolicyInput) -> Firing | None:
-    about = _window(inputs)
-    return None if about is None else Firing(trigger, Cut(0), about)
 
 
 def _window(inputs: PolicyInput) -> Window | None:

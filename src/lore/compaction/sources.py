@@ -80,31 +80,23 @@ def _answers(
     sources: tuple[ContextSource, ...], asking: ContextRequest, environ: Mapping[str, str], seconds: float
 ) -> list[Ran | LoreError]:
     stop = threading.Event()
+    begin, end = map(stamp, asking.window)
+    kept = {name: environ[name] for name in _KEPT if name in environ}
+    clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
+    named = {"session_id": asking.session_id, "agent": asking.agent, "user": asking.user}
 
     def ask(source: ContextSource) -> Ran | LoreError:
+        question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
         try:
-            return run(source.command, given=_question(source, asking), environ=clean, seconds=seconds, stop=stop)
+            return run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
         except LoreError as error:
             return error
 
-    clean = _environment(asking, environ)
     with ThreadPoolExecutor(min(len(sources), MOST_AT_ONCE), "lore-source") as pool:
         try:
             return list(pool.map(ask, sources))
         finally:
             stop.set()  # an interrupt does not wait for sources that hang
-
-
-def _environment(asking: ContextRequest, environ: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: environ[name] for name in _KEPT if name in environ}
-    begin, end = map(stamp, asking.window)
-    return {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-
-
-def _question(source: ContextSource, asking: ContextRequest) -> bytes:
-    begin, end = map(stamp, asking.window)
-    named = {"session_id": asking.session_id, "agent": asking.agent, "user": asking.user}
-    return encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
 
 
 def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:

@@ -201,8 +201,10 @@ class Watch:
         """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
         session_id = watched.header.session_id
         ask = AUTOMATIC if _is_asked(chain) else AFTER_TURN
-        if ask == AUTOMATIC and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed:
-            self._tell_untimed(session_id)
+        is_untimed = ask == AUTOMATIC and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed
+        if is_untimed and session_id not in self._untimed:
+            self._untimed.add(session_id)
+            self._hands.tell(f"{session_id}: {UNTIMED}")
         firing = judged(watched.tracker, chain, settings, ask, now=now)
         cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
         if firing is not None and waits(firing, watched.tracker, chain, settings, cache, watched.rhythm, now):
@@ -210,11 +212,6 @@ class Watch:
             return None
         self._waiting.discard(session_id)
         return firing
-
-    def _tell_untimed(self, session_id: str) -> None:
-        if session_id not in self._untimed:
-            self._untimed.add(session_id)
-            self._hands.tell(f"{session_id}: {UNTIMED}")
 
     def _compact(
         self, settings: Compaction, watched: _Watched, chain: Chain, firing: Firing, now: float

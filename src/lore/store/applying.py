@@ -98,15 +98,13 @@ def settle(delta: SessionDelta, stored: Stored) -> Settled:
     if noted != head.note and not (is_last and (base.note == head.note or 0 < known < len(lines))):
         raise refused(base, head)  # the notes of others would be lost, or its own
     if not is_last:
-        return Settled((), (), stored.leaf_id, stored.metadata, _at(stored, base.number + known), noted=False)
+        number = base.number + known
+        at = Head(number, stored.digest(number) or "", head.note)
+        return Settled((), (), stored.leaf_id, stored.metadata, at, noted=False)
     new = lines[known:]
     digests = tuple(follow(bytes.fromhex(head.digest), new))
     after = Head(head.number + len(new), digests[-1].hex() if digests else head.digest, noted)
     return Settled(new, digests, leaf_id, metadata, after, noted=noted != head.note)
-
-
-def _at(stored: Stored, number: int) -> Head:
-    return Head(number, stored.digest(number) or "", stored.head.note)
 
 
 def _known(lines: tuple[bytes, ...], delta: SessionDelta, stored: Stored) -> int:

@@ -16,7 +16,7 @@ Costs of reading: three look-ups and a volume.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -65,7 +65,8 @@ def read(store: Store, bucket: Bucket) -> Known:
             return known_of(place.data.events[1:])
         if place.notes.volume is None:
             return Known()  # begun, and nothing written yet
-    raise _gone(bucket)  # not moved on in between: that is seen the next time
+    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
+    raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
 def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: bool = False) -> Known:
@@ -79,7 +80,9 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
             place = _begun(store, bucket, at)
             if place.data is None:  # moved on since, or gone
                 continue
-            _tidy(store, bucket, place)
+            if place.notes.old is not None:  # a process died after it had moved on from this volume
+                _delete(store, bucket.volume(place.notes.old))
+                _note(store, place.anchor, {"old": None})
             known = known_of(place.data.events[1:])
             if known.is_sealed:
                 _move(store, bucket, place, known)
@@ -104,11 +107,6 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
 
 def _busy() -> StoreError:
     return StoreError("gave up after repeated write conflicts, or a wipe was interrupted", hint=HINT_WIPE)
-
-
-def _gone(bucket: Bucket) -> StoreError:
-    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
-    return StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
 # places
@@ -220,13 +218,6 @@ def _point(store: Store, bucket: Bucket, place: _Place, lines: tuple[bytes, ...]
         raise
 
 
-def _tidy(store: Store, bucket: Bucket, place: _Place) -> None:
-    """Delete the volume that a process did not come to, after it had moved on from it."""
-    if place.notes.old is not None:
-        _delete(store, bucket.volume(place.notes.old))
-        _note(store, place.anchor, {"old": None})
-
-
 def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
     return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
 
@@ -267,8 +258,9 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     found = [name for name in owners(store).get(user, ()) if agent in (None, name)]
     counts = {name: _counted(store, Bucket(user, name)) for name in found}
     _delete(store, anchor)
-    for session_id in _left_behind(store, anchor):
-        _delete(store, session_id)
+    for summary in store.list():
+        if summary.session_id.startswith(f"{anchor}/"):
+            _delete(store, summary.session_id)
     return Wiped(counts)
 
 
@@ -292,10 +284,6 @@ def _counted(store: Store, bucket: Bucket) -> dict[str, int]:
     except StoreError:
         return Known().counts()
     return (Known() if place is None or place.data is None else known_of(place.data.events[1:])).counts()
-
-
-def _left_behind(store: Store, anchor: str) -> Iterator[str]:
-    yield from [summary.session_id for summary in store.list() if summary.session_id.startswith(f"{anchor}/")]
 
 
 def owners(store: Store) -> dict[str, tuple[str, ...]]:

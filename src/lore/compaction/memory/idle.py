@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lore.compaction.executor import timestamp
 from lore.compaction.memory.asking import Ask
 from lore.compaction.memory.listening import Silence
-from lore.compaction.memory.remembering import WINDOW, Remembering, Rested, is_idle, remembering_of
+from lore.compaction.memory.remembering import WINDOW, Remembering, is_idle, remembering_of
 from lore.compaction.settings import MemorySettings, Sessions
 from lore.model.events import SessionStarted
 from lore.model.state import Chain
@@ -89,14 +89,11 @@ class IdleMemory:
             self._tell(f"{name}: another pass is at work for this agent and user, skipped until the next look")
             return ""
         self._passed[name] = silence.moves
-        return _said(done)
-
-
-def _said(done: Rested) -> str:
-    assert done.extracted is not None
-    added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
-    if not (added or removed or done.consolidated.topics):
-        is_quiet = done.extracted.skipped or done.extracted.failure or done.consolidated.failure  # a failure is told
-        return "" if is_quiet else "idle: looked through, nothing new to remember"
-    topics = len(done.consolidated.topics)
-    return f"idle: {added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"
+        added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
+        if not (added or removed or done.consolidated.topics):
+            is_quiet = (
+                done.extracted.skipped or done.extracted.failure or done.consolidated.failure
+            )  # a failure is told
+            return "" if is_quiet else "idle: looked through, nothing new to remember"
+        topics = len(done.consolidated.topics)
+        return f"idle: {added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"

@@ -52,7 +52,8 @@ def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = N
     wanted = {PREFIX + topic.topic: topic for topic in topics}
     events: list[Event] = []
     for name in sorted(wanted):
-        title, content = _title(wanted[name]), wanted[name].content
+        topic, summary, content = wanted[name].topic, wanted[name].summary, wanted[name].content
+        title = f"{topic}: {summary}" if summary else topic
         fact = state.knowledge.get(state.aliases.get(name, name))
         if fact is None:
             events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
@@ -61,10 +62,6 @@ def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = N
     gone = sorted(name for name in state.knowledge if name.startswith(PREFIX) and name not in wanted)
     events += [Knowledge(op="remove", id=name, at=at) for name in gone]
     return tuple(events)
-
-
-def _title(topic: Topic) -> str:
-    return f"{topic.topic}: {topic.summary}" if topic.summary else topic.topic
 
 
 WINDOW = 60_000  # tokens that a model reads at once

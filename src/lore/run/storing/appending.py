@@ -80,8 +80,9 @@ class _Writer:
                 error.where = Where(SHOWN, line.number, line.byte)
             error.hint = error.hint or HINT_MEND
             raise
-        for problem in _problems(event.data):
-            say(f"note: line {line.number}: {problem.message}")
+        for read in LoreLog().feed(event.data + b"\n"):
+            if isinstance(read.value, Problem) and read.value.code not in _BEGUN:
+                say(f"note: line {line.number}: {read.value.message}")
         return StoreAppended(self._session_id, number)
 
     def _stored(self, event: AppendedEvent) -> int:
@@ -94,7 +95,10 @@ class _Writer:
             if event.number is not None and event.number <= self._head.number:
                 return self._again(event, event.number, self._head)
             if event.number is not None and event.number > self._head.number + 1:
-                raise _out_of_order(event.number, self._head)
+                following = self._head.number + 1
+                held = f"the store holds {self._head}: the next is event {following}"
+                message = f"the line expects to be event {event.number}, {held}"
+                raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
             try:
                 return self._append(event, self._head)
             except ConflictError:
@@ -136,16 +140,6 @@ class _Writer:
                 hint="another writer was here: `lore store export` shows what is stored", stored=head,
             )  # fmt: skip
         return number
-
-
-def _out_of_order(number: int, head: Head) -> ConflictError:
-    message = f"the line expects to be event {number}, the store holds {head}: the next is event {head.number + 1}"
-    return ConflictError(message, hint=f"send the events from number {head.number + 1} on", stored=head)
-
-
-def _problems(data: bytes) -> list[Problem]:
-    found = [read.value for read in LoreLog().feed(data + b"\n")]
-    return [problem for problem in found if isinstance(problem, Problem) and problem.code not in _BEGUN]
 
 
 def parsed(line: bytes) -> AppendedEvent:

@@ -66,10 +66,12 @@ def import_sessions(
     """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
     files = inputs(request.paths)
     sums = _Sums()
-    with_others = _companions(files)
+    companions = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
+    with_others = {os.path.realpath(path) for path in companions}  # subagents' files, read with their sessions
     files = [file for file in files if os.path.realpath(file.path) not in with_others]
     sums.joined = len(with_others)
-    _check(files, request)
+    if request.session_id is not None and len(files) != 1:
+        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
     total, done = sum(file.size for file in files), 0
     with collected_seldom():
         for file in files:
@@ -84,17 +86,6 @@ def import_sessions(
         store=store.url, sessions=sums.sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
         problems=sums.problems,
     )  # fmt: skip
-
-
-def _check(files: list[Input], request: ImportRequest) -> None:
-    if request.session_id is not None and len(files) != 1:
-        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
-
-
-def _companions(files: list[Input]) -> set[str]:
-    """Return the subagents' files that are read with their sessions."""
-    found = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
-    return {os.path.realpath(path) for path in found}
 
 
 def _told(progress: ImportProgress | None, done: int, total: int) -> Callable[[int], None]:
