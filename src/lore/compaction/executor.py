@@ -7,6 +7,10 @@ the summary is, about the window that the firing fixed; their text is wrapped as
 goes first (`learn`), in all stages of an overflow: after the pruning it could not. It never learns from outside
 context. Takes as long as the slowest source (30 s at most), the learning and the summary; may run in another thread
 than the session's, since states are immutable.
+
+The events of a compaction, in order: `compact_started`, `compact_applied`, the results that an overflow cuts, and
+outside context as `context_persisted`, directly before the next real user message. The same session, firing and texts
+give the same bytes. The summary becomes the divider's text; in an overflow without one the marker does.
 """
 
 from __future__ import annotations

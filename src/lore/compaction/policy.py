@@ -66,7 +66,7 @@ def manual(inputs: PolicyInput) -> Firing | None:
 
 
 def overflow(inputs: PolicyInput) -> Firing | None:
-    """Compact where the window fills: `overflow.stages`. Where no summary can be had only if room has to be made."""
+    """Compact where the window fills: `cutting.stages`. Where no summary can be had only if room has to be made."""
     settings = inputs.settings
     plan = stages(
         inputs.entries, settings.window, overhead=inputs.overhead, tokens=inputs.tokens, reserve=settings.summary_tokens

@@ -1,4 +1,10 @@
-"""The summariser that a configuration names."""
+"""The summariser that a configuration names.
+
+A command reads one JSON object from standard input, `{"v": 1, "prompt", "transcript", "previous", "opening",
+"tokens"}`: what to do in words, the messages as text (`transcripts`), the summary that is replaced, how the exchange
+began whose end stays, how many tokens the answer may have. It writes the summary as UTF-8; an exit code other than 0 is
+a failure. It gets lore's environment (it may need a key) and the mark under which nothing compacts.
+"""
 
 from __future__ import annotations
 

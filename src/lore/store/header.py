@@ -1,4 +1,9 @@
-"""The header of a session: its first line, and what a store takes from it."""
+"""A session's header, the digests of its events, and the sessions forked from it.
+
+Each event's digest holds all before it: digest 0 is SHA-256 of `lore-store-1`; digest n is SHA-256 of digest n-1, the
+length of line n in decimal, `:`, and line n. Framed by length, sensitive to order, resumable from any number. Where a
+digest is stored beside each event, a changed line is found alone: only its own digest does not follow.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,12 @@
 
 In: events and entries. Out: what is to be learnt from, and when the last exchange of a person moved. Pure: the clock is
 an argument. Rules: only exchanges that a person began count, so an agent that runs by itself is never learnt from, and
-its ticks neither begin a pause nor end one; what is new begins behind a mark (`marks`) and is learnt from with the
+its ticks neither begin a pause nor end one; what is new begins behind a mark and is learnt from with the
 beginning of its exchange, since what an answer means depends on the question; outside context is never learnt from.
+
+A mark says up to where a session was learnt from: digests of a few of its entries, kept with what was remembered. It is
+small however long the session is, and holds for these entries alone, so that another session of the same name is new
+as a whole. A rewind takes the last entries away: the others still stand for what was learnt before them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is remembered: of whom, by which agents, what exactly, and who changed it."""
+"""What is remembered, as `lore memory` shows it: of whom, by which agents, who changed it; and its deletion."""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ would ask it (after each finished turn; when a person speaks; before each turn),
 next is sought; recorded compactions stay; the summary is the extractive one, whichever is configured; sources are not
 asked, and counted with the most that they may say. Only the main chain is compacted, and counted. Costs one pass, a
 fold for each plan, and O(what is pruned) for each firing.
+
+Some logs (Claude Code's) write how a turn ended, and what it was billed, once the next one begins: a message between
+the two would seem to come while a request is out. `ended_first` puts the end before the message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is stored: the sessions of a store, one of them, what is damaged, what a client means."""
+"""What `lore store` does with stored sessions: list, show, verify, export, delete, move, bind them to clients."""
 
 from __future__ import annotations
 
