@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from lore.errors import Where
 from lore.formats.lines import BOM, LONGEST
@@ -27,7 +26,17 @@ HINT = "`lore store verify` says what is damaged; `lore store export ID --salvag
 _PIECE = 64 * 1024
 
 
-class LogState(Struct, frozen=True, kw_only=True):
+class Notes(Struct, frozen=True, kw_only=True):
+    """What a record says of its session beside the events; `metadata` is on one line."""
+
+    leaf_id: str | None = None
+    metadata: bytes = EMPTY
+    project_id: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class LogState(Notes, frozen=True, kw_only=True):
     """What is known of a session; `log` is its size without records, `end` where what is whole ends in the file."""
 
     session_id: str
@@ -37,12 +46,7 @@ class LogState(Struct, frozen=True, kw_only=True):
     size: int
     is_ended: bool
     parent_session_id: str | None
-    project_id: str | None
-    leaf_id: str | None = None
-    metadata: bytes = EMPTY
     metadata_at: int | None = None
-    created_at: str | None = None
-    updated_at: str | None = None
 
     @property
     def is_torn(self) -> bool:
@@ -172,13 +176,18 @@ class Look:
         return header
 
     def _state(self, part: Part) -> LogState:
-        header = self.header()
-        known = LogState(
-            session_id=header.session_id, head=NOTHING, log=part.log, end=part.end, size=self.size,
-            is_ended=part.is_ended, parent_session_id=header.parent_session_id, project_id=header.project_id,
-            created_at=header.at,
+        header, record = self.header(), part.record
+        metadata, at = self._metadata(record)
+        leaf_id, project_id, created_at, updated_at = None, header.project_id, header.at, None
+        if record is not None:
+            leaf_id, project_id = record.leaf_id, record.project_id
+            created_at, updated_at = record.created_at, record.updated_at
+        return LogState(
+            session_id=header.session_id, head=Head(part.number, part.digest.hex(), note(leaf_id, metadata)),
+            log=part.log, end=part.end, size=self.size, is_ended=part.is_ended, metadata=metadata, metadata_at=at,
+            parent_session_id=header.parent_session_id, leaf_id=leaf_id, project_id=project_id, created_at=created_at,
+            updated_at=updated_at,
         )  # fmt: skip
-        return _with(known, part, self._metadata(part.record))
 
     def _metadata(self, record: Saved | None) -> tuple[bytes, int | None]:
         """Return a session's metadata, and the byte of the record that has it."""
@@ -192,32 +201,9 @@ class Look:
         return metadata_of(found), at
 
 
-def _with(known: LogState, part: Part, metadata: tuple[bytes, int | None]) -> LogState:
-    """Put what the last record notes, and how far was read, into a state."""
-    record = part.record
-    leaf_id = None if record is None else record.leaf_id
-    head = Head(part.number, part.digest.hex(), note(leaf_id, metadata[0]))
-    if record is None:
-        return replace(known, head=head)
-    return replace(
-        known, head=head, leaf_id=leaf_id, metadata=metadata[0], metadata_at=metadata[1],
-        project_id=record.project_id, created_at=record.created_at, updated_at=record.updated_at,
-    )  # fmt: skip
-
-
 MOST = 50_000  # events behind one record: it names 64 digits for each, and no reader takes a line over 12 MiB
 REPEATED = 1024  # bytes of metadata that each record says again; longer ones stand where they changed
 _GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # events, and about their bytes, behind one record of a whole session
-
-
-class Notes(Struct, frozen=True, kw_only=True):
-    """What a record says of its session beside the events; `metadata` is on one line."""
-
-    leaf_id: str | None = None
-    metadata: bytes = EMPTY
-    project_id: str | None = None
-    created_at: str | None = None
-    updated_at: str | None = None
 
 
 def delta_bytes(state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes) -> bytes:
