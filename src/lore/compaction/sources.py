@@ -53,7 +53,7 @@ def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
 
 
 def outside_context(
-    settings: Compaction, asking: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
+    settings: Compaction, request: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
 ) -> str:
     """Return what the sources say, cut to `context_token_cap`; empty where none says anything. Never fails.
 
@@ -66,7 +66,7 @@ def outside_context(
     if is_nested(environ):
         tell(f"context sources are not asked: this runs inside one ({NESTED} is set)")
         return ""
-    answers = _answers(sources, asking, environ, seconds)
+    answers = _answers(sources, request, environ, seconds)
     texts = [_text(source, answer, tell) for source, answer in zip(sources, answers, strict=True)]
     return truncated(inert("\n\n".join(filter(None, texts))), settings.context_token_cap)
 
@@ -77,13 +77,13 @@ def stamp(seconds: float) -> str:
 
 
 def _answers(
-    sources: tuple[ContextSource, ...], asking: ContextRequest, environ: Mapping[str, str], seconds: float
+    sources: tuple[ContextSource, ...], request: ContextRequest, environ: Mapping[str, str], seconds: float
 ) -> list[Ran | LoreError]:
     stop = threading.Event()
-    begin, end = map(stamp, asking.window)
+    begin, end = map(stamp, request.window)
     kept = {name: environ[name] for name in _KEPT if name in environ}
     clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-    named = {"session_id": asking.session_id, "agent": asking.agent, "user": asking.user}
+    named = {"session_id": request.session_id, "agent": request.agent, "user": request.user}
 
     def ask(source: ContextSource) -> Ran | LoreError:
         question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"

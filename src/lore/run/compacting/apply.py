@@ -77,7 +77,7 @@ class Held(NamedTuple):
 
 
 def compact(
-    path: str, options: Options, settings: Compaction | None, rules: Rules, asking: CompactRequest
+    path: str, options: Options, settings: Compaction | None, rules: Rules, request: CompactRequest
 ) -> Compacted:
     """Compact a session where the trigger is due.
 
@@ -90,21 +90,21 @@ def compact(
     refuse_nested()  # before the log's lock is waited for: who runs this may hold it
     if settings is None:
         return _nothing(path, UNCONFIGURED, configured=False)
-    if asking.output is not None:
-        return _to_file(path, options, settings, rules, asking, asking.output)
+    if request.output is not None:
+        return _to_file(path, options, settings, rules, request, request.output)
     with appending(path, patience=0) as appender:  # who compacts it holds it for long: skipped, never queued
         held = _read(path, options)
-        with _alone(path, held), _learning(path, held, settings, asking) as learn:
-            made = _made(held, settings, rules, asking, learn)
+        with _alone(path, held), _learning(path, held, settings, request) as learn:
+            made = _made(held, settings, rules, request, learn)
             if not isinstance(made, Done):
                 return _nothing(path, made, problems=held.problems)
             if appender.append(made.events):
-                asking.tell("note: the last line of the log was torn; it stays as it is, with a line end")
-    return _result(path, path, held, made, settings, rules, asking.clock())
+                request.tell("note: the last line of the log was torn; it stays as it is, with a line end")
+    return _result(path, path, held, made, settings, rules, request.clock())
 
 
 def _to_file(
-    path: str, options: Options, settings: Compaction, rules: Rules, asking: CompactRequest, output: Output
+    path: str, options: Options, settings: Compaction, rules: Rules, request: CompactRequest, output: Output
 ) -> Compacted:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
     if output.path == corpus.STDIN or scheme_of(output.path) is not None:
@@ -114,14 +114,14 @@ def _to_file(
         raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
     held = _read(path, options)
     with _alone(path, held):
-        made = _made(held, settings, rules, asking)
+        made = _made(held, settings, rules, request)
         if not isinstance(made, Done):
             return _nothing(path, made, problems=held.problems)
         inputs = () if address_of(path) is not None else (path,)
         with written(output.path, force=output.force, inputs=inputs) as file:
             file.write(data if data.endswith(b"\n") or not data else data + b"\n")
             file.writelines(encode(event) + b"\n" for event in made.events)
-    return _result(path, output.path, held, made, settings, rules, asking.clock())
+    return _result(path, output.path, held, made, settings, rules, request.clock())
 
 
 def _read(path: str, options: Options) -> Held:
@@ -151,32 +151,32 @@ def _alone(path: str, held: Held) -> Generator[None]:
 
 
 @contextmanager
-def _learning(path: str, held: Held, settings: Compaction, asking: CompactRequest) -> Generator[Learn | None]:
+def _learning(path: str, held: Held, settings: Compaction, request: CompactRequest) -> Generator[Learn | None]:
     """Hold the memory that a stored session belongs to; None where nothing of it is remembered."""
     address = address_of(path)
-    if address is None or held.header is None or asking.memory.system != "structured":
+    if address is None or held.header is None or request.memory.system != "structured":
         yield None
         return
-    ask = model_of(summarizer_of(settings, os.environ, tell=asking.tell))
-    with closing(open_there(address.url, asking.tell)) as store:
+    ask = model_of(summarizer_of(settings, os.environ, tell=request.tell))
+    with closing(open_there(address.url, request.tell)) as store:
         memory = remembering_of(
-            store, held.header, asking.memory, clock=lambda: timestamp(asking.clock()), ask=ask,
-            window=settings.summarizer_window, tell=asking.tell,
+            store, held.header, request.memory, clock=lambda: timestamp(request.clock()), ask=ask,
+            window=settings.summarizer_window, tell=request.tell,
         )  # fmt: skip
         yield None if memory is None else memory.before_drop
 
 
 def _made(
-    held: Held, settings: Compaction, rules: Rules, asking: CompactRequest, learn: Learn | None = None
+    held: Held, settings: Compaction, rules: Rules, request: CompactRequest, learn: Learn | None = None
 ) -> Done | str:  # fmt: skip
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
     who = {"agent": tracker.agent or "", "user": tracker.user or ""}
-    dependencies = dependencies_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
-    now = asking.clock()
-    firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
+    dependencies = dependencies_of(settings, request.tell, session.id, **who)._replace(learn=learn)
+    now = request.clock()
+    firing = judged(tracker, chain, settings, (request.trigger,), now=now)
     if firing is None:
-        return _not_due(asking.trigger, held, settings)
+        return _not_due(request.trigger, held, settings)
     cache = cache_of(session, chain, rules, now)
     if waits(firing, tracker, chain, settings, cache, held.rhythm, now):
         return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
