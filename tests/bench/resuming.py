@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import clock, generate
+from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.options import Options
 from lore.run.resuming import fold_resumed
 
 END = b'{"kind":"turn_completed"'

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import orjson
 
 from bench import clock, recordings, resuming
+from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.options import Options
 from lore.run.storing.importing import ImportRequest, import_sessions
 from lore.store.applying import save_delta
 from lore.store.base import Head, SessionData, SessionDelta, Store

@@ -6,10 +6,10 @@ import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache.drops import FELL, NAMES
-from lore.cache.habits import CHANCES
+from lore.cache.event_priors import CHANCES
 from lore.model.codes import CODES
 from lore.model.signs import SIGNS
-from lore.model.state import Change
+from lore.model.state import Change, Sign
 
 
 def opened(begin=None, **fields):
@@ -86,6 +86,14 @@ def test_what_seldom_breaks_the_prefix_is_weak(sign):
 def test_what_enters_the_prefix_is_strong(sign):
     one = dropped(opened(), signs=(sign,))
     assert (one.name, one.grade) == (sign, "strong")
+
+
+@pytest.mark.parametrize(("sign", "details"), [
+    (Sign("effort", before="low", after="high"), "(from low to high)"), (Sign("tools-delta", ("a",), ("b",)), "(a, b)"),
+    (Sign("tools-delta", ("a", "b", "c", "d", "e")), "(a, b, c and 2 more)"),
+])  # fmt: skip
+def test_the_evidence_names_what_the_sign_names(sign, details):
+    assert dropped(opened(), signs=(sign,)).evidence == f"{SIGNS[sign.name]} {details}"
 
 
 def test_a_compaction_comes_before_what_else_happened():

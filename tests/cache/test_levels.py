@@ -30,13 +30,13 @@ def test_a_turn_that_goes_on_reads_all_that_stood_there():
     assert (found.read, found.confidence, found.reason) == (12_300, "rule", "goes-on")
 
 
-def test_what_was_appended_is_estimated_from_bytes_and_splits_into_written_and_fresh():
+def test_what_was_appended_is_estimated_from_bytes_and_splits_into_written_and_uncached():
     talk = opened()
     talk.use(8_000)
     found = talk.turn(bill(12_300, 200))
-    assert found.fresh == 2
+    assert found.uncached == 2
     assert 1_500 < found.write < 4_000
-    assert found.total == found.read + found.write + found.fresh
+    assert found.total == found.read + found.write + found.uncached
     assert found.write_1h == 0
 
 

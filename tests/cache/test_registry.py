@@ -10,7 +10,7 @@ from cache.asking import rules
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import CACHES, cache_named, make
 from lore.errors import LoreError
-from lore.run import plugins
+from lore.recording import plugins
 from lore.testing import CacheContract
 
 

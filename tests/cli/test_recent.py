@@ -10,7 +10,7 @@ import pytest
 from cli.running import lore, put, session
 from formats.claude import answered, asked, text
 from lore.errors import LoreError
-from lore.run.recent import project_name, since, whereabouts
+from lore.recording.recent import project_name, since, whereabouts
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -112,7 +112,7 @@ def test_the_newest_file_that_cannot_be_read_is_an_error(monkeypatch):
     def refuse(path, *_):
         raise LoreError(f"cannot read {path}: permission denied")
 
-    monkeypatch.setattr("lore.corpus.open_head", refuse)
+    monkeypatch.setattr("lore.recording.corpus.open_head", refuse)
     ran = lore("check", "p", "--last")
     assert (ran.code, "cannot read p/b.jsonl" in ran.err) == (2, True)
 

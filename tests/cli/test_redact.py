@@ -94,7 +94,7 @@ def lore_log():
         record("append", item=call("c1", "c1", name="read")),
         record("patch_tool_call", call_id="c1", status="completed", output="done"),
         record("append", item=said("a1", "yes")),
-        record("turn_completed", turn=1, usage={"read_tokens": 0, "write_tokens": 9000, "fresh_tokens": 1}),
+        record("turn_completed", turn=1, usage={"read_tokens": 0, "write_tokens": 9000, "uncached_tokens": 1}),
         record("knowledge", op="add", id="k-12345", category="c", title="t", content="x"),
         record("remove", uuids=["zzz"]),
         record("append", item=user("u2", "on")),

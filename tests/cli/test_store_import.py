@@ -13,8 +13,8 @@ from cli.storing import answered, each_store, exported, fed, store, valid
 from formats.claude import answered as reply
 from formats.claude import asked, joined, text
 from lore.cli import progress as bar
+from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.options import Options
 from lore.run.storing.importing import ImportRequest, import_sessions
 from lore.store import sync
 from lore.store.base import StoreError

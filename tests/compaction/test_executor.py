@@ -139,7 +139,7 @@ def billed_as(*bills):
     """Fold and track a session with these bills."""
     made, tracker = Fold(started(session_id="s1")), Tracker()
     for number, billed in enumerate(bills, 1):
-        usage = {"fresh_tokens": billed, "read_tokens": 0, "output_tokens": 1}
+        usage = {"uncached_tokens": billed, "read_tokens": 0, "output_tokens": 1}
         for one in (
             append(user(f"u{number}", "x" * 400)), event("turn_started", turn=number),
             append(said(f"a{number}")), event("turn_completed", turn=number, usage=usage),

@@ -156,7 +156,7 @@ def test_a_bill_from_before_an_overflow_is_not_held_against_what_it_left(kept):
     """The next call took the billed prompt for one that nothing had gone from, and pruned to the last four as well."""
     for number in range(1, 11):
         exchange(kept, number, number, "x" * 4_000)
-    usage = {"fresh_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
+    usage = {"uncached_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
     kept.apply(event("turn_completed", turn=kept.turns, at=stamp(12), usage=usage))
     kept.save()
     continuous = Continuous(kept, Compaction(window=15_000, summary_tokens=10), Dependencies(Extractive()))

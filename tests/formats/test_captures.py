@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, har, pair
-from lore.corpus import open_head
 from lore.formats.cassette import Cassette
 from lore.formats.claude_tap import ClaudeTap
 from lore.formats.har import Har
@@ -17,6 +16,7 @@ from lore.formats.registry import READERS, recognise
 from lore.model.events import Billed
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
+from lore.recording.corpus import open_head
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
@@ -143,7 +143,7 @@ def test_a_proxy_may_hold_text_events_or_no_response():
     ]
     found = [read.value for read in everything(Proxy(), b"".join(dumps(one) + b"\n" for one in lines))]
     assert [one.fidelity for one in found] == ["wire", "parsed", "parsed"]
-    assert [one.usage for one in found[1:]] == [None, Billed(fresh_tokens=4)]
+    assert [one.usage for one in found[1:]] == [None, Billed(uncached_tokens=4)]
 
 
 @pytest.mark.parametrize(("answered", "known"), [(11.0, 11.0), (14.99, None)])

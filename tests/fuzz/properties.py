@@ -21,12 +21,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from lore.check.budgets import Budgets
-from lore.corpus import parse_name
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS, recognise
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.events import Event, TurnStarted
 from lore.model.exchange import Exchange
@@ -38,6 +37,8 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES
+from lore.recording.corpus import parse_name
+from lore.recording.options import Options
 from lore.report.console import console
 from lore.report.diff import write as write_diff
 from lore.report.json_report import render
@@ -47,7 +48,6 @@ from lore.run.assembling import assemble
 from lore.run.check import check
 from lore.run.diff import diff_files, diff_session
 from lore.run.folding import fold
-from lore.run.options import Options
 
 EVENTS: tuple[type, ...] = get_args(Event)
 CUTS = 4
@@ -211,7 +211,7 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
             write_diff(made, screen)
 
     def judge() -> None:
-        found = check([str(left)], Budgets(min_reuse=0.9, max_busts=0, max_lost_tokens=0), options)
+        found = check([str(left)], Budgets(min_reuse=0.9, max_breaks=0, max_lost_tokens=0), options)
         for report in REPORTS.values():
             report.write(found.result, screen, verbose=True)
         _renders(found.result)

@@ -23,9 +23,9 @@ from lore.model import checkpoint
 from lore.model.events import Event
 from lore.model.problems import Problem
 from lore.model.state import Session
+from lore.recording.options import Options
 from lore.run.folding import fold
 from lore.run.following import cursor_of, epoch_of, follow_events
-from lore.run.options import Options
 from lore.run.resuming import fold_resumed
 from strategies import claude_logs, lore_logs
 from waiting import Script, add

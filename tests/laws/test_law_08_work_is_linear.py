@@ -16,9 +16,9 @@ from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, points, shared
-from lore.run import figures
+from lore.recording.options import Options
+from lore.run import diff_metrics
 from lore.run.diff import diff_session
-from lore.run.options import Options
 from lore.tokens import o200k
 from strategies import write
 
@@ -192,7 +192,7 @@ def test_each_entry_is_rendered_once(judge, monkeypatch, dialect):
 
 def _canonicalised(judge, monkeypatch, lines) -> int:
     count = [0]
-    for module in (overlap, figures):
+    for module in (overlap, diff_metrics):
         original = module.canonical_of
         monkeypatch.setattr(
             module, "canonical_of", lambda one, f=original: count.__setitem__(0, count[0] + 1) or f(one)

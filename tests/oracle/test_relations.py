@@ -16,8 +16,8 @@ from faults.serving import Injected, stable, written
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.prefix.chains import Chains
+from lore.recording.options import Options
 from lore.run.diff import diff_session
-from lore.run.options import Options
 from oracle.naive import dialect_of, flatten, relation
 
 CAPTURES = ("capture/*", "vcr/*.yaml")
@@ -85,7 +85,7 @@ FILES = sorted(file for pattern in CAPTURES for file in CORPUS.glob(pattern))
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "path", [pytest.param(one, id=one.name) for one in FILES]
-    or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=ABSENT))],
+    or [pytest.param(None, id="absent", breakpoints=pytest.mark.skip(reason=ABSENT))],
 )  # fmt: skip
 def test_each_pair_of_a_real_capture_is_what_the_naive_reading_says(path, monkeypatch):
     rows = pairs_of(path, monkeypatch, Options())

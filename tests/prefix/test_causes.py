@@ -16,7 +16,7 @@ from model.making import assistant, body, dumps, parsed
 
 A = {"name": "a", "description": "da", "input_schema": {"type": "object"}}
 B = {"name": "b", "description": "db", "input_schema": {"type": "object"}}
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 EXPECTED = ("LORE119", "LORE125", "LORE143", "LORE144", "LORE145")
 
 
@@ -99,8 +99,8 @@ POSITIVE = {
     "LORE119 model": ("LORE119", body("x", model="m"), body("x", model="n")),
     "LORE146 behind": (
         "LORE146",
-        body(block("a", cache_control=MARK), "volatile"),
-        body(block("a", cache_control=MARK), "changed"),
+        body(block("a", cache_control=CACHE_CONTROL), "volatile"),
+        body(block("a", cache_control=CACHE_CONTROL), "changed"),
     ),
 }  # fmt: skip
 NEGATIVE = {
@@ -126,10 +126,10 @@ NEGATIVE = {
     "LORE117 a text about results": ("LORE117", body('a "tool_result" b'), body('a "tool_result" c')),
     "LORE117 a result that became a text": ("LORE117", body("a", result("x")), body("a", block("x y z"))),
     "LORE119 the same model": ("LORE119", body("x", model="m"), body("y", model="m")),
-    "LORE146 before the mark": (
+    "LORE146 before the breakpoint": (
         "LORE146",
-        body("a", block("b", cache_control=MARK)),
-        body("A", block("b", cache_control=MARK)),
+        body("a", block("b", cache_control=CACHE_CONTROL)),
+        body("A", block("b", cache_control=CACHE_CONTROL)),
     ),
 }
 
@@ -269,10 +269,10 @@ def test_two_dialects_have_nothing_to_explain():
     assert causes(mine, theirs, overlap(mine, theirs), ()) == ()
 
 
-def test_what_is_wanted_cached_ends_at_the_last_mark_or_with_the_prompt():
-    marked = parsed(body(block("a", cache_control=MARK), "b"))
-    assert limit_of(marked) == 3
-    assert limit_of(msgspec.structs.replace(marked, auto_mark=True)) == marked.stable
+def test_what_is_wanted_cached_ends_at_the_last_breakpoint_or_with_the_prompt():
+    prompt = parsed(body(block("a", cache_control=CACHE_CONTROL), "b"))
+    assert limit_of(prompt) == 3
+    assert limit_of(msgspec.structs.replace(prompt, auto_breakpoint=True)) == prompt.stable
     assert limit_of(parsed(body("a", "b"))) == 5
 
 
@@ -285,8 +285,8 @@ def test_a_credential_in_the_evidence_is_masked_whole():
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", *RESULTS])
 def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
     """The user was told to shorten results when they are created."""
-    from lore.check.pairs import Pairs  # noqa: PLC0415
     from lore.fold.step import step  # noqa: PLC0415
+    from lore.judge.pairs import Pairs  # noqa: PLC0415
     from lore.model.state import Session  # noqa: PLC0415
     from lore.model.turn import Turn  # noqa: PLC0415
     from lore.prompt.assemble import Assembler  # noqa: PLC0415
@@ -306,7 +306,7 @@ def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
 
 
 def test_tools_that_are_reordered_and_respelled_have_both_causes():
-    """The order alone was told: the spelling, which busts as surely, was found only when the order was mended."""
+    """The order alone was told: the spelling, which breaks as surely, was found only when the order was mended."""
     left, right = dumps(body("x", tools=[A, B])), dumps(body("x", tools=[B, A])).replace(b'"db"', b'"d\\u0062"')
     assert codes(left, right) == ["LORE102", "LORE106"]
 

@@ -8,7 +8,7 @@ import json
 import msgspec
 import pytest
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
 from lore.model.results import Checked, Summary
 from lore.report.console import console, line
 from lore.report.json_report import render

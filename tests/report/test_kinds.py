@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
 from lore.model.problems import Problem
 from lore.model.results import Checked, CostlyCause, Summary
 from lore.model.schemas import SCHEMAS
@@ -205,13 +205,13 @@ def test_annotations_are_as_many_as_are_shown_and_say_how_many_more_there_are():
 
 
 def test_markdown_is_a_table_worst_first():
-    said = text("markdown", checked(*MIXED, files=2, waste=3, busts=3, known=7))
+    said = text("markdown", checked(*MIXED, files=2, waste=3, breaks=3, known=7))
     rows = [line for line in said.splitlines() if line.startswith(("| ❌", "| ⚠️"))]
     assert [("large" in row, "small" in row, "fell" in row) for row in rows] == [
         (True, False, False), (False, True, False), (False, False, True),
     ]  # fmt: skip
     assert "7 known" in said
-    assert "**LORE101 date-in-prefix**: 4,410 tokens in 3 busts (waste)" in said
+    assert "**LORE101 date-in-prefix**: 4,410 tokens in 3 cache breaks (waste)" in said
 
 
 def test_markdown_takes_no_markup_from_a_recording():

@@ -8,7 +8,7 @@ import json
 import msgspec
 import pytest
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
 from lore.model.problems import Problem
 from lore.model.results import (
     BilledResult,
@@ -53,11 +53,11 @@ def report(result, *, verbose=False):
 
 
 def test_findings_say_where_what_it_cost_and_what_to_do():
-    text = report(checked(Summary(files=1, busts=3, waste=1, unattributable=1, expected=1, lost_tokens=1200), FOUND))
+    text = report(checked(Summary(files=1, breaks=3, waste=1, unattributable=1, expected=1, lost_tokens=1200), FOUND))
     assert "✗ LORE100 prefix-moved  a.jsonl:3  turn 2 of agent-1  messages[0]" in text
     assert "lost 1,200 tokens (estimated), 4,800 bytes" in text
     assert "fix: Keep what was already sent" in text
-    assert "3 busts: 1 waste, 1 unattributable, 1 expected; 1,200 tokens lost" in text
+    assert "3 cache breaks: 1 waste, 1 unattributable, 1 expected; 1,200 tokens lost" in text
 
 
 def test_notes_are_counted_and_shown_only_with_v():
@@ -88,7 +88,7 @@ def test_json_of_a_check_is_one_line_with_masked_credentials():
     out = shown(lambda out: Json().write(result, out, verbose=False))
     assert out.count("\n") == 1
     assert secret not in out
-    assert json.loads(out)["schema"] == 1
+    assert json.loads(out)["schema"] == 2
 
 
 LENGTHS = PromptLengths(1000, 1100, 400, 4, 100, 500, 250, 275, 100, "o200k_base")
@@ -146,7 +146,7 @@ def test_escapes_in_a_divergence_are_not_obeyed():
 
 def test_the_bill_and_the_verdict_are_shown_with_unknowns():
     text = compared(billed=BilledResult(1, None, 1200, 4), verdict=VerdictResult("system_changed", 5, "d"))
-    assert "unknown read, 1,200 written, 1 fresh (recorded)" in text
+    assert "unknown read, 1,200 written, 1 uncached (recorded)" in text
     assert "says system_changed" in text
 
 
@@ -218,7 +218,7 @@ def test_a_timeline_says_of_an_attachment_which_it_is(record, shown):
 def test_a_timeline_shows_the_bill_and_the_problems():
     text = told(append(said("a")), usage=UsageResult(1, 5, None, 7, 9), title="pruned by compaction")
     assert text.startswith("pruned by compaction\n")
-    assert "billed: 5 fresh, unknown read, 7 written, 9 output tokens (recorded)" in text
+    assert "billed: 5 uncached, unknown read, 7 written, 9 output tokens (recorded)" in text
 
 
 def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lore import corpus
-from lore.check.budgets import Budgets
-from lore.corpus import Name
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.canonical import canonical
+from lore.recording import corpus
+from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.check import check
 from lore.run.converting import convert
 from lore.run.folding import fold
-from lore.run.options import Options
-from lore.run.problems import Problems
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
 

@@ -12,8 +12,8 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial.accounts import PromptChange, rebilled
 from lore.compaction.trial.verdict_text import verdict
 from lore.model.events import Billed
+from lore.recording.options import Options
 from lore.run.compacting.dry_run import dry_run
-from lore.run.options import Options
 from lore.run.rules import packaged
 from model.making import header, log, record, said, user
 
@@ -31,7 +31,12 @@ def talk(exchanges, *, pause_after=0, size=4_000, extra=()):
         cold = n == 1 or (pause_after and n % pause_after == 1)
         now += PAUSE if cold else 60
         read, whole = 0 if cold else whole, whole + size // 2
-        usage = {"fresh_tokens": 0, "read_tokens": read, "write_tokens": whole - read, "write_5m_tokens": whole - read}
+        usage = {
+            "uncached_tokens": 0,
+            "read_tokens": read,
+            "write_tokens": whole - read,
+            "write_5m_tokens": whole - read,
+        }
         lines += [
             record("append", item=user(f"u{n}", "x" * size), at=at(now)),
             record("turn_started", turn=n, at=at(now)),
@@ -169,7 +174,7 @@ def test_prompts_never_get_shorter_by_all_they_are(tried):
     assert "99% shorter" in verdict(structs.replace(totals, without=long), Compaction(**OFTEN), "now")
 
 
-BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
+BILL = Billed(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +193,6 @@ BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tok
 def test_a_bill_without_what_was_pruned(change, read, write):
     bill = rebilled(BILL, change)
     assert (bill.read_tokens, bill.write_tokens, bill.write_5m_tokens) == (read, write, write)
-    assert (bill.fresh_tokens, bill.output_tokens) == (10, 7)
+    assert (bill.uncached_tokens, bill.output_tokens) == (10, 7)
     removed = min(change.removed, 9_500 - min(change.head, 9_500))
-    assert bill.read_tokens + bill.write_tokens + bill.fresh_tokens == 9_500 - removed + change.added
+    assert bill.read_tokens + bill.write_tokens + bill.uncached_tokens == 9_500 - removed + change.added

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lore.errors import LoreError
+from lore.recording.options import Options
 from lore.run.diff import diff_files, diff_session
-from lore.run.options import Options
 from model.making import assistant, body
 
 TOOLS = [{"name": "ls", "input_schema": {}}]

@@ -9,10 +9,10 @@ from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.problems import Problem
+from lore.recording.options import Options
 from lore.report.json_report import render
 from lore.run.folding import fold
 from lore.run.following import Cursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
-from lore.run.options import Options
 from model.making import call, dumps, record, said, user
 from waiting import Script, add, put, rotate
 
@@ -198,6 +198,6 @@ def test_a_cursor_reads_as_it_is_written():
 def test_a_line_is_an_event_or_a_snapshot(log):
     log.write_bytes(compacted())
     lines = [render(one) for one in events(log, add(log, line("cache_reset", reason="asked for")))]
-    assert lines[0].startswith('{"schema":1,"cursor":"')
-    assert ',"snapshot":{"schema":1,' in lines[0]
+    assert lines[0].startswith('{"schema":2,"cursor":"')
+    assert ',"snapshot":{"schema":2,' in lines[0]
     assert lines[1].endswith(':11","event":{"kind":"cache_reset","reason":"asked for"}}')

@@ -6,9 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
+from lore.recording.options import Options
 from lore.report.json_report import render
 from lore.run.folding import fold
-from lore.run.options import Options
 from lore.run.resuming import fold_resumed
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "claude-code" / "subagents_folder"

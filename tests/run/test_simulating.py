@@ -7,9 +7,9 @@ import pytest
 from bench.levels import captures, clean
 from cache.talk import Talk, bill
 from fuzz.samples import CORPUS
-from lore.check.agreement import Agreement, agreement
-from lore.run.predicting import Predictor
-from lore.run.recording import Recording
+from lore.cache.predictor import Predictor
+from lore.judge.agreement import Agreement, agreement
+from lore.recording.opening import open_recording
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 
@@ -46,7 +46,7 @@ def test_what_is_not_billed_or_cannot_be_is_not_compared():
 def _of(paths):
     found, simulation, drops = Agreement(), simulation_of(), []
     for path in paths:
-        every = list(simulation.turns(Recording(str(path)).turns(), path.name))
+        every = list(simulation.turns(open_recording(str(path)).turns(), path.name))
         found = found.plus(agreement(one.row for one in every if one.row is not None))
         drops += [one for one in every if one.row is not None and one.row.fell]
     return found, drops

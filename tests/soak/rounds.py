@@ -16,20 +16,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from lore.check.budgets import Budgets
-from lore.corpus import parse_name
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.problems import Problem
 from lore.model.results import Checked
 from lore.model.state import Session
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
+from lore.recording.corpus import parse_name
+from lore.recording.options import Options
 from lore.run.assembling import assemble
 from lore.run.check import check
 from lore.run.diff import diff_files, diff_session
-from lore.run.options import Options
 
 LINEAR = 2.15  # twice the turns may cost this many times the calls
 MEMORY = 2.3  # and this many times the memory
@@ -77,7 +77,7 @@ def holds(path: Path, turns: int) -> None:
     sums = result.summary
     assert not result.problems, result.problems[0]
     assert sums.turns >= turns
-    assert sums.busts == sums.expected, f"{sums.waste} waste, {sums.unattributable} unattributable in {path.name}"
+    assert sums.breaks == sums.expected, f"{sums.waste} waste, {sums.unattributable} unattributable in {path.name}"
     pairs = list(diff_session(str(path), Options()))
     assert len(pairs) == sums.pairs
     assert all(one.relation != "extension" or one.divergence is None for one in pairs)

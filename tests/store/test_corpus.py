@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from lore.corpus import Name
 from lore.model import checkpoint
 from lore.model.canonical import encode
+from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.converting import convert
-from lore.run.options import Options
-from lore.run.problems import Problems
 from lore.session import Session
 from lore.store.applying import save_delta
 from lore.store.base import SessionDelta, Store

@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.growth import runs_collapse
 from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
-from lore.cache.situation import DROP, POSITIONS, SOON, Situation
+from lore.cache.turn_context import DROP, POSITIONS, SOON, Situation
 from lore.model.events import Billed, Verdict
 from lore.model.signs import SIGNS
+from lore.model.state import Sign
 
 Grade: TypeAlias = Literal["strong", "weak", "none"]
 
@@ -167,7 +168,9 @@ def _older(seen: _Seen) -> _Reason | None:
     pause, earlier = seen.situation.pause, seen.situation.earlier
     if pause is None or pause > SOON or not seen.read or seen.read != earlier:
         return None
-    return _Reason("older-entry", f"asked {pause:.1f} s after the last answer began; exactly the mark before was read")
+    return _Reason(
+        "older-entry", f"asked {pause:.1f} s after the last answer began; exactly the breakpoint before was read"
+    )
 
 
 def _hook(seen: _Seen) -> _Reason | None:
@@ -182,14 +185,25 @@ def _lookback(seen: _Seen) -> _Reason | None:
     reach = seen.situation.reach
     if reach <= POSITIONS or runs_collapse(seen.at):
         return None
-    return _Reason("lookback", f"{reach} positions behind the last mark, {POSITIONS} are looked back")
+    return _Reason("lookback", f"{reach} positions behind the last breakpoint, {POSITIONS} are looked back")
+
+
+def _details(sign: Sign) -> str:
+    if sign.before or sign.after:
+        return f" (from {sign.before} to {sign.after})"
+    names = (*sign.names, *sign.removed)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f" ({', '.join(names[:_SHOWN])}{more})" if names else ""
+
+
+_SHOWN = 3  # names of a sign
 
 
 def _sign(name: str, grade: Grade) -> Callable[[_Seen], _Reason | None]:
     def look(seen: _Seen) -> _Reason | None:
         for sign in seen.situation.signs:
             if sign.name == name:
-                return _Reason(name, SIGNS[name] + (f" ({sign.detail})" if sign.detail else ""), grade)
+                return _Reason(name, SIGNS[name] + _details(sign), grade)
         return None
 
     return look
@@ -232,7 +246,7 @@ def _ruled_out(seen: _Seen, verdict: Verdict | None) -> tuple[str, ...]:
         f"expiry: pause {pause}, lifetime {lifetime}",
         "compaction, micro-compaction, rewind: history only grew",
         f"model: still {one.models[1]}",
-        f"lookback: {one.reach} positions behind the last mark",
+        f"lookback: {one.reach} positions behind the last breakpoint",
         "tools, effort, client: no change is recorded",
         f"verdict: {said}",
     )

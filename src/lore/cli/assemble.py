@@ -34,11 +34,11 @@ from lore.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from lore.corpus import Name
     from lore.model.events import Event
+    from lore.recording.corpus import Name
+    from lore.recording.options import Options
     from lore.run.appending import Appender
     from lore.run.assembling import Assembly
-    from lore.run.options import Options
 
 MANY = 100_000_000  # bytes of an answer from which on they are many
 NO_JSON = "--json answers with --explain; a body is JSON already"
@@ -96,8 +96,8 @@ def run(
 
     Content is written as it was recorded, credentials are not masked; --explain shows no content.
     """
-    from lore import corpus
-    from lore.run.options import Options
+    from lore.recording import corpus
+    from lore.recording.options import Options
 
     name = _named(corpus.parse_name(session), turn)
     asked = _Asked(full, persist, explain, as_json, color, output, force)
@@ -216,7 +216,7 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
 @contextmanager
 def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
     """Give what is written to: standard output, or a file that is written whole or not at all."""
-    from lore.corpus import STDIN
+    from lore.recording.corpus import STDIN
     from lore.run.writing import written
 
     if asked.output in (None, STDIN):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from lore.cli.common import out, tell
 
 if TYPE_CHECKING:
-    from lore.check.budgets import Budgets
+    from lore.judge.budgets import Budgets
     from lore.model.results import Finding
-    from lore.run.check import Against
-    from lore.run.options import Options
+    from lore.recording.options import Options
+    from lore.run.check import CheckContext
     from lore.run.reporting import Target
 
 INTERRUPTED = 130
@@ -41,18 +41,18 @@ def refuse(
 
 
 def follow_one(
-    paths: list[str], budgets: Budgets, options: Options, against: Against, *, as_json: bool, color: bool | None,
+    paths: list[str], budgets: Budgets, options: Options, against: CheckContext, *, as_json: bool, color: bool | None,
     verbose: bool,
 ) -> int:  # fmt: skip
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
     from lore.errors import LoreError
     from lore.model.results import Checked
+    from lore.recording.tail_source import every
     from lore.report.json_report import render
     from lore.report.redacted import redacted, redacted_finding
     from lore.report.registry import REPORTS
     from lore.report.terminal import write_finding
-    from lore.run.following_check import follow_check
-    from lore.run.live import every
+    from lore.run.check_watch import follow_check
 
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")
@@ -64,7 +64,7 @@ def follow_one(
     with _interruptible() as interrupted:
         following = follow_check(
             paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=against.policy,
-            root=against.root, expecting=against.expecting,
+            root=against.root, dated=against.dated, reader=against.reader,
         )  # fmt: skip
         for said in following:
             one = shown(said) if against.redact and said is not None else said

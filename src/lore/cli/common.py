@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.config import Loaded, Settings
+    from lore.model.codes import Reader
     from lore.prompt.settings import Policy
-    from lore.run.completing import Completion
-    from lore.run.problems import Problems
-    from lore.run.recording import Template
+    from lore.recording.events import Template
+    from lore.recording.overrides import Completion
+    from lore.recording.problems import Problems
 
 Format: TypeAlias = Annotated[
     str | None,
@@ -61,6 +62,11 @@ Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the f
 
 Redact: TypeAlias = Annotated[
     bool, typer.Option("--redact", help="Say hashes, lengths and paths only: nothing that a recording says.")
+]
+
+For: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--for", help="Whom fixes speak to: author (writes the agent) or user (runs it); default: by format."),
 ]
 
 P = ParamSpec("P")
@@ -130,9 +136,9 @@ def template(path: str | None, dialect: str | None) -> Template | None:
     """Return the chat template that --template names, read; None where it is not given."""
     if path is None:
         return None
-    from lore import corpus
     from lore.errors import LoreError, Where
-    from lore.run.recording import Template
+    from lore.recording import corpus
+    from lore.recording.events import Template
 
     if dialect not in (None, "template"):
         raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
@@ -148,7 +154,7 @@ def completion(system: str | None, tools: str | None, *, strict: bool = True) ->
     """Return what --system and --tools name, read; None where neither is given."""
     if system is None and tools is None:
         return None
-    from lore.run.completing import read_completion
+    from lore.recording.overrides import read_completion
 
     return read_completion(system, tools, strict=strict)
 
@@ -180,3 +186,12 @@ def tell(text: str) -> None:
 
     text = visible(text)
     print(f"./{text}" if text.startswith("::") else text, file=sys.stderr, flush=True)  # no workflow command
+
+
+def reader_named(name: str | None) -> Reader | None:
+    """Return whom fixes speak to; raises LoreError for another word."""
+    from lore.errors import LoreError
+
+    if name not in (None, "author", "user"):
+        raise LoreError(f"--for {name!r} is nobody that lore speaks to", hint="--for author or --for user")
+    return name

@@ -28,11 +28,11 @@ def run(
     Subagents that lie in files of their own become chains of the one log. Content is written as it was
     recorded: credentials are not masked.
     """
-    from lore import corpus
     from lore.errors import LoreError
+    from lore.recording import corpus
+    from lore.recording.options import Options
+    from lore.recording.problems import Problems
     from lore.run.converting import convert
-    from lore.run.options import Options
-    from lore.run.problems import Problems
     from lore.run.writing import written
 
     if to not in FORMATS:

@@ -10,8 +10,8 @@ import typer
 from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, say_problems, tell
 
 if TYPE_CHECKING:
+    from lore.recording.options import Options
     from lore.run.knowledge import Fields, Written
-    from lore.run.options import Options
 
 app = typer.Typer(
     help="List and change what a session knows.\n\nChanges become durable deltas of its prompts.",
@@ -113,7 +113,7 @@ def show(
 
 
 def _options(format: str | None, verbose: bool) -> Options:
-    from lore.run.options import Options
+    from lore.recording.options import Options
 
     return Options(format=format, log=log(verbose))
 
@@ -130,8 +130,8 @@ def _fields(category: str | None, title: str | None, content: str | None, file: 
 
 def _read(source: str) -> str:
     """Read an entry's content; one line end at its end is not part of it."""
-    from lore import corpus
     from lore.errors import LoreError
+    from lore.recording import corpus
 
     data = b""
     for piece in corpus.pieces(source):

@@ -150,8 +150,8 @@ def export(
     """
     import msgspec
 
-    from lore import corpus
     from lore.compaction.memory import views
+    from lore.recording import corpus
     from lore.run.writing import written
 
     with opened(store) as one:

@@ -58,8 +58,8 @@ def run(
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
     if not paths:
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
-    from lore.run.options import Options
-    from lore.run.what_if import Asked, simulate
+    from lore.recording.options import Options
+    from lore.run.simulate_what_if import Asked, simulate
     from lore.tokens.o200k import Counter
 
     options = Options(format=format, dialect=dialect, counter=Counter(), log=log(verbose))

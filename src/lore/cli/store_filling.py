@@ -48,8 +48,8 @@ def import_(
     lore's own logs are stored to the byte, others are converted. What was interrupted is gone on with by the same
     command. A session that is stored with other content is a conflict: exit 3 where it is one of several inputs.
     """
+    from lore.recording.options import Options
     from lore.report.stored import write_imported
-    from lore.run.options import Options
     from lore.run.storing.importing import ImportRequest, import_sessions
 
     options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
@@ -73,7 +73,7 @@ def export(
 
     Content is written as it was stored: credentials are not masked.
     """
-    from lore import corpus
+    from lore.recording import corpus
     from lore.run.storing.sessions import exported, left
     from lore.run.writing import written
 
@@ -99,7 +99,7 @@ def append(session_id: SessionId, store: Url) -> int:
     stored under it, that is a conflict (exit 2), as is a number further on than the next. The number is not stored.
     A line without a number goes to the end.
     """
-    from lore import corpus
+    from lore.recording import corpus
     from lore.report.json_report import render
     from lore.run.storing.appending import append_lines
 

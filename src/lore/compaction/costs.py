@@ -45,14 +45,14 @@ class Cache(NamedTuple):
         return None if pause is None or self.lives is None else pause <= self.lives
 
     def cost(self, read: int, write: int) -> Decimal | None:
-        """Return what it costs to read and to write so many tokens; where nothing is paid for writing, as fresh."""
+        """Return what it costs to read and to write so many tokens; where nothing is paid for writing, as uncached."""
         price = self.price
         if price is None:
             return None
         if not price.writes_are_charged:
-            return price.cost(fresh=write, read=read, output=0)
+            return price.cost(uncached=write, read=read, output=0)
         hour = write if self.lives is not None and self.lives >= ONE_HOUR else None
-        return price.cost(fresh=0, read=read, write=write, write_1h=hour, output=0)
+        return price.cost(uncached=0, read=read, write=write, write_1h=hour, output=0)
 
 
 class BillScale(NamedTuple):
@@ -193,7 +193,7 @@ def cheapest(
 
 def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | None:
     """Return what a model is paid for a summary, by the tokens that it reads and writes; None without a price."""
-    return None if price is None else price.cost(fresh=read, read=0, write=0, output=answered)
+    return None if price is None else price.cost(uncached=read, read=0, write=0, output=answered)
 
 
 def _kept(sizes: PromptSizes) -> int:

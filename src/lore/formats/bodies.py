@@ -25,6 +25,7 @@ from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
+from lore.model.codes import Code
 from lore.model.exchange import Exchange, Fidelity, Form, Streamed
 from lore.model.jsonslice import Sliced, is_json, parts, table
 from lore.model.problems import Problem
@@ -129,19 +130,19 @@ def _read_all(lines: list[Line], *, torn: bool = False) -> list[Read]:
 
 def _read(line: Line, *, torn: bool) -> list[Read]:
     if not line.data:
-        return [_problem("LORE217", f"line passed over: {too_long()}", line)]
+        return [_problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line)]
     if is_crowded(line.data):
-        return [_problem("LORE220", f"a request is passed over: {too_many()}", line)]
+        return [_problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
     exchange = _exchange(line.data)
     if exchange is not None:
         return [Read(exchange, line.number, line.byte)]
     reason = fault(line.data)
     if not reason:
-        return [_problem("LORE210", "a record without a request body that lore knows", line)]
+        return [_problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
     joined = split_joined(line.data)
     if joined is None:
-        return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
-    found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
+        return [_problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line)]
+    found = [_problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)]
     for piece in joined:
         found.extend(_read(Line(line.number, line.byte, piece), torn=False))
     return found

@@ -43,8 +43,10 @@ from lore.formats.claude_records import (
 )  # fmt: skip
 from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
+from lore.model.codes import Code
 from lore.model.items import Item, OpaqueItem
 from lore.model.problems import Problem
+from lore.model.state import Sign
 
 _SYNTHETIC = "<synthetic>"
 
@@ -99,7 +101,7 @@ class ClaudeCode:
         for parent, places in self._state.missing.items():
             for number, byte in places:
                 said = f"parent {parent!r} is not in the file; file order carries on"
-                self._found.append(Read(Problem("LORE206", said, line=number, byte=byte), number, byte))
+                self._found.append(Read(Problem(Code.DANGLING_PARENT, said, line=number, byte=byte), number, byte))
         return self._taken()
 
     def _taken(self) -> list[Read]:
@@ -126,17 +128,17 @@ class ClaudeCode:
             self._take(record)
             return
         if not line.data:
-            self._problem("LORE217", f"line passed over: {too_long()}")
+            self._problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}")
             return
         reason = fault(line.data)
         if not reason:
-            self._opaque("LORE207", "record has no type, or a field of the wrong type; kept as opaque")
+            self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
             return
         joined = split_joined(line.data)
         if joined is None:
-            self._problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}")
+            self._problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}")
             return
-        self._problem("LORE209", f"{len(joined)} records on one line; all were read")
+        self._problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read")
         for piece in joined:
             self._read(Line(line.number, line.byte, piece), torn=False)
 
@@ -158,9 +160,9 @@ class ClaudeCode:
         handle = _HANDLERS.get(record.type)
         if handle is None:
             if record.type == "progress" and name in state.chains and signs.RESUMED in self._line.data:
-                self._observe((("resume", ""),), record, name)
+                self._observe((Sign("resume"),), record, name)
             if record.type not in METADATA:
-                self._opaque("LORE203", f"unknown record type {record.type[:60]!r}; kept as opaque")
+                self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
         if state.session is None:
             state.session = record.session_id or ""
@@ -169,19 +171,24 @@ class ClaudeCode:
         if chain is None:
             chain = state.chains[name] = ChainMemory()
         if again and uuid not in chain.order:
-            self._problem("LORE205", f"uuid {uuid!r} came before and is out of the timeline; passed over")
+            self._problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
         if state.taken and record.parent_uuid in state.taken and record.message is not None:
             said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
-            self._problem("LORE206", said)
+            self._problem(Code.DANGLING_PARENT, said)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            self._opaque("LORE207", f"{record.type} record: {odd or first_line(error)}; kept as opaque")
+            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {odd or first_line(error)}; kept as opaque")
 
-    def _observe(self, seen: Sequence[signs.Sign], record: Record, name: str) -> None:
-        for sign, detail in seen:
-            self._emit(e.Observed(name=sign, detail=detail, chain=name, at=record.timestamp))
+    def _observe(self, seen: Sequence[Sign], record: Record, name: str) -> None:
+        for sign in seen:
+            self._emit(
+                e.Observed(
+                    name=sign.name, names=sign.names, removed=sign.removed, before=sign.before, after=sign.after,
+                    chain=name, at=record.timestamp,
+                )
+            )  # fmt: skip
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
@@ -293,7 +300,7 @@ class ClaudeCode:
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
-                    self._observe(signs.SKILL, record, name)
+                    self._observe(signs.of_skill(part.input), record, name)
             self._append(record, name, spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:

@@ -16,6 +16,7 @@ from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
 from lore.model.items import (
     AssistantMessage,
     CompactDivider,
@@ -85,7 +86,7 @@ class LoreLog:
 
     def _read(self, line: Line, found: list[Read], *, torn: bool) -> None:
         if not line.data:
-            found.append(_problem("LORE217", f"line passed over: {too_long()}", line))
+            found.append(_problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line))
             return
         event = _event(line.data)
         if event is not None:
@@ -99,25 +100,29 @@ class LoreLog:
             return
         joined = split_joined(line.data)
         if joined is not None:
-            found.append(_problem("LORE209", f"{len(joined)} records on one line", line))
+            found.append(_problem(Code.JOINED_LINES, f"{len(joined)} records on one line", line))
             for piece in joined:
                 self._read(Line(line.number, line.byte, piece), found, torn=False)
             return
-        code = "LORE202" if torn else "LORE201"
+        code = Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE
         found.append(_problem(code, f"unreadable line: {reason}", line))
 
     def _begin(self, line: Line, found: list[Read], *, header: bool) -> None:
         if not self._begun and not header:
-            found.append(_problem("LORE212", "the log does not begin with session_started", line))
+            found.append(_problem(Code.BAD_HEADER, "the log does not begin with session_started", line))
         self._begun = True
 
     def _opaque(self, line: Line, found: list[Read]) -> None:
         """Keep a record of unknown kind, or whose fields have the wrong types, as it is."""
         kind = _kind_of(line.data) or "(none)"
         if lenient.snake(kind) in e.KINDS:
-            problem = _problem("LORE207", f"{kind} record has missing or wrong fields; kept as opaque", line)
+            problem = _problem(
+                Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line
+            )
         else:
-            problem = _problem("LORE203", f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line)
+            problem = _problem(
+                Code.UNKNOWN_RECORD, f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line
+            )
         found.append(problem)
         found.append(Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte))
 

@@ -16,6 +16,7 @@ from lore.formats.documents import Documents
 from lore.formats.http import exchanges_of
 from lore.formats.lines import Line, Lines, each, fault, is_crowded, split_joined, too_long, too_many
 from lore.formats.pairs import call_at, is_pair
+from lore.model.codes import Code
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 
@@ -77,17 +78,17 @@ class ProxyList(Documents):
 
 def _read(line: Line, *, torn: bool = False) -> list[Read]:
     if not line.data:
-        return [_problem("LORE217", f"line passed over: {too_long()}", line)]
+        return [_problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line)]
     if is_crowded(line.data):
-        return [_problem("LORE220", f"a call is passed over: {too_many()}", line)]
+        return [_problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_many()}", line)]
     call = call_at(line.data)
     if call is not None:
         return [Read(one, line.number, line.byte) for one in exchanges_of(call)]
     joined = split_joined(line.data)
     if joined is None:
         reason = fault(line.data)
-        return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
-    found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
+        return [_problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line)]
+    found = [_problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)]
     for piece in joined:
         found.extend(_read(Line(line.number, line.byte, piece)))
     return found

@@ -28,6 +28,7 @@ from lore.formats.lines import (
     too_many,
     too_much,
 )
+from lore.model.codes import Code
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import array, is_json
 from lore.model.problems import Problem
@@ -120,20 +121,22 @@ class RecordReader:
 
     def _read(self, line: Line, *, torn: bool) -> Iterable[Read]:
         if not line.data:
-            return [problem("LORE217", f"line passed over: {too_long()}", line)]
+            return [problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line)]
         data = line.data.strip(_SPACE)
         if len(data) > self.largest:
-            return [problem("LORE220", f"a record is passed over: {too_much(self.largest)}", line)]
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_much(self.largest)}", line)]
         if is_crowded(data):
-            return [problem("LORE220", f"a record is passed over: {too_many()}", line)]
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
         if data[:1] in (b"{", b"[") and is_json(data):
             records = array(data) if data[:1] == b"[" else [data]
             found = chained.from_iterable([self._record(one, line) for one in records])
             return (placed(one, line) for one in found)
         joined = split_joined(data)
         if joined is None:
-            return [problem("LORE202" if torn else "LORE201", f"unreadable line: {fault(data)}", line)]
-        said = problem("LORE209", f"{len(joined)} records on one line; all were read", line)
+            return [
+                problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {fault(data)}", line)
+            ]
+        said = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
         pieces = [Line(line.number, line.byte, piece) for piece in joined]
         return chained([said], self._read_all(pieces))
 

@@ -6,7 +6,7 @@ from msgspec import Raw, Struct
 
 from lore.model.problems import Problem
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class StoredHead(Struct, frozen=True):

@@ -4,7 +4,7 @@ In: two prompts, their overlap, the changes that the session recorded between th
 Out: causes, each at the place from which it costs. Rules: an expected cause explains the whole break; each section
 is explained apart (tools as a set, system and messages aligned), so that a change of tools does not hide one of
 messages; one cause a code, at its first place; what no rule explains is `prefix-moved`. What stands behind the last
-mark, and a changed field that costs nothing there, is told and harmless.
+breakpoint, and a changed field that costs nothing there, is told and harmless.
 
 Source of the causes and their numbers: the catalogue of known cache breaks (public issue threads).
 """
@@ -16,17 +16,20 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from lore.model.codes import CODES, CauseKind
+from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, TailWithoutBreakpoint, Words
+from lore.model.evidence import Evidence, ModelChanged, Recorded, RuledOut
 from lore.model.exchange import Call
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.prefix.changed import About, Explained
-from lore.prefix.empties import by_template
+from lore.prefix.empty_values import by_template
 from lore.prefix.history import differences, grouped
 from lore.prefix.notes import Note
 from lore.prefix.overlap import Overlap, since
@@ -45,19 +48,34 @@ RESUMED = 600.0  # seconds: who comes back after so long has often loaded the se
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
 
 
+Strength: TypeAlias = Literal["certain", "strong", "weak"]
+# What is said of a cause besides its evidence: the bill read all that was sent before, or lost nothing; one body was
+# stored otherwise by its recorder; another process, or this one after a long pause, went on with the session.
+Qualifier: TypeAlias = Literal[
+    "read-all-the-same", "nothing-lost", "stored-otherwise", "another-process", "after-a-pause", "within-a-block"
+]
+
+
 class Cause(Struct, frozen=True):
-    """A finding code, the section it is about, the evidence in words, and the segment where it begins.
+    """A finding code, the section it is about, the evidence, and the segment where it begins.
 
     `here` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
-    `path` is the JSON path of what changed, where that is not the segment at `position`.
+    `path` is the JSON path of what changed, where that is not the segment at `position`; `more` counts places of the
+    same code behind the first. `strength`: `certain` from bytes, else how well the evidence explains a bill. `also`
+    is what else was seen, `ruled_out` what was looked at and is not so.
     """
 
     code: str
     section: str | None
-    evidence: str
+    evidence: Evidence
     position: int = 0
     here: CauseKind | None = None
     path: str = ""
+    more: int = 0
+    qualifiers: tuple[Qualifier, ...] = ()
+    strength: Strength = "certain"
+    also: tuple[Cause, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
 
     @property
     def kind(self) -> CauseKind:
@@ -71,9 +89,9 @@ class Cause(Struct, frozen=True):
 
 
 def limit_of(left: Prompt) -> int:
-    """Count the leading segments that the left prompt wanted cached: up to its last mark, or all."""
-    if left.marks and not left.auto_mark:
-        return left.marks[-1] + 1
+    """Count the leading segments that the left prompt wanted cached: up to its last breakpoint, or all."""
+    if left.breakpoints and not left.auto_breakpoint:
+        return left.breakpoints[-1] + 1
     return left.stable
 
 
@@ -82,7 +100,7 @@ def causes(
     left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
     reread: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
-    """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
+    """Return the causes of a cache break; empty where the left is reused up to its tail and no field changed.
 
     `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
     was cached was read, whatever changed in the request's fields. `reread` says that the bill read all that the left
@@ -96,17 +114,17 @@ def causes(
     if not moved:  # changed and changed back between the two
         known = tuple(cause for cause in known if cause.code != "LORE119")
     elif not any(cause.code == "LORE119" for cause in known):
-        known = (*known, Cause("LORE119", None, f"model changed from {left.model} to {right.model}"))
+        known = (*known, Cause("LORE119", "model", ModelChanged(left.model, right.model)))
     if known and (moved or not found.covered):
         return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
     fields = _fields(left, right, left_call, right_call, fell)
     if found.covered:
         return fields
     if (left.partial or right.partial) and found.common >= len(left.head):
-        return (Cause("LORE132", "messages", _CONTINUES, found.common),)
+        return (Cause("LORE132", "messages", PartialPrompt(), found.common),)
     if found.common >= limit_of(left):
         section = _section(left, right, found.common)
-        behind = Cause("LORE146", section, "the change is behind the last cache mark", found.common)
+        behind = Cause("LORE146", section, BehindBreakpoint(), found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left, right, left_call, right_call, pause)
     templated = by_template(right, right_call.endpoint)
@@ -123,10 +141,7 @@ def _costless(cause: Cause) -> Cause:
     """Say of another spelling that the bill read all the same: the provider makes tokens of what it decoded."""
     if cause.code not in _SPELLINGS or cause.kind == "expected":
         return cause
-    words = (
-        f"{cause.evidence}; but the bill read all that was sent before: nothing was lost, the provider sees one text"
-    )
-    return msgspec.structs.replace(cause, evidence=words, here="expected")
+    return msgspec.structs.replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), here="expected")
 
 
 def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...], tuple[Cause]]:
@@ -134,15 +149,12 @@ def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...]
     own = [one for one in content if one.code in _SAID_LAST]
     if not own:
         return content, (tail,)
-    told = msgspec.structs.replace(tail, evidence=f"{tail.evidence} ({own[0].evidence})")
+    told = msgspec.structs.replace(tail, also=(own[0],))
     return tuple(one for one in content if one not in own), (told,)
 
 
 def _order(cause: Cause) -> tuple[bool, int, str]:
     return cause.harmless, cause.position, cause.code
-
-
-_CONTINUES = "it continues a response that is not recorded whole: both prompts may be the same there"
 
 
 def _begins(cause: Cause, found: Overlap) -> int:
@@ -151,7 +163,11 @@ def _begins(cause: Cause, found: Overlap) -> int:
 
 def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
     """Return the expected causes among the changes that a session recorded."""
-    return tuple(Cause(change.cause, None, change.detail) for change in changes if change.cause in _EXPECTED)
+    return tuple(
+        Cause(change.cause, CODES[change.cause].section, Recorded(change.cause, change.detail))
+        for change in changes
+        if change.cause in _EXPECTED
+    )
 
 
 _EXPECTED = frozenset(("LORE119", "LORE125", "LORE143", "LORE144", "LORE145"))
@@ -164,20 +180,21 @@ def _section(left: Prompt, right: Prompt, position: int) -> str | None:
 
 
 def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell: int | None) -> tuple[Cause, ...]:
-    """Return what changed beside the content; harmless where the bill or the last mark says so."""
+    """Return what changed beside the content; harmless where the bill or the last breakpoint says so."""
     made: list[Cause] = []
     limit = limit_of(left)
     for note in param_notes(left, right, left_call, right_call):
-        here = note.here
-        words = note.said
+        here: CauseKind | None = note.here
+        qualifiers: tuple[Qualifier, ...] = ()
         if fell == 0 and here != "expected":
-            here, words = "expected", f"{words}; but the bill says that nothing was lost"
+            here, qualifiers = "expected", ("nothing-lost",)
         elif note.position >= limit:
             here = "expected"
-        made.append(Cause(note.code, note.section, words, note.position, here, note.path))
+        made.append(
+            Cause(note.code, note.section, Words(note.said), note.position, here, note.path, qualifiers=qualifiers)
+        )
     if left.dropped != right.dropped:
-        words = "the billing header is another; the Claude API takes it out, so nothing is lost"
-        made.append(Cause("LORE107", "system", words, limit, "expected", "system[0]"))
+        made.append(Cause("LORE107", "system", HeaderChanged(dropped=True), limit, "expected", "system[0]"))
     return tuple(made)
 
 
@@ -300,8 +317,8 @@ def _merged(notes: list[Note], left: Prompt, resumed: str) -> tuple[Cause, ...]:
     made: list[Cause] = []
     for code, some in by_code.items():
         first = next((one for one in some if one.here == "waste"), some[0])
-        more = f" (and {len(some) - 1} more like it)" if len(some) > 1 else ""
-        made.append(Cause(code, first.section, first.said + more, some[0].position, first.here, first.path))
+        words = Words(first.said)
+        made.append(Cause(code, first.section, words, some[0].position, first.here, first.path, len(some) - 1))
     return tuple(sorted(made, key=_order))
 
 
@@ -360,10 +377,9 @@ def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Caus
         return ()
     if provider_of(call.endpoint, right.model, right.dialect) not in ("openai", "azure"):
         return ()
-    if right.marks or b'"explicit"' in right.params.get("prompt_cache_options", b""):
+    if right.breakpoints or b'"explicit"' in right.params.get("prompt_cache_options", b""):
         return ()
     last = len(left.head) + _message_start(left, len(left.messages))
     if found.covered_canonical or found.canonical < last:
         return ()
-    words = "the last message was rewritten, and nothing before it has a breakpoint: nothing is read again"
-    return (Cause("LORE133", "messages", words, 0),)
+    return (Cause("LORE133", "messages", TailWithoutBreakpoint(), 0),)

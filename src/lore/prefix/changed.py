@@ -18,14 +18,14 @@ from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of, parts
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
-from lore.prefix.empties import is_message, say_the_same, says_nothing
-from lore.prefix.fresh import surely_varies
+from lore.prefix.empty_values import is_message, say_the_same, says_nothing
 from lore.prefix.history import Difference, near
 from lore.prefix.notes import Note, Words
 from lore.prefix.overlap import same_content
 from lore.prefix.spelling import of_segments, of_values, same_numbers
 from lore.prefix.texts import OTHER, Reason, Room, reasons
 from lore.prefix.topics import is_reminder, topic
+from lore.prefix.volatile_now import surely_varies
 
 _TOPICS = {"git": ("LORE110", "the state of a repository or directory"), "memory": ("LORE126", "memory or context")}
 _HARNESS = frozenset(code for code, _ in _TOPICS.values())  # what a program puts in

@@ -16,7 +16,7 @@ from lore.model.exchange import Call
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
-from lore.prefix.empties import without_empty
+from lore.prefix.empty_values import without_empty
 from lore.prefix.notes import Note
 
 Level: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]

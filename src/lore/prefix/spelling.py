@@ -2,7 +2,7 @@
 
 In: two segments or texts. Out: the code, and in words what was spelled otherwise. Rules: what a server decodes
 away (escapes, white space between tokens, a number's digits) is perhaps harmless; newlines, Unicode forms and
-HTML entities are other characters, and so is JSON inside a text: they bust the prefix, and are waste.
+HTML entities are other characters, and so is JSON inside a text: they break the prefix, and are waste.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from itertools import pairwise
 from lore.model.canonical import printable, text_of
 from lore.model.jsonslice import table
 from lore.model.prompt import Segment
-from lore.prefix.empties import say_the_same, says_nothing
+from lore.prefix.empty_values import say_the_same, says_nothing
 from lore.prefix.notes import Note
 from lore.prefix.overlap import same_content
 from lore.prefix.spelling import of_segments, of_values, same_numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from lore.model.blame import whose
+from lore.model.codes import actor_of
 from lore.model.common import common_bytes
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.report.console import line
@@ -97,7 +97,7 @@ def _witnesses(diff: Diff, out: Console) -> None:
     if three is not None:
         out.print(line(f"  bytes     {three.bytes}"))
     if billed is not None:
-        counts = (("written", billed.write_tokens), ("fresh", billed.fresh_tokens))
+        counts = (("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
         said = _count(billed.read_tokens, "read") if three is None else three.billed
         out.print(line(f"  billed    {', '.join([said, *(_count(count, name) for name, count in counts)])} (recorded)"))
     out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
@@ -106,7 +106,7 @@ def _witnesses(diff: Diff, out: Console) -> None:
 
 
 def _foreseen(one: CachePrediction) -> str:
-    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.fresh_tokens, "fresh")))
+    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.uncached_tokens, "uncached")))
     return f"{one.cache} would read {_count(one.read_tokens, 'tokens')}, {rest} ({_SURE[one.confidence]})"
 
 
@@ -126,7 +126,7 @@ def _cause(cause: CauseResult, out: Console) -> None:
     out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.evidence}"))
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         out.print(line(f"            lost {cause.lost_bytes:,} bytes, {cause.lost_tokens:,} tokens ({cause.tokens})"))
-    if blamed := whose(cause.code, cause.kind):
-        out.print(line(f"            whose: {blamed}"))
+    if (actor := actor_of(cause.code, cause.kind)) != "nobody":
+        out.print(line(f"            can act: {actor}"))
     if cause.kind != "expected":
         out.print(line("            fix: ", (cause.fix, "green")))

@@ -17,13 +17,13 @@ from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
 from typing import Protocol
 
-from lore import corpus
 from lore.compaction.memory.identities import refuse_reserved
 from lore.errors import LoreError, Where
 from lore.files import try_lock
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
+from lore.recording import corpus
 from lore.store.address import Address, address_of, noted, open_there, say_once, unknown
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell

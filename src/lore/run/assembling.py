@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from lore.corpus import Name
 from lore.errors import LoreError
 from lore.fold import inserts
-from lore.formats.base import HOLDS
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.prompt import Prompt
@@ -23,12 +21,13 @@ from lore.model.turn import Turn
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Capability, Dialect
 from lore.prompt.dialects import DIALECTS
-from lore.run.completing import Unsaid, rated
+from lore.recording.corpus import Name
+from lore.recording.events import EventRecording, session_log
+from lore.recording.options import Options
+from lore.recording.overrides import Unsaid, rated
+from lore.recording.problems import Problems
+from lore.recording.select_turn import pick
 from lore.run.deltas import Deltas, whole
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
-from lore.run.sides import pick
 
 NO_TURN = "the session has no turn yet"
 
@@ -134,14 +133,12 @@ class AssembledAll:
         return list(notes)
 
 
-def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool) -> Recording:
-    recording = options.open(name.path, problems, subagents=subagents)
-    if not recording.events:
-        raise LoreError(
-            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
-            "there is nothing to assemble",
-            hint="name a session log (lore's own, or Claude Code's)",
-        )
+def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool) -> EventRecording:
+    recording = session_log(
+        options.open(name.path, problems, subagents=subagents),
+        "events: there is nothing to assemble",
+        hint="name a session log (lore's own, or Claude Code's)",
+    )
     recording.watchful = True
     return recording
 
@@ -162,7 +159,7 @@ def _missing(chain: Chain, unsaid: Iterable[str], *, completes: bool) -> list[st
     return notes
 
 
-def _notes(recording: Recording, prompt: Prompt, omitted: Iterable[str]) -> list[str]:
+def _notes(recording: EventRecording, prompt: Prompt, omitted: Iterable[str]) -> list[str]:
     notes = [
         f"{count} {what} block{'s' * (count > 1)} left out: {prompt.dialect} has no place for them"
         for what, count in sorted(Counter(omitted).items())

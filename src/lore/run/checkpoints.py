@@ -21,11 +21,12 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from lore import __version__, corpus
+from lore import __version__
 from lore.errors import LoreError
 from lore.files import replaced
 from lore.model.checkpoint import Loaded, Range, Saved, restore
 from lore.model.problems import Problem
+from lore.recording import corpus
 from lore.run.fingerprint import Fingerprint
 
 VERSION = 1

@@ -13,16 +13,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.corpus import Name
 from lore.errors import LoreError, Where
-from lore.formats.base import HOLDS, Read
+from lore.formats.base import Read
 from lore.formats.lines import Lines, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
 from lore.model.problems import Problem
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
+from lore.recording.base import Recording
+from lore.recording.corpus import Name
+from lore.recording.events import EventRecording, session_log
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 
 _STRICT = msgspec.json.Decoder(Event)
 _HEADER = b'{"kind":"session_started"'
@@ -48,13 +49,9 @@ def convert(name: Name, options: Options, problems: Problems) -> Conversion:
 
 def converted(recording: Recording) -> Conversion:
     """Convert what a recording holds; raises LoreError where that is no session. The recording is used up."""
-    if not recording.events:
-        raise LoreError(
-            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
-            "there is no session to convert",
-            hint="compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is",
-        )
-    return Conversion(_Converter(recording).lines(), (recording.path, *recording.companions))
+    hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
+    log = session_log(recording, "events: there is no session to convert", hint=hint)
+    return Conversion(_Converter(log).lines(), (recording.path, *recording.companions))
 
 
 class _Verbatim(LoreLog):
@@ -75,7 +72,7 @@ class _Verbatim(LoreLog):
 
 
 class _Converter:
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: EventRecording) -> None:
         self._recording = recording
         self._origin: str | None = recording.reader.name
         self._own: _Verbatim | None = None

@@ -7,27 +7,31 @@ turn; two whole files are also compared byte by byte, whatever they hold.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from lore import corpus
-from lore.check.chained import Chained
-from lore.check.pairs import Pairs
-from lore.corpus import Name
 from lore.errors import LoreError
+from lore.judge.base import Place
+from lore.judge.pairs import Pairs
+from lore.model.codes import Reader
+from lore.model.events import MAIN
 from lore.model.exchange import Call
-from lore.model.results import Diff, FileLengths, Side
+from lore.model.results import CachePrediction, Diff, FileLengths, Finding, Side
 from lore.model.turn import Turn
 from lore.prompt.base import Memo
-from lore.report.redacted import redacted_diff, redacted_error
-from lore.run import literal
-from lore.run.figures import Figures
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording, UnrecognisedError
-from lore.run.sides import Picked, pick
+from lore.recording import corpus
+from lore.recording.base import Recording, UnrecognisedError
+from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.select_turn import Picked, pick
+from lore.report.redacted import REDACTED, redacted_diff, redacted_error
+from lore.report.sentences import cause_result, worded
+from lore.run import byte_diff
+from lore.run.diff_metrics import Figures
+from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 if TYPE_CHECKING:
     from lore.run.diff_caches import Caches  # loaded only where it is asked
@@ -35,25 +39,39 @@ if TYPE_CHECKING:
 HINT_COMPLETE = "leave --system and --tools out"
 
 
-def compared(
-    left: str, right: str | None, options: Options, *, redact: bool = False, caches: Caches | None = None
-) -> Iterator[Diff]:  # fmt: skip
-    """Compare two turns, or every pair of a session; with `redact`, no result and no error carries content.
+class Comparison(NamedTuple):
+    """How turns are compared: `caches` say what they would read (None: not asked), `dated` by which rules.
 
-    `caches` say what they would read; None: that is not asked.
+    With `redact` no result and no error carries content; `reader` is whom fixes speak to (None: as the format says).
     """
+
+    options: Options
+    redact: bool = False
+    caches: Caches | None = None
+    dated: Dated = PACKAGED
+    reader: Reader | None = None
+
+    def place(self, recording: Recording) -> Place:
+        """Return where the causes of a recording's turns are reported."""
+        return Place(recording.shown, reader=reader_of(recording, self.reader))
+
+
+def compared(left: str, right: str | None, how: Comparison) -> Iterator[Diff]:
+    """Compare two turns, or every pair of a session."""
     try:
-        diffs = (
-            diff_session(left, options, caches) if right is None else iter((diff_files(left, right, options, caches),))
-        )
+        diffs = diff_session(left, how) if right is None else iter((diff_files(left, right, how),))
         for diff in diffs:
-            yield redacted_diff(diff) if redact else diff
+            yield redacted_diff(diff) if how.redact else diff
     except LoreError as error:
-        raise redacted_error(error) if redact else error from None
+        raise redacted_error(error) if how.redact else error from None
 
 
-def diff_files(left: str, right: str, options: Options, caches: Caches | None = None) -> Diff:
-    """Compare two named turns; raises LoreError where a name cannot be read or has no such turn."""
+def diff_files(left: str, right: str, how: Comparison) -> Diff:
+    """Compare two named turns; raises LoreError where a name cannot be read or has no such turn.
+
+    Two successive turns of one recording have the verdict that the whole recording gives the later one.
+    """
+    options = how.options
     names = corpus.parse_name(left), corpus.parse_name(right)
     if names[0].path == names[1].path == corpus.STDIN:
         raise LoreError("standard input can be one side only", hint="name a file for the other side")
@@ -65,7 +83,9 @@ def diff_files(left: str, right: str, options: Options, caches: Caches | None = 
     if (whole or not one_file) and not any(
         corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
     ):
-        file = FileLengths(*literal.common_length(names[0].path, names[1].path))
+        file = FileLengths(*byte_diff.common_length(names[0].path, names[1].path))
+    if one_file and (verdict := _in_session(names, how)) is not None:
+        return verdict
     problems = Problems()
     memos: dict[str, Memo] = {}
     (mine, _), left_side = _side(names[0], options, problems, memos)
@@ -97,10 +117,51 @@ def diff_files(left: str, right: str, options: Options, caches: Caches | None = 
     figures.first(mine)
     pair = pairs.advance(theirs)
     assert pair is not None  # a second turn makes a pair
-    if caches is not None:
-        caches.turn(mine)
-    foreseen = [] if caches is None else caches.turn(theirs)
-    return figures.describe(pair, left_side, right_side, file=file, problems=problems.kept, caches=foreseen)
+    if how.caches is not None:
+        how.caches.turn(mine)
+    foreseen = [] if how.caches is None else how.caches.turn(theirs)
+    place = Place(names[1].path, reader=how.reader or ("user" if theirs.basis is not None else "author"))
+    return figures.describe(
+        pair, left_side, right_side, file=file, problems=problems.kept, caches=foreseen, place=place, redact=how.redact
+    )
+
+
+def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
+    """Return the session's own comparison of two successive turns that are named by their numbers; None else."""
+    left, right = names
+    if left.turn is None or right.turn is None or right.turn <= left.turn:
+        return None
+    problems = Problems()
+    try:
+        recording = how.options.open(right.path, problems, subagents=right.chain is not None)
+    except LoreError:
+        return None  # said where the names are read one by one
+    chains = {name.chain or MAIN for name in names}
+    wanted = chains.pop()
+    if chains or (how.options.completion is not None and not recording.events):
+        return None
+    place, judge, found = how.place(recording), how.dated.judge(), None
+    foreseen: list[CachePrediction] = []
+    late: list[Finding] = []
+    for verdict, ended in verdicts(recording, judge, place):
+        late += ended
+        if verdict is None:
+            break
+        predicted = [] if how.caches is None else how.caches.turn(verdict.turn)
+        if verdict.turn.chain == wanted and verdict.turn.number == right.turn:
+            found, foreseen = verdict, predicted
+    pair = None if found is None else found.pair
+    if pair is None or (pair.left.chain, pair.left.number) != (wanted, left.turn):
+        return None
+    figures = Figures(how.options.counter)
+    figures.first(pair.left)
+    sides = [_described(str(name), recording, turn) for name, turn in zip(names, (pair.left, pair.right), strict=True)]
+    diff = figures.describe(
+        pair, *sides, file=None, problems=problems.kept, caches=foreseen, place=place, redact=how.redact
+    )
+    change = REDACTED if how.redact else None
+    more = [one for one in late if one.chain == wanted and one.turn == right.turn]
+    return msgspec.structs.replace(diff, causes=[*diff.causes, *(cause_result(worded(one, change)) for one in more)])
 
 
 def _asked(turn: Turn) -> Turn:
@@ -132,24 +193,22 @@ def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
     )
 
 
-def diff_session(name: str, options: Options, caches: Caches | None = None) -> Iterator[Diff]:
+def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
     """Compare every turn of a session with the one before it in its chain, in the order recorded."""
-    parsed = corpus.parse_name(name)
+    parsed, options = corpus.parse_name(name), how.options
     if parsed.turn is not None:
         raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
     problems = Problems()
     recording = options.open(parsed.path, problems, subagents=True)
-    chained, figured = Chained(), dict[str, Figures]()
-    latest: Diff | None = None  # held back: what is wrong behind the last pair is told with it
     if options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
-    for turn in recording.turns():
-        gone = recording.forgotten()
-        chained.forget(gone)
-        for name in gone:
-            figured.pop(name, None)
-        pair = chained.advance(turn)
-        foreseen = [] if caches is None else caches.turn(turn)
+    place, judge, figured = how.place(recording), how.dated.judge(), dict[str, Figures]()
+    latest: Diff | None = None  # held back: what is wrong behind the last pair is told with it
+    for verdict, _ in verdicts(recording, judge, place):
+        if verdict is None:
+            break
+        turn, pair = verdict.turn, verdict.pair
+        foreseen = [] if how.caches is None else how.caches.turn(turn)
         if pair is None:
             if not turn.failed:
                 figured[turn.chain] = _begun(turn, options)
@@ -160,11 +219,12 @@ def diff_session(name: str, options: Options, caches: Caches | None = None) -> I
         if latest is not None:
             yield latest
         latest = figured[turn.chain].describe(
-            pair, *sides, file=None, problems=problems.take(), named=True, caches=foreseen
-        )
+            pair, *sides, file=None, problems=problems.take(), named=True, caches=foreseen, place=place,
+            redact=how.redact,
+        )  # fmt: skip
     if latest is None:
         raise LoreError(
-            f"{recording.shown} holds {chained.turns} turn{'s' * (chained.turns != 1)} and no pair to compare",
+            f"{recording.shown} holds {judge.turns} turn{'s' * (judge.turns != 1)} and no pair to compare",
             hint="name two files, or a session of several turns",
         )
     yield msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()])

@@ -14,16 +14,17 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import LoreError
-from lore.formats.base import HOLDS, Read
+from lore.formats.base import Read
 from lore.model.checkpoint import Written, texts_of
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
 from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
 from lore.model.state import Chain, Session, Totals
-from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
+from lore.recording.base import Recording
+from lore.recording.events import session_log
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.run.gc_tuning import collected_seldom
 
 
 class Folded(NamedTuple):
@@ -40,13 +41,8 @@ class LogFold:
     """
 
     def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
-        if not recording.events:
-            raise LoreError(
-                f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
-                "there is nothing to fold",
-                hint="compare its turns with `lore diff-prefix`, judge them with `lore check`",
-            )
-        self.recording = recording
+        hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`"
+        self.recording = session_log(recording, "events: there is nothing to fold", hint=hint)
         self.pruned: dict[str, Item | None] = {}
         self._unpruned = unpruned
         self._keep = keep
@@ -94,8 +90,8 @@ def fold(
     path: str, options: Options, *, at: int | None = None, unpruned: bool = False, only_pruned: bool = False
 ) -> Folded:
     """Fold a session; raises LoreError for recordings of requests, which hold no events."""
-    recording = options.open(path, Problems(), subagents=True)
-    folding = LogFold(recording, unpruned=unpruned, keep=only_pruned)
+    folding = LogFold(options.open(path, Problems(), subagents=True), unpruned=unpruned, keep=only_pruned)
+    recording = folding.recording
     reached = False
     with collected_seldom():
         for event in folding.take(recording.reads()):
@@ -124,7 +120,7 @@ def _pruned(before: Chain, after: Chain) -> dict[str, Item]:
 
 def _sum(totals: list[Totals]) -> UsageResult:
     sums: dict[str, int | None] = {}
-    for name in ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens"):
+    for name in ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens"):
         known = [count for one in totals if (count := getattr(one, name)) is not None]
         sums[name] = sum(known) if known else None
     return UsageResult(sum(one.turns for one in totals), **sums)

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Raw
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.fold.timeline import index_of
 from lore.model import events as e
@@ -23,12 +22,13 @@ from lore.model.items import AssistantMessage, Item
 from lore.model.problems import Problem
 from lore.model.results import Followed
 from lore.model.state import Chain, settled
+from lore.recording import corpus
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.tail_source import Live, Say, every
+from lore.recording.tailing import Wait
 from lore.report.terminal import counted
 from lore.run.folding import LogFold, main_name
-from lore.run.live import Live, Say, every
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.tailing import Wait
 
 _NO_TEXT = (b'""', b"null")
 REPLAYED = 500  # events that a cursor may be behind

@@ -12,10 +12,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.fold.knowledge import identity
-from lore.formats.base import HOLDS
 from lore.model.events import Event, Knowledge
 from lore.model.materiality import signature
 from lore.model.results import KnowledgeResult, KnowledgeWritten, KnownFact
@@ -23,10 +21,12 @@ from lore.model.state import Chain, Fact, Session
 from lore.prompt.knowledge import SHORTEST_ID
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
+from lore.recording import corpus
+from lore.recording.base import Recording
+from lore.recording.events import session_log
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.appending import HINT_CONVERT, appending
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 
 DERIVED = 12  # hex digits of an id that lore derives
 LONGEST_ID = 200
@@ -115,13 +115,11 @@ def _write(
 
 
 def _folded(recording: Recording) -> Session:
-    if not recording.events:
-        shown = f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events"
-        raise LoreError(f"{shown}: nothing in it is known", hint="name a session log")
-    for read in recording.reads():
+    log = session_log(recording, "events: nothing in it is known", hint="name a session log")
+    for read in log.reads():
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
-        recording.apply(read, event)
-    return recording.state
+        log.apply(read, event)
+    return log.state
 
 
 def _refuse_a_turn(path: str) -> None:

@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.model.results import Checked
+from lore.recording import corpus, plugins
+from lore.recording.opening import kind_of
 from lore.report.console import console
 from lore.report.registry import REPORTS
-from lore.run import plugins
-from lore.run.recording import kind_of
 from lore.run.writing import written
 
 SUMMARY_LIMIT = 1024 * 1024  # of a step summary: GitHub refuses one that is larger

@@ -14,18 +14,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore import __version__, corpus
+from lore import __version__
 from lore.errors import LoreError
 from lore.model.checkpoint import save
 from lore.model.problems import Problem
+from lore.recording import corpus
+from lore.recording.opening import reader_named
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run import checkpoints
 from lore.run.checkpoints import Checkpoint, Run, UnusableError
 from lore.run.fingerprint import Digester, recognised
 from lore.run.folding import Folded, LogFold, main_name
-from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import reader_named
+from lore.run.gc_tuning import collected_seldom
 
 
 class Resumed(NamedTuple):
@@ -79,10 +80,10 @@ def _resume(path: str, options: Options, checkpoint: str, known: Checkpoint, *, 
             if isinstance(digester, str):
                 raise UnusableError(digester)
             opened = corpus.Opened(b"", iter(()))
-            recording = replace(options, format=name).open(path, Problems(), subagents=True, opened=opened)
+            folding = LogFold(replace(options, format=name).open(path, Problems(), subagents=True, opened=opened))
+            recording = folding.recording
             recording.resume(reader, known.session.state)
             _recall(recording.problems, known.run, recording.shown)
-            folding = LogFold(recording)
             folding.pruned = dict.fromkeys(known.run.pruned)
             options.log(f"{recording.shown}: {known.run.log.size:,} bytes known from {corpus.show(checkpoint)}")
             return _fold(folding, _pieces(file), digester, checkpoint, known)

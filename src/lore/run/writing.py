@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from lore import corpus
 from lore.errors import LoreError
 from lore.files import replaced
+from lore.recording import corpus
 from lore.store.address import holds
 
 

@@ -65,19 +65,24 @@ def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
 
 
 def _split_bill(bill: Billed, read: int, size: int) -> Billed:
-    """Return a bill of so many tokens, `read` of them read; what is not written is fresh, as in the recorded one."""
+    """Return a bill of so many tokens, `read` of them read; what is not written is uncached, as recorded."""
     if bill.write_tokens is None:
-        return replace(bill, read_tokens=read, fresh_tokens=size - read)
-    fresh = min(bill.fresh_tokens or 0, size - read)
-    write = size - read - fresh
-    if not bill.write_tokens and bill.fresh_tokens:  # nothing was cached: it is sent without marks, or is too short
-        fresh, write = fresh + write, 0
+        return replace(bill, read_tokens=read, uncached_tokens=size - read)
+    uncached = min(bill.uncached_tokens or 0, size - read)
+    write = size - read - uncached
+    if not bill.write_tokens and bill.uncached_tokens:  # nothing was cached: no breakpoints, or it is too short
+        uncached, write = uncached + write, 0
     hour = bill.write_1h_tokens
     if hour:
         hour = write * hour // bill.write_tokens if bill.write_tokens else write
     short = None if bill.write_5m_tokens is None else write - (hour or 0)
     return replace(
-        bill, read_tokens=read, fresh_tokens=fresh, write_tokens=write, write_1h_tokens=hour, write_5m_tokens=short
+        bill,
+        read_tokens=read,
+        uncached_tokens=uncached,
+        write_tokens=write,
+        write_1h_tokens=hour,
+        write_5m_tokens=short,
     )
 
 
@@ -94,7 +99,7 @@ def foreseen(size: int, stood: int | None, pause: float | None, lives: float | N
         read = min(stood, size) if pause <= lives else 0
     write = size - read
     hour = write if lives is not None and lives == ONE_HOUR else None
-    return Billed(fresh_tokens=0, read_tokens=read, write_tokens=write, write_1h_tokens=hour)
+    return Billed(uncached_tokens=0, read_tokens=read, write_tokens=write, write_1h_tokens=hour)
 
 
 class _PlanAtTurn(NamedTuple):

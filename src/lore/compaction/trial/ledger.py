@@ -13,7 +13,7 @@ from lore.model.compacted import CompactedSide, Figures
 from lore.model.events import Billed
 from lore.model.results import BilledResult
 
-_COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class Ledger:

@@ -1,7 +1,7 @@
 """Amazon Bedrock's Converse API: `toolConfig.tools`, `system`, `messages`.
 
 Source: the Converse API reference. Roles alternate and the user begins, so what one role says in a row is
-one message. A mark is a `cachePoint` behind a tool, a system or content block (`points.py`). `toolConfig`
+one message. A breakpoint is a `cachePoint` behind a tool, a system or content block (`points.py`). `toolConfig`
 without its tools is a parameter.
 """
 
@@ -18,7 +18,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.prompt import Prompt, Section, Segment
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -71,7 +71,7 @@ def _thinking(block: ThinkingBlock) -> bytes:
 
 _WORDS = Words(
     text=lambda text: b'{"text":' + text + b"}",
-    own=lambda own: _is_block(own) and [*own] != [POINT],  # a point is a mark, not content
+    own=lambda own: _is_block(own) and [*own] != [POINT],  # a point is a breakpoint, not content
     image=_image,
     thinking=_thinking,
 )
@@ -98,7 +98,7 @@ class Bedrock:
             "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
         ),
         "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
-        "cache marks": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
+        "cache breakpoints": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
     }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -133,20 +133,20 @@ class Bedrock:
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing("messages", place)
         parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        marks = _say(unit.blocks, parts, writing.omitted)
+        breakpoints = _say(unit.blocks, parts, writing.omitted)
         parts += map(_call, unit.calls if unit.role != "results" else ())
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
-        for segment, mark in zip(writing.segments[-len(parts) :], marks, strict=False):
-            segment.mark = mark or segment.mark
+        for segment, breakpoint in zip(writing.segments[-len(parts) :], breakpoints, strict=False):
+            segment.breakpoint = breakpoint or segment.breakpoint
         return writing.done()
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
         if not any(name in (model or "") for name in _CACHED):
             return None
         value = b'{"type":"default"}' if ttl == "5m" else b'{"type":"default","ttl":' + encode(ttl) + b"}"
-        return Mark(value, on_head="claude" in (model or ""))  # Nova has no points in tools
+        return Breakpoint(value, on_head="claude" in (model or ""))  # Nova has no points in tools
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):
             return False
         own = table(segment.data) or {}
@@ -195,21 +195,21 @@ def _tool(raw: bytes) -> bytes:
 
 
 def _say(blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
-    """Write blocks behind the parts before them; returns the marks of all parts: the cache points behind them.
+    """Write blocks behind the parts before them; returns the breakpoints of all parts: the cache points behind them.
 
-    A point with nothing before it, or with another one behind it, marks nothing and is named.
+    A point with nothing before it, or with another one behind it, holds for nothing and is named.
     """
-    marks: list[bytes | None] = [None] * len(parts)
+    breakpoints: list[bytes | None] = [None] * len(parts)
     for block in blocks:
         point = point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
-        if point is not None and marks:
-            if marks[-1] is not None:
+        if point is not None and breakpoints:
+            if breakpoints[-1] is not None:
                 omitted.append(POINT)
-            marks[-1] = point
+            breakpoints[-1] = point
         elif (made := _WORDS.say(block, omitted)) is not None:
             parts.append(made)
-            marks.append(None)
-    return marks
+            breakpoints.append(None)
+    return breakpoints
 
 
 def _call(call: ToolCall) -> bytes:

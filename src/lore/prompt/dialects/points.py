@@ -1,7 +1,7 @@
-"""Cache points: marks that stand as blocks of their own behind what they are about, as in Bedrock's Converse API.
+"""Cache points: breakpoints that stand as blocks of their own behind what they are about, as in Bedrock's Converse API.
 
-A point is read as the mark of the segment before it, and blocks are numbered without it; one with nothing
-before it marks nothing, and is gone. Written, it stands behind its segment again.
+A point is read as the breakpoint of the segment before it, and blocks are numbered without it; one with nothing
+before it holds for nothing, and is gone. Written, it stands behind its segment again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ POINT = "cachePoint"
 
 
 def take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
-    """Add segments to those before them; a cache point becomes the mark of the last one."""
+    """Add segments to those before them; a cache point becomes the breakpoint of the last one."""
     points = 0
     for one in found:
         value = point_in(one.data) if one.kind != "envelope" else None
@@ -27,24 +27,24 @@ def take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
             continue
         points += 1
         if taken:
-            taken[-1].mark = value
+            taken[-1].breakpoint = value
     return taken
 
 
 def point_in(data: bytes) -> bytes | None:
-    """Return the mark that a block is, as JSON; None where it is content."""
+    """Return the breakpoint that a block is, as JSON; None where it is content."""
     own = table(data) or {} if b'"cachePoint"' in data else {}
     value = own.get(POINT, b"")
     return value if len(own) == 1 and value[:1] == b"{" else None
 
 
 def with_points(prompt: Prompt) -> list[Segment]:
-    """Return the segments of head and messages with cache points behind the marked ones."""
-    marks = dict(zip(prompt.marks, prompt.mark_values, strict=True))
+    """Return the segments of head and messages with cache points behind those that have one."""
+    breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
     found: list[Segment] = []
     for position, one in enumerate([*prompt.head, *prompt.messages]):
         found.append(one)
-        if position in marks and (one.kind == "envelope" or one.path.endswith("]")):
+        if position in breakpoints and (one.kind == "envelope" or one.path.endswith("]")):
             path = f"{one.path}.content[0]" if one.kind == "envelope" else one.path
-            found.append(Segment(one.section, path, b'{"cachePoint":' + marks[position] + b"}"))
+            found.append(Segment(one.section, path, b'{"cachePoint":' + breakpoints[position] + b"}"))
     return found

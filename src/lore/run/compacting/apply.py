@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-from lore import corpus
 from lore.cache.rules import Rules
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
@@ -35,11 +34,12 @@ from lore.model.compacted import Compacted, Fired
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
+from lore.recording import corpus
+from lore.recording.events import session_log
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.compacting.dependencies import dependencies_of, refuse_nested
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import Recording
 from lore.run.writing import written
 from lore.store.address import address_of, open_there
 from lore.store.registry import scheme_of
@@ -126,7 +126,7 @@ def _to_file(
 
 def _read(path: str, options: Options) -> Held:
     problems = Problems()
-    recording: Recording = options.open(path, problems)
+    recording = session_log(options.open(path, problems), "events: there is no session to compact", hint=HINT_CONVERT)
     tracker, rhythm, header = Tracker(), Rhythm(), None
     for read in recording.reads():
         event: Event = read.value  # pyright: ignore[reportAssignmentType]

@@ -6,23 +6,17 @@ from lore.cache.rules import Rules
 from lore.compaction.settings import Compaction
 from lore.compaction.trial.trial import Trial, ended_first
 from lore.compaction.trial.verdict_text import UNCONFIGURED
-from lore.errors import LoreError
-from lore.formats.base import HOLDS
 from lore.model.compacted import DryRun
-from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
+from lore.recording.events import session_log
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.run.gc_tuning import collected_seldom
 
 
 def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:
     """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events."""
-    recording = options.open(path, Problems())
-    if not recording.events:
-        raise LoreError(
-            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as events: "
-            "there is no session to compact",
-            hint="name a session log; requests are judged by `lore check` and `lore simulate`",
-        )
+    hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
+    recording = session_log(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
     if settings is None:
         return DryRun(
             session=recording.shown, configured=False, when=None, triggers=[], totals=None, answer=UNCONFIGURED,

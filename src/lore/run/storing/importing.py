@@ -15,19 +15,20 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from lore import corpus
 from lore.compaction.memory.identities import refuse_header
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
 from lore.model.problems import Problem
 from lore.model.stored import ImportedSession, StoreImported
+from lore.recording import corpus
+from lore.recording.base import UnrecognisedError
+from lore.recording.events import EventRecording
+from lore.recording.inputs import Input, inputs
+from lore.recording.options import Options
+from lore.recording.problems import Problems
 from lore.run.converting import converted
-from lore.run.inputs import Input, inputs
-from lore.run.memory import collected_seldom
-from lore.run.options import Options
-from lore.run.problems import Problems
-from lore.run.recording import UnrecognisedError
+from lore.run.gc_tuning import collected_seldom
 from lore.run.storing.lines import headed, named, own_lines, renamed
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
@@ -184,7 +185,7 @@ class _Importer:
         opened = corpus.open_head(path)
         data = self._counted(opened.data)
         recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
-        if not recording.events:
+        if not isinstance(recording, EventRecording):
             raise _RequestsError(
                 f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
                 hint="`lore check` and `lore diff-prefix` read it as it is",

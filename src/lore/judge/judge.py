@@ -1,0 +1,71 @@
+"""The judge of one recording: turns in, exactly one verdict a turn out, and what holds for whole chains.
+
+In: the turns of a recording in order, with what was foreseen for each where somebody predicts; the dated rules, asked
+when they are first needed. Out: verdicts; when a chain has ended, its findings. Rules: a transcript's levels are
+always followed, whoever predicts, so that every command sees the same evidence; nothing of a turn's own bill is known
+to its prediction. Not safe to share between threads. Cost: O(what is new) a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lore.cache.predictor import Predicted, Transcripts
+from lore.cache.rules import Rules
+from lore.judge.base import Place
+from lore.judge.chained import Chained
+from lore.judge.rules import ChainRules
+from lore.judge.verdict import Verdict
+from lore.model.results import Finding
+from lore.model.turn import Turn
+
+
+class Judge:
+    """Judge the turns of one recording.
+
+    `rules` gives the rules in force, `tolerance` the share of a prompt by which a billed read may fall short of its
+    prediction. With `quick` a pair without a cause is not made: for those who ask nothing of it.
+    """
+
+    def __init__(self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False) -> None:
+        self._chained = Chained()
+        self._rules = ChainRules(rules, tolerance)
+        self._transcripts = Transcripts()
+        self._quick = quick
+
+    @property
+    def chains(self) -> int:
+        """How many chains there were so far."""
+        return self._chained.seen
+
+    @property
+    def turns(self) -> int:
+        """How many turns there were so far."""
+        return self._chained.turns
+
+    def turn(self, turn: Turn, foreseen: Predicted | None = None) -> Verdict:
+        """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
+        levels = self._transcripts.turn(turn) if foreseen is None or foreseen.situation is None else foreseen
+        situation = None if levels is None or levels.odd else levels.situation
+        foreseen = foreseen if foreseen is not None else levels
+        extension = self._chained.extended(turn, situation) if self._quick else None
+        if extension is not None:
+            verdict = Verdict(turn, extension.pair, compared=True, foreseen=foreseen)
+        else:
+            pair = self._chained.advance(turn, situation)
+            verdict = Verdict(turn, pair, compared=pair is not None, foreseen=foreseen)
+        if turn.basis is None:  # what is rebuilt from a log is not what was sent
+            self._rules.turn(turn, verdict.pair)
+        return verdict
+
+    def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:
+        """Let go of chains that no turn will continue; return what was found in them as a whole."""
+        found: list[Finding] = []
+        for chain in chains:
+            self._chained.forget([chain])
+            found += self._rules.ended(chain, place)
+        return found
+
+    def finish(self, place: Place) -> list[Finding]:
+        """Return what was found in the chains that are left, when there are no more turns."""
+        return [finding for chain in self._rules.chains for finding in self._rules.ended(chain, place)]

@@ -1,0 +1,1 @@
+"""Names to files, files to turns: finding recordings, opening them, reading them as turns."""

@@ -1,0 +1,362 @@
+"""The outside world of recordings: names to inputs, inputs to bytes, folders and patterns to files.
+
+Rules: a name is a path, `-` (standard input), a stored session (`URL#SESSION_ID`), or one of them with `#TURN` or
+`#CHAIN:TURN`; a file that exists under the whole name wins, then a stored session. Inputs are read in pieces and
+never written. What cannot be opened is a LoreError with the name; a folder is walked in the order of names, links
+to folders are not followed, hidden names are left out.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from lore.errors import LoreError, Where
+from lore.formats.beginnings import may_be_recording
+from lore.formats.elements import is_document
+from lore.formats.lines import LONGEST
+from lore.formats.packs import OPENING
+from lore.model.canonical import text_of
+from lore.model.events import MAIN
+from lore.model.jsonslice import table
+from lore.recording import packed
+from lore.store.address import address_of, exists, is_store, log_of
+from lore.store.registry import scheme_of, shown
+
+PIECE = 1024 * 1024
+HEAD = 256 * 1024
+HEAD_LIMIT = LONGEST  # no reader keeps a line that is longer than this
+SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
+STDIN = "-"
+_SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
+
+
+class Name(NamedTuple):
+    """What the user named: a file, and perhaps one turn of it (`turn` None: the last, or all)."""
+
+    path: str
+    chain: str | None = None
+    turn: int | None = None
+
+    def __str__(self) -> str:
+        shown = show(self.path)
+        if self.turn is None:
+            return shown
+        return f"{shown}#{self.turn}" if self.chain in (None, MAIN) else f"{shown}#{self.chain}:{self.turn}"
+
+
+def parse_name(text: str) -> Name:
+    """Read `PATH`, `PATH#N`, `PATH#CHAIN:N`, where PATH may be a stored session."""
+    if text == STDIN or "#" not in text or os.path.lexists(text):
+        return Name(text)
+    path, _, selector = text.rpartition("#")
+    path = STDIN if path == "<stdin>" else path  # `-#2`, which a command line would take for an option
+    match = _SELECTOR.match(selector)
+    stored = address_of(text)
+    if match is None or not path or (stored is not None and ("#" not in stored.session_id or exists(stored))):
+        return Name(text)
+    return Name(path, match["chain"], int(match["turn"]))
+
+
+def show(path: str) -> str:
+    """Return a name that can be printed: bytes that are no text become escapes, and no password is shown."""
+    return shown(os.fsencode(path).decode("utf-8", "backslashreplace")) if path != STDIN else "<stdin>"
+
+
+def is_stored(path: str) -> bool:
+    """Tell whether a name is that of a session in a store."""
+    return address_of(path) is not None
+
+
+def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
+    """Read an input from its beginning; raises LoreError where it cannot be opened or read."""
+    stored = address_of(path)
+    if stored is not None:
+        yield from log_of(stored, size)
+        return
+    if is_store(path):
+        hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
+        raise LoreError(f"{show(path)} is a store, not a session", hint=hint)
+    try:
+        if path == STDIN:
+            if sys.stdin is None:
+                raise LoreError("standard input is closed", hint="name a file, or pipe one in")
+            while data := os.read(sys.stdin.fileno(), size):
+                yield data
+            return
+        if not stat.S_ISREG(os.stat(path).st_mode) and not stat.S_ISFIFO(os.stat(path).st_mode):
+            raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
+        with open(path, "rb", buffering=0) as file:
+            while data := file.read(size):
+                yield data
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError as error:  # an embedded NUL
+        raise LoreError(f"cannot open {show(path)!r}: {error}") from None
+
+
+def holds_any(path: str, words: Collection[bytes]) -> bool:
+    """Tell whether an input holds any of these words, of at most 64 bytes each; what can be read only once is not.
+
+    Raises LoreError or OSError where it cannot be read. Costs one pass over its bytes.
+    """
+    if is_stored(path):
+        return _hold_any(pieces(path), words)
+    if is_stream(path):
+        return False
+    with open(path, "rb", buffering=0) as file:
+        return _hold_any(iter(lambda: file.read(PIECE), b""), words)
+
+
+def _hold_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
+    before = b""
+    for piece in data:
+        edge = before + piece[:64]
+        if any(word in piece or word in edge for word in words):
+            return True
+        before = piece[-64:]
+    return False
+
+
+def folder_hint(path: str) -> str:
+    """Say what to name in place of what is no file."""
+    return "name a file in it; `lore check` takes folders" if os.path.isdir(path) else "name a regular file"
+
+
+def unreadable(path: str, error: OSError) -> LoreError:
+    """Say that a file cannot be read, and why."""
+    reason = (error.strerror or str(error)).lower()
+    hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
+    return LoreError(f"cannot read {show(path)}: {reason}", hint=hint, where=Where(show(path)))
+
+
+class Opened(NamedTuple):
+    """The beginning of an input, and all of it, to be iterated once."""
+
+    head: bytes
+    data: Iterator[bytes]
+
+
+def open_head(path: str) -> Opened:
+    """Read enough of an input to recognise it: 256 KiB, or to the end of the first line.
+
+    Of a first line that is longer than any reader keeps, and of a document, its beginning has to do; of a pack,
+    its first line.
+    """
+    source = _source(path)
+    taken: list[bytes] = []
+    size, whole_line, enough = 0, False, False
+    for data in source:
+        if not taken:
+            enough = data.startswith(OPENING) or not may_be_recording(data) or is_document(data)
+        taken.append(data)
+        size += len(data)
+        whole_line = whole_line or b"\n" in data
+        if enough or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+            break
+    head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
+    taken.reverse()
+
+    def everything() -> Iterator[bytes]:
+        while taken:  # what was handed on is kept no longer
+            yield taken.pop()
+        yield from source
+
+    return Opened(_whole_lines(head), everything())
+
+
+def _whole_lines(head: bytes) -> bytes:
+    end = head.rfind(b"\n")
+    return head if end < 0 or len(head) < HEAD else head[: end + 1]
+
+
+def _source(path: str) -> Iterator[bytes]:
+    """Yield the bytes of an input; those of a folder or an archive that is one recording as a pack."""
+    if path != STDIN and os.path.isdir(path) and packed.holds_pack(path):
+        yield from packed.folder_stream(path)
+        return
+    source = pieces(path, HEAD)
+    first = next(source, b"")
+    if not first.startswith(packed.ARCHIVE):
+        yield first
+        yield from source
+        return
+    if is_stream(path) or path == STDIN:
+        raise LoreError(f"{show(path)} is an archive, which cannot be read as it comes", hint="name the file itself")
+    source.close()
+    yield from packed.archive_stream(path)
+
+
+def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+    """Yield the files below a folder, in the order of their names, hidden and special ones left out.
+
+    A folder below it that cannot be listed is handed to `failed_on`, with the reason.
+    """
+
+    def failed(error: OSError) -> None:
+        place = str(error.filename or folder)
+        failed_on(place, unreadable(place, error))
+
+    for path, folders, names in os.walk(folder, onerror=failed):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            file = os.path.join(path, name)
+            if not name.startswith(".") and not is_special(file):
+                yield file
+
+
+_MAGIC = re.compile(r"[*?\[]")
+_ANY_DEPTH = "**"
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file or stored session has that very name."""
+    return _MAGIC.search(path) is not None and not os.path.lexists(path) and scheme_of(path) is None
+
+
+def matches(pattern: str, failed_on: Callable[[str, LoreError], None]) -> list[str]:
+    """Return the files and folders that a pattern names, sorted.
+
+    `*`, `?` and `[…]` match within one name, `**` any number of folders, links to folders not among
+    them; a hidden name is matched only by one that begins with a dot. A folder on the way that cannot be
+    listed is handed to `failed_on`. Cost: the folders that the pattern may lie in, each listed once a part.
+    """
+    parts = pattern.replace(os.altsep, os.sep).split(os.sep) if os.altsep else pattern.split(os.sep)
+    fixed = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
+    begin = os.sep.join(parts[:fixed]) + os.sep if fixed else ""
+    found = {begin}
+    for number, part in enumerate(parts[fixed:], fixed + 1):
+        last = number == len(parts)
+        listed = {one for base in sorted(found) for one in _step(base, part, failed_on)}
+        found = listed if last else {one + os.sep if one[-1:] not in ("", os.sep) else one for one in listed}
+    return sorted(found)
+
+
+def _step(base: str, part: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+    """Follow one part of a pattern from a folder (a path that ends in a separator, or nothing)."""
+    if not part:  # a separator at the end: folders are meant
+        yield from (one for one in (base,) if os.path.isdir(one))
+        return
+    if part == _ANY_DEPTH:
+        yield from _folders(base, failed_on)
+        return
+    if not _MAGIC.search(part):
+        yield from (one for one in (base + part,) if os.path.lexists(one))
+        return
+    for entry in _listed(base, failed_on):
+        if (part.startswith(".") or not entry.name.startswith(".")) and fnmatch.fnmatch(entry.name, part):
+            yield base + entry.name
+
+
+def _folders(base: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+    """Yield a folder and all below it, as paths that end in a separator."""
+    waiting = [base]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        waiting.extend(
+            folder + entry.name + os.sep
+            for entry in _listed(folder, failed_on)
+            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+        )
+
+
+def _listed(folder: str, failed_on: Callable[[str, LoreError], None]) -> list[os.DirEntry[str]]:
+    """List a folder; what is none has nothing in it."""
+    if folder and not os.path.isdir(folder):
+        return []
+    try:
+        with os.scandir(folder or ".") as entries:
+            return list(entries)
+    except OSError as error:
+        failed_on(folder, unreadable(folder, error))
+        return []
+
+
+def companions(path: str) -> list[str]:
+    """Return the files that hold the subagents of a Claude Code session, in a fixed order.
+
+    They lie in the folder named after its file (`ID/subagents/agent-*.jsonl`, and below that), or beside
+    it, when a line near their beginning names the same session. A subagent's own file has none. Costs the
+    listing of the folder and the beginning of each file that is named like one.
+    """
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    if ending != ".jsonl" or is_companion(name) or not os.path.isfile(path):
+        return []
+    found: list[str] = []
+    below = os.path.join(folder, stem, "subagents")
+    if os.path.isdir(below):
+        files = files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
+        found.extend([file for file in files if is_companion(os.path.basename(file))])
+    try:
+        names = sorted(one for one in os.listdir(folder or os.curdir) if is_companion(one))
+    except OSError:
+        names = []
+    session = _session_of(path) if names else None
+    if session is not None:
+        beside = (os.path.join(folder, one) for one in names)
+        found.extend(one for one in beside if os.path.isfile(one) and _session_of(one) == session)
+    return found
+
+
+def is_companion(name: str) -> bool:
+    """Tell a subagent's file by its name, without its folder."""
+    return name.startswith("agent-") and name.endswith(".jsonl")
+
+
+def _session_of(path: str) -> str | None:
+    """Return the session that the first lines of a Claude Code log name; None where they name none."""
+    try:
+        found = os.stat(path)
+        return _session_named(path, found.st_ino, found.st_size, found.st_mtime_ns)
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=65_536)
+def _session_named(path: str, *_: int) -> str | None:
+    """Read the beginning of a file once for all sessions that lie beside it, as long as it stays as it is."""
+    with open(path, "rb") as file:
+        for _number in range(SESSION_LINES):
+            line = file.readline(SESSION_LIMIT)
+            if b'"sessionId"' in line and (own := table(line)) is not None and "type" in own and "sessionId" in own:
+                return text_of(own["sessionId"])
+            if not line.endswith(b"\n"):
+                break
+    return None
+
+
+def is_special(path: str) -> bool:
+    """Tell whether a name is a pipe, socket or device, whose reading might never end."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False  # let opening it say what is wrong
+
+
+def is_folder(path: str) -> bool:
+    """Tell whether a name is a folder: one that is a recording has no bytes of its own."""
+    return path != STDIN and os.path.isdir(path)
+
+
+def is_same(left: str, right: str) -> bool:
+    """Tell whether two names are one file."""
+    stored = address_of(left), address_of(right)
+    try:
+        if stored[0] is not None and stored[1] is not None and stored[0].session_id == stored[1].session_id:
+            left, right = (one.url.partition(":")[2] for one in stored if one is not None)
+        return left == right or os.path.samefile(left, right)
+    except (OSError, ValueError):
+        return False
+
+
+def is_stream(path: str) -> bool:
+    """Tell whether an input can be read only once."""
+    return path == STDIN or (os.path.exists(path) and is_special(path) and not os.path.isdir(path))

@@ -1,0 +1,263 @@
+"""Session logs: input to events, folded and assembled into turns.
+
+In: a log and its reader. Out: turns, as soon as they are whole, each with its prompt; the state at the end;
+problems. Rules: one pass, memory bounded by the session's state; a turn is whole when its chain's next turn starts
+(its bill may come any time before) or the log ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain as chained
+from typing import NamedTuple
+
+from lore.errors import LoreError
+from lore.fold.step import Folding
+from lore.formats.base import HOLDS, Clock, Read, Reader
+from lore.formats.lines import Lines
+from lore.formats.lore_log import LoreLog
+from lore.formats.registry import READERS
+from lore.model.events import (
+    Append,
+    CompactApplied,
+    Event,
+    PatchToolCall,
+    SessionStarted,
+    TurnCompleted,
+    TurnStarted,
+)  # fmt: skip
+from lore.model.items import is_absent
+from lore.model.problems import Problem
+from lore.model.state import Chain, Session
+from lore.model.turn import Basis, Made, Turn
+from lore.prompt.ahead import KINDS, Ahead
+from lore.prompt.assemble import Assembler
+from lore.prompt.base import Dialect
+from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
+from lore.prompt.planning import Planner
+from lore.prompt.settings import Rules
+from lore.recording import corpus, plugins
+from lore.recording.base import Recording, Source
+from lore.recording.overrides import Completion, Unsaid, completed, rated
+from lore.recording.problems import Problems
+from lore.recording.subagents import Family
+
+_PLAIN = (Append, PatchToolCall, TurnCompleted)
+
+
+class Template(NamedTuple):
+    """A chat template: its text, and the name of its file."""
+
+    source: str
+    file: str
+
+
+class EventRecording(Source):
+    """One session log: with its companions, and completed by what the caller adds to its prompts.
+
+    `reading` names the file that is being read. With `watchful`, turns say what stands in their timeline and in no
+    prompt.
+    """
+
+    def __init__(
+        self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, *, rules: Rules,
+        dialect: Dialect | None = None, template: Template | None = None, companions: Sequence[str] = (),
+        completion: Completion | None = None, completes: str | None = None,
+    ) -> None:  # fmt: skip
+        """Read `data`; `completion` is of the chain `completes`, where that is not None."""
+        super().__init__(path, reader, data, problems)
+        self.rules = rules
+        self.reading = self.shown
+        self.companions = tuple(companions)
+        self.watchful = False
+        self._completion = completion
+        self._completes = completes
+        self._dialect = dialect
+        self._template = template
+        self._ahead: Ahead | None = None
+        self._planners: dict[str, Planner] = {}
+        self._folding = Folding(Session(format=self.reader.name))
+        self._unsaid: dict[str, Unsaid] = {}
+        self._assemblers: dict[str, Assembler] = {}
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what the readers find, companions' last; problems are collected and left out."""
+        reads = super().reads()
+        if self._completion is not None and self._completes is not None:
+            reads = completed(reads, self._completion, self._completes, self.shown)
+        return self._with_companions(reads) if self.companions else reads
+
+    def _every_read(self) -> Iterator[Read]:
+        """Yield what `reads` does; problems may be left in, for a caller who looks at each read anyway."""
+        if self.companions or self._completes is not None:
+            return self.reads()
+        return chained.from_iterable(self.lists())
+
+    def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
+        family = Family(self.companions, self.problems)
+        yield from family.noted(reads)
+        yield from self._reads_of(family)
+
+    def companions_reads(self) -> Iterator[Read]:
+        """Yield what the companions hold, where a caller has taken and folded the session itself."""
+        known = self.state.chains
+        return self._reads_of(Family(self.companions, self.problems, known)) if self.companions else iter(())
+
+    def _reads_of(self, family: Family) -> Iterator[Read]:
+        for shown, read in family.reads():
+            self.reading = shown
+            yield read
+        self.reading = self.shown
+
+    def resume(self, reader: Reader, state: Session) -> None:
+        """Go on where another run stopped."""
+        self.reader, self._folding = reader, Folding(state)
+        self._ahead = Ahead()  # what was derived stands in the state; to look through all of the log costs too much
+
+    @property
+    def state(self) -> Session:
+        """The session after what was read so far."""
+        return self._folding.state()
+
+    def apply(self, read: Read, event: Event) -> None:
+        """Fold one event into the state, before a turn's start also what lore derives."""
+        start = isinstance(event, TurnStarted)
+        self._odd(self.begin(event) if start else self._folding.apply(event), read)
+        if isinstance(event, CompactApplied):
+            self.boundaries.append((event.uuid, event.at))
+        elif isinstance(event, SessionStarted) and event.dialect not in (None, *dialect_names()):
+            shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
+            self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
+
+    def _odd(self, problems: Iterable[Problem], read: Read) -> None:
+        for problem in problems:
+            self.problems.add(problem, self.reading, read.line, read.byte)
+
+    def turns(self) -> Iterator[Turn]:
+        """Yield the turns of all chains."""
+        waiting: dict[str, Turn] = {}
+        fold, odd = self._folding.apply, self._odd
+        for read in self._every_read():
+            event: Event = read.value  # pyright: ignore[reportAssignmentType]
+            kind = type(event)
+            if kind is TurnStarted:
+                before = waiting.pop(event.chain, None)
+                if before is not None:
+                    yield self._billed(before)
+                problems = self.begin(event)  # pyright: ignore[reportArgumentType]
+                if problems:
+                    odd(problems, read)
+                waiting[event.chain] = self._asked(event.chain, read)
+            elif kind in _PLAIN:  # the most by far
+                problems = fold(event)
+                if problems:
+                    odd(problems, read)
+            elif isinstance(event, Problem):
+                self.problems.add(event, self.shown)
+            else:
+                self.apply(read, event)
+        for turn in waiting.values():
+            yield self._billed(turn)
+
+    def begin(self, event: TurnStarted) -> Sequence[Problem]:
+        """Fold a turn's start, and before it what lore derives and the log does not hold."""
+        session = self._folding.session
+        if not session.is_own:
+            return self._folding.apply(event)
+        planner = self._planners.get(event.chain)
+        if planner is None:
+            if self._ahead is None:
+                self._ahead = look_ahead(self.path) if self.reader.name == LoreLog.name else Ahead()
+            planner = self._planners[event.chain] = Planner(self.rules, self._ahead)
+        planned = planner.plan(session, self._folding.chain(event.chain), event)
+        problems = [problem for one in planned for problem in self._folding.derive(one)]
+        return (*problems, *self._folding.apply(event))
+
+    def _billed(self, turn: Turn) -> Turn:
+        """Return a turn that is whole, with its bill."""
+        last = self._folding.chain(turn.chain).last
+        if last is not None and last.turn == turn.number:
+            turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
+            if self._clock == "first_line":
+                turn.answered = last.at
+        return turn
+
+    @property
+    def _clock(self) -> Clock:
+        """What the time of a response is: as the format says in which the session was recorded first."""
+        origin = self._folding.session.format
+        if origin not in READERS:
+            plugins.load()
+        return READERS.get(origin, type(self.reader)).clock
+
+    def dialect_for(self, state: Session) -> Dialect:
+        """Return the dialect asked for, else the session's own, else Anthropic's."""
+        if self._template is not None and self._dialect is None:
+            from lore.prompt.dialects.template import JinjaTemplate  # noqa: PLC0415 - jinja2 is slow to import
+
+            self._dialect = JinjaTemplate(
+                self._template.source, now=state.at, file=self._template.file,
+                bos_token=self.rules.bos_token, eos_token=self.rules.eos_token,
+            )  # fmt: skip
+        return self._dialect or dialect_named(state.dialect or "") or DIALECTS["anthropic"]
+
+    def _asked(self, name: str, read: Read) -> Turn:
+        """Return the turn that a chain has begun: its prompt where that is lore's own, else what makes it."""
+        session, chain = self._folding.session, self._folding.chain(name)
+        dialect = self.dialect_for(session)
+        assembler = self._assemblers.get(name)
+        if assembler is None or assembler.dialect is not dialect:
+            assembler = self._assemblers[name] = Assembler(dialect, rules=self.rules)
+        opened = chain.turn
+        assert opened is not None
+        turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
+        turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
+        if not session.is_own and not self.watchful and not self.is_whole(chain):
+            turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools))
+        else:
+            self._make(turn, assembler, chain, read)
+        return turn
+
+    def _make(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
+        """Make a prompt at once: what is wrong with it is said where it is met."""
+        prompt, problems, turn.omitted = assembler.assemble(self._folding.session, chain)
+        for problem in problems:
+            self.problems.add(problem, self.reading, read.line, read.byte)
+        if self.watchful or self.is_whole(chain):
+            turn.unsaid = self._unsaid.setdefault(turn.chain, Unsaid()).of(chain.entries)
+            prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unsaid) + len(turn.omitted))
+        turn.source = prompt
+
+    def is_whole(self, chain: Chain) -> bool:
+        """Tell whether another tool's session says all of its prompt that lore itself does not write."""
+        return not self._folding.session.is_own and chain.tools is not None and not is_absent(chain.system)
+
+
+def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:
+    """Return a recording that is a session log; raises LoreError for any other: it is not what `instead` names."""
+    if isinstance(recording, EventRecording):
+        return recording
+    raise LoreError(f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as {instead}", hint=hint)
+
+
+def look_ahead(path: str) -> Ahead:
+    """Read what a log says further on about its turns; nothing of an input that can be read once only.
+
+    Costs one more pass over the bytes, which are searched and not decoded where they say nothing of the kind.
+    """
+    try:
+        if not corpus.holds_any(path, KINDS):
+            return Ahead()
+        lines, reader = Lines(), LoreLog()
+        every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
+        said = [line.data for line in every if any(kind in line.data for kind in KINDS)]
+    except (LoreError, OSError):  # it is gone, or changes while it is read: what was opened is read all the same
+        return Ahead()
+    reads = reader.feed(b"".join(line + b"\n" for line in said))
+    return Ahead(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
+
+
+def _made(assembler: Assembler, session: Session, chain: Chain) -> Made:
+    made = assembler.assemble(session, chain)
+    return Made(made.prompt, made.omitted)

@@ -1,0 +1,119 @@
+"""What is to be judged: files, folders and patterns to inputs, each file once.
+
+In: the paths of a command line. Out: inputs in the order in which they were named, the files of a folder
+or pattern in the order of their names, the sessions of a store in that of their ids; behind a session that is
+named, its subagents' files. Rules: a file that is reached twice (by two names, a link, a folder and a pattern)
+keeps its first place and name, and counts as named if one of them named it; files that are one recording
+together (`packed`) are the folder that they lie in, beside its others; a pattern that matches nothing is an
+error, one that matches a folder stands for the files below it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+from lore.compaction.memory.identities import of_users
+from lore.errors import LoreError
+from lore.recording import corpus, packed
+from lore.store.address import is_store, open_there, say_once
+
+
+class Input(NamedTuple):
+    """A file to judge, or a folder that could not be listed (`error`).
+
+    `named`: the user asked for this very file, so that it is an error where it is no recording, unless
+    `optional`. `size` in bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this
+    process.
+    """
+
+    path: str
+    named: bool
+    size: int = 0
+    stream: bool = False
+    optional: bool = False
+    error: LoreError | None = None
+
+
+def inputs(paths: list[str]) -> list[Input]:
+    """List what these paths stand for; raises LoreError for a pattern that matches nothing."""
+    found: dict[object, Input] = {}
+    for path in paths:
+        for one in _listed(path):
+            key, one = _looked_up(one)
+            before = found.get(key)
+            if before is None:
+                found[key] = one
+            elif one.named and not before.named:
+                found[key] = before._replace(named=True)
+    return list(found.values())
+
+
+def _listed(path: str) -> Iterator[Input]:
+    if is_store(path) and not corpus.is_stored(path):
+        yield from _stored(path)
+        return
+    if path == corpus.STDIN or not corpus.is_pattern(path):
+        yield from _below(path, named=True)
+        return
+    failed: list[Input] = []
+    matched = corpus.matches(path, lambda place, error: failed.append(Input(place, named=False, error=error)))
+    if not matched and not failed:
+        hint = "quote it, so that lore reads it: `*` is one name, `**` any folders; hidden names are left out"
+        raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
+    yield from failed
+    for one in matched:
+        yield from _below(one, named=False)
+
+
+def _stored(url: str) -> Iterator[Input]:
+    """Yield the sessions of a store, and what it says of those that it cannot list, which are not judged."""
+    said: list[str] = []
+    tell = say_once
+    with closing(open_there(url, lambda text: tell(text))) as store:
+        tell = said.append
+        sessions = of_users(store.list())
+    if said:
+        yield Input(url, named=False, error=LoreError("; ".join(said)))
+    yield from (Input(f"{url}#{one.session_id}", named=False, size=one.size) for one in sessions)
+
+
+def _below(path: str, *, named: bool) -> Iterator[Input]:
+    """Yield a file, or the files below a folder and what could not be listed, where it was met."""
+    if path == corpus.STDIN or not os.path.isdir(path):
+        if named or not corpus.is_special(path):
+            yield Input(path, named)
+        if named and path != corpus.STDIN:  # in a folder they are met anyway
+            yield from (Input(one, named=False) for one in corpus.companions(path))
+        return
+    failed: list[Input] = []
+    folder, together = "", frozenset[str]()
+    for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, named=False, error=error))):
+        yield from failed
+        failed.clear()
+        if (parent := os.path.dirname(file)) != folder:
+            folder, together = parent, frozenset(packed.members(parent))
+            if together:
+                yield Input(parent, named=False)
+        if os.path.basename(file) not in together:
+            yield Input(file, named=False)
+    yield from failed
+
+
+def _looked_up(one: Input) -> tuple[object, Input]:
+    """Return what a file is known by, whatever its names, and the input with its size."""
+    if one.error is not None:
+        return (one.path, "folder"), one
+    if one.path == corpus.STDIN:
+        return one.path, one._replace(stream=True)
+    try:
+        about = os.stat(one.path)
+    except (OSError, ValueError):  # let opening it say what is wrong
+        return one.path, one
+    if os.path.isdir(one.path):  # what it holds is one recording
+        return (about.st_dev, about.st_ino), one._replace(size=packed.size_of(one.path))
+    stream = corpus.is_stream(one.path)
+    key = (about.st_dev, about.st_ino) if about.st_ino else one.path
+    return key, one._replace(size=0 if stream else about.st_size, stream=stream)

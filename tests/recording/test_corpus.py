@@ -1,0 +1,148 @@
+"""The outside world: names, pieces, heads, folders, literal prefixes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from lore.errors import LoreError
+from lore.recording import corpus
+from lore.recording.corpus import Name, files_below, open_head, parse_name, pieces, show
+from lore.run.byte_diff import common_length
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("a.jsonl", Name("a.jsonl")),
+        ("-", Name("-")),
+        ("-#3", Name("-", None, 3)),
+        ("a.jsonl#3", Name("a.jsonl", None, 3)),
+        ("a.jsonl#agent-1:3", Name("a.jsonl", "agent-1", 3)),
+        ("a#b.jsonl#main:0", Name("a#b.jsonl", "main", 0)),
+        ("a.jsonl#x", Name("a.jsonl#x")),
+        ("a.jsonl#", Name("a.jsonl#")),
+        ("#3", Name("#3")),
+        ("a.jsonl#9999999999999", Name("a.jsonl#9999999999999")),
+        ("a\0#1", Name("a\0", None, 1)),
+    ],
+)
+def test_a_name_is_a_path_and_perhaps_a_turn(text, name):
+    assert parse_name(text) == name
+
+
+def test_a_file_that_exists_under_the_whole_name_wins(tmp_path):
+    path = tmp_path / "a.jsonl#3"
+    path.write_bytes(b"x")
+    assert parse_name(str(path)) == Name(str(path))
+
+
+@pytest.mark.parametrize("text", ["a", "a#3", "a#side:3", "<stdin>"])
+def test_a_name_is_shown_as_it_was_given(text):
+    assert str(parse_name(text)) == text
+
+
+def test_the_main_chain_needs_no_name():
+    assert str(Name("a", "main", 3)) == "a#3"
+
+
+def test_names_that_are_no_text_can_be_shown():
+    assert show(os.fsdecode(b"a\xffb")) == "a\\xffb"
+    assert show("-") == "<stdin>"
+
+
+def test_a_file_is_read_in_pieces(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(b"abcdefg")
+    assert list(pieces(str(path), 3)) == [b"abc", b"def", b"g"]
+
+
+@pytest.mark.parametrize("name", ["none", "a\0b", "."])
+def test_what_cannot_be_opened_is_an_error_that_names_it(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LoreError):
+        list(pieces(name))
+
+
+def test_a_device_is_no_file():
+    with pytest.raises(LoreError, match="not a file"):
+        list(pieces(os.devnull))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}\n" * 5, b"{" + b"x" * 600_000, b"{" + b"x" * 600_000 + b"\n{}\n", b"\x00" * 600_000]
+)
+def test_a_head_is_the_beginning_and_everything_is_still_there(tmp_path, data):
+    path = tmp_path / "f"
+    path.write_bytes(data)
+    opened = open_head(str(path))
+    assert data.startswith(opened.head)
+    assert b"".join(opened.data) == data
+
+
+def test_a_long_first_line_is_read_to_its_end(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(b'{"a":"' + b"x" * 700_000 + b'"}\n{}\n')
+    assert open_head(str(path)).head.count(b"\n") >= 1
+
+
+def test_files_of_a_folder_come_in_the_order_of_their_names_without_hidden_ones(tmp_path):
+    for name in ("b/2", "b/1", "a", ".hidden", ".git/x", "c"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+    found = [os.path.relpath(one, tmp_path) for one in files_below(str(tmp_path), lambda *_: None)]
+    assert found == ["a", "c", os.path.join("b", "1"), os.path.join("b", "2")]
+
+
+def test_links_to_folders_are_not_followed(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "f").write_bytes(b"")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert len(list(files_below(str(tmp_path), lambda *_: None))) == 1
+
+
+BIG = b"x" * corpus.HEAD
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "common"),
+    [
+        (b"", b"", 0),
+        (b"abc", b"abd", 2),
+        (b"abc", b"abcd", 3),
+        (BIG, BIG, len(BIG)),
+        (BIG + b"a", BIG + b"b", len(BIG)),
+        (BIG * 3 + b"a", BIG * 3, 3 * len(BIG)),
+        (b"a" + BIG, b"b" + BIG * 2, 0),
+    ],
+)
+def test_the_literal_prefix_of_two_files_is_counted(tmp_path, left, right, common):
+    paths = [tmp_path / "l", tmp_path / "r"]
+    for path, data in zip(paths, (left, right), strict=True):
+        path.write_bytes(data)
+    assert common_length(*map(str, paths)) == (len(left), len(right), common)
+    assert common_length(*map(str, reversed(paths))) == (len(right), len(left), common)
+
+
+@pytest.mark.parametrize("before", [0, corpus.PIECE - 3, 2 * corpus.PIECE - 1, corpus.PIECE])
+def test_a_word_is_found_wherever_pieces_end(tmp_path, before):
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * before + b"cache_reset" + b"y" * 100)
+    assert corpus.holds_any(str(path), (b"nothing", b"cache_reset"))
+    assert not corpus.holds_any(str(path), (b"cache_resets",))
+
+
+def test_a_turn_where_a_whole_session_is_read_says_what_to_leave_out(tmp_path):
+    """`lore fold log.jsonl#2` and `lore compact log.jsonl#2 --dry-run` said "no such file" of a file that is there."""
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"kind":"session_started"}\n')
+    with pytest.raises(LoreError) as failed:
+        next(pieces(f"{log}#2"))
+    assert "leave #TURN out" in failed.value.hint
+    with pytest.raises(LoreError) as failed:
+        next(pieces(str(tmp_path / "none.jsonl")))
+    assert failed.value.hint == ""

@@ -1,0 +1,127 @@
+"""Inputs: files, folders and patterns, each file once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.running import put
+from lore.errors import LoreError
+from lore.recording.inputs import inputs
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+FILES = (
+    "logs/a.jsonl",
+    "logs/b.txt",
+    "logs/deep/er/c.jsonl",
+    "logs/deep/d.jsonl",
+    "logs/.hidden.jsonl",
+    "logs/.git/e.jsonl",
+)
+
+
+@pytest.fixture
+def tree(desk):
+    for name in FILES:
+        put(name, b"x")
+    return desk
+
+
+def paths(*names):
+    return [one.path for one in inputs(list(names))]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("logs/*.jsonl", ["logs/a.jsonl"]),
+        ("logs/**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+        ("**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+        ("./logs/[ab].*", ["./logs/a.jsonl", "./logs/b.txt"]),
+        ("logs/*/?.jsonl", ["logs/deep/d.jsonl"]),
+        ("l*s/deep/d.jsonl", ["logs/deep/d.jsonl"]),
+        ("logs/d*", ["logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+        ("logs/*/", ["logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+        ("logs/**", ["logs/a.jsonl", "logs/b.txt", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+        ("logs/.h*", ["logs/.hidden.jsonl"]),
+        ("logs/**/**/c*", ["logs/deep/er/c.jsonl"]),
+    ],
+)
+def test_a_pattern_stands_for_what_it_matches_in_sorted_order(tree, pattern, found):
+    assert paths(pattern) == found
+
+
+def test_a_pattern_may_begin_at_the_root(tree):
+    assert paths(f"{tree}/logs/*.txt") == [f"{tree}/logs/b.txt"]
+
+
+def test_a_file_of_that_very_name_wins_over_a_pattern(tree):
+    put("logs/[ab].jsonl", b"x")
+    assert [(one.path, one.named) for one in inputs(["logs/[ab].jsonl"])] == [("logs/[ab].jsonl", True)]
+
+
+def test_a_pattern_that_matches_nothing_is_an_error_with_a_hint(tree):
+    with pytest.raises(LoreError, match=r"nothing matches logs/\*\.json$") as caught:
+        inputs(["logs", "logs/*.json"])
+    assert "hidden" in caught.value.hint
+
+
+def test_what_a_pattern_or_a_folder_holds_was_not_named(tree):
+    assert {one.named for one in inputs(["logs/*", "logs"])} == {False}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("logs", "logs/a.jsonl", "logs/**/*"),
+        ("logs/", "logs"),
+        ("logs", "./logs/../logs"),
+        ("-", "-", "logs", "logs"),
+    ],
+)
+def test_a_file_that_is_reached_twice_is_judged_once(tree, names):
+    found = [os.path.realpath(one) for one in paths(*names)]
+    assert len(found) == len(set(found)) == 4 + ("-" in names)
+
+
+def test_a_link_to_a_file_is_that_file(tree):
+    os.symlink("a.jsonl", "logs/z.jsonl")
+    assert paths("logs") == ["logs/a.jsonl", "logs/b.txt", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]
+
+
+def test_a_file_that_was_also_named_is_named_in_its_first_place(tree):
+    found = inputs(["logs/deep", "logs", "logs/deep/er/c.jsonl"])
+    assert [(one.path, one.named) for one in found][:2] == [
+        ("logs/deep/d.jsonl", False),
+        ("logs/deep/er/c.jsonl", True),
+    ]
+
+
+def test_a_loop_of_links_ends(tree):
+    os.symlink("..", "logs/deep/up")
+    os.symlink("self", "logs/self")
+    assert paths("logs/**/*.jsonl") == ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]
+    assert paths("logs/**/d.jsonl") == ["logs/deep/d.jsonl"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names there")
+def test_a_pipe_is_read_only_where_it_was_named(tree):
+    os.mkfifo("logs/pipe")
+    assert "logs/pipe" not in paths("logs", "logs/*")
+    assert [(one.path, one.stream) for one in inputs(["logs/pipe"])] == [("logs/pipe", True)]
+
+
+def test_sizes_are_known_before_anything_is_read(tree):
+    assert [one.size for one in inputs(["logs/a.jsonl", "none", "-"])] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("layout", ["subagents_beside", "subagents_folder"])
+def test_a_session_that_is_named_is_judged_with_its_subagents(layout):
+    folder = FIXTURES / "claude-code" / layout
+    (session,) = (path for path in folder.glob("*.jsonl") if not path.name.startswith("agent-"))
+    found = inputs([str(session)])
+    assert len(found) > 1
+    assert [one.named for one in found] == [True] + [False] * (len(found) - 1)
+    assert {one.path for one in found} <= {one.path for one in inputs([str(folder)])}

@@ -1,0 +1,165 @@
+"""Recordings: turns as they become whole, bounded problems, times, sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.streaming import anthropic, sse
+from lore.errors import LoreError
+from lore.model.events import Billed
+from lore.model.problems import Problem
+from lore.model.turn import seconds
+from lore.recording.base import UnrecognisedError
+from lore.recording.corpus import parse_name
+from lore.recording.opening import open_recording
+from lore.recording.options import Options
+from lore.recording.problems import KEPT, Problems
+from lore.recording.select_turn import pick
+from model.making import assistant, body, dumps, header, log, record, said, user
+
+LOG = log(
+    header(),
+    record("append", item=user("u1")),
+    record("turn_started", turn=1, at="2026-01-01T00:00:00Z"),
+    record("append", item=user("x1"), chain="side"),
+    record("turn_started", turn=1, chain="side"),
+    record("append", item=said("a1")),
+    record("turn_completed", turn=1, usage={"read_tokens": 7}),
+    record("turn_started", turn=2),
+    record("turn_failed", turn=2, error="e"),
+)
+
+
+def recording(tmp_path, data, **fields):
+    path = tmp_path / "r"
+    path.write_bytes(data)
+    return open_recording(str(path), **fields)
+
+
+def test_every_turn_of_every_chain_comes_with_its_bill(tmp_path):
+    found = {(turn.chain, turn.number): turn.usage for turn in recording(tmp_path, LOG).turns()}
+    assert found == {("main", 1): Billed(read_tokens=7), ("main", 2): None, ("side", 1): None}
+
+
+def test_a_turn_knows_its_place_and_time(tmp_path):
+    turn = next(recording(tmp_path, LOG).turns())
+    assert (turn.line, turn.at) == (3, 1767225600.0)
+    assert LOG[turn.byte :].startswith(b'{"kind":"turn_started","turn":1')
+
+
+def test_bodies_are_linked_into_chains(tmp_path):
+    bodies = [body("a"), body("z"), body("a", assistant("b"), "c")]
+    found = [
+        (turn.chain, turn.number)
+        for turn in recording(tmp_path, b"".join(dumps(one) + b"\n" for one in bodies)).turns()
+    ]
+    assert found == [("main", 1), ("chain-2", 1), ("main", 2)]
+
+
+def test_a_session_log_makes_no_chains_of_requests(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("lore.recording.requests.Chains", lambda **_: made.append("chains"))
+    monkeypatch.setattr("lore.recording.requests.Continuations", lambda: made.append("continuations"))
+    opened = recording(tmp_path, LOG)
+    assert (len(list(opened.turns())), opened.forgotten(), made) == (3, [], [])
+
+
+def test_a_stream_tells_which_request_holds_its_answer(tmp_path):
+    """Documents that only the latest question brings are gone in the next request: it was another conversation."""
+    answer = "It was the parser: an empty line has no first character, and nobody had asked for that."
+    streamed = sse(anthropic([{"type": "text", "text": answer}], [7])).decode()
+    asked = [body("Here are the documents. " * 40 + "Why?"), body("Why?", assistant(answer), "And now?")]
+    records = [{"request": one, "response": streamed} for one in asked]
+    turns = recording(tmp_path, b"".join(dumps(one) + b"\n" for one in records)).turns()
+    assert [(turn.chain, turn.number) for turn in turns] == [("main", 1), ("main", 2)]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"[]", b'{"x":1}\n'])
+def test_what_is_no_recording_is_not_recognised(tmp_path, data):
+    with pytest.raises(UnrecognisedError) as caught:
+        list(recording(tmp_path, data).turns())
+    assert "lore reads: " in caught.value.hint
+
+
+def test_a_dialect_that_lore_does_not_write_is_a_problem(tmp_path):
+    made = recording(tmp_path, log(header(dialect="klingon"), record("turn_started", turn=1)))
+    assert len(list(made.turns())) == 1
+    assert made.problems.total == 1
+
+
+def test_durable_deltas_persisted_context_and_late_layers_stand_in_prompts(tmp_path):
+    data = LOG + log(
+        record("layer", name="l", when="once_at_start", text="a late layer"),
+        record("append", item=user("u9", "the last question")),
+        record("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 99}, content="a delta"),
+        record("context_persisted", turn=8, insert_at=2, content="a context"),
+        record("turn_started", turn=9),
+    )
+    made = recording(tmp_path, data)
+    prompt = list(made.turns())[-1].prompt
+    said = b"".join(one.data for one in prompt)
+    wanted = (b"a delta", b"a late layer", b"a context", b"the last question")
+    assert [said.index(text) for text in wanted] == sorted(said.index(text) for text in wanted)
+    assert {problem.code for problem in made.problems.kept} == {"LORE214"}  # insert_at 99 is outside
+
+
+@pytest.mark.parametrize(
+    ("text", "stamp"),
+    [
+        ("1970-01-01T00:00:10Z", 10.0),
+        ("1970-01-01T01:00:10+01:00", 10.0),
+        ("1970-01-01T00:00:10", 10.0),
+        ("soon", None),
+        (None, None),
+    ],
+)
+def test_times_are_seconds_since_the_epoch(text, stamp):
+    assert seconds(text) == stamp
+
+
+def test_problems_are_all_counted_and_a_bounded_number_is_kept():
+    problems = Problems()
+    for number in range(KEPT * 3):
+        problems.add(Problem("LORE201", "x"), "f", number, 0)
+    problems.add(Problem("LORE202", "y", file="own", line=9, byte=8), "f", 1, 2)
+    assert (problems.total, len(problems.kept)) == (KEPT * 3 + 1, KEPT + 1)
+    assert problems.kept[-1] == Problem("LORE202", "y", "own", 9, 8)
+    assert len(problems.take()) == KEPT + 1
+    assert problems.take() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("r", ("main", 2)), ("r#1", ("main", 1)), ("r#main:2", ("main", 2)), ("r#side:1", ("side", 1))],
+)
+def test_a_name_picks_its_turn(tmp_path, monkeypatch, name, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r").write_bytes(LOG)
+    turn = pick(Options().open("r"), parse_name(name)).turn
+    assert (turn.chain, turn.number) == place
+
+
+def test_without_a_main_chain_the_first_chain_is_meant(tmp_path):
+    data = log(
+        header(chain="a1"), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1, chain="a2")
+    )
+    made = recording(tmp_path, data)
+    turn = pick(made, parse_name("x")).turn
+    assert turn.chain == "a1"
+
+
+def test_a_main_chain_that_begins_late_is_meant_all_the_same(tmp_path):
+    data = log(header(), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1))
+    made = recording(tmp_path, data)
+    assert pick(made, parse_name("x")).turn.chain == "main"
+
+
+@pytest.mark.parametrize("name", ["r#3", "r#side:2", "r#none:1"])
+def test_a_turn_that_is_not_there_is_an_error_with_a_hint(tmp_path, name):
+    with pytest.raises(LoreError, match="has no turn") as caught:
+        pick(recording(tmp_path, LOG), parse_name(name))
+    assert caught.value.hint
+
+
+def test_an_empty_log_has_no_turn(tmp_path):
+    assert pick(recording(tmp_path, log(header())), parse_name("r")).turn is None

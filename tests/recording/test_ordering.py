@@ -1,0 +1,63 @@
+"""Exchanges by their time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from formats.calls import ASKED, har
+from lore.formats.base import Read
+from lore.model.exchange import Exchange
+from lore.model.problems import Problem
+from lore.recording import ordering
+from lore.recording.opening import open_recording
+from lore.recording.ordering import in_time
+
+
+def reads(*times):
+    return [Read(Exchange(b"{}", "wire", at), place, 0) for place, at in enumerate(times, 1)]
+
+
+def places(found):
+    return [one.line for one in found]
+
+
+@pytest.mark.parametrize(
+    ("times", "order"),
+    [
+        ((1.0, 2.0, 3.0), [1, 2, 3]),
+        ((3.0, 2.0, 1.0), [3, 2, 1]),
+        ((2.0, 1.0, 2.0, 1.0), [2, 4, 1, 3]),
+        ((None, None), [1, 2]),
+        ((5.0, None, 1.0, None), [3, 4, 1, 2]),
+    ],
+)
+def test_exchanges_come_by_time_and_what_has_none_stays_behind_the_one_before(times, order):
+    assert places(in_time(reads(*times))) == order
+
+
+def test_a_problem_is_not_held_back():
+    odd = Read(Problem("LORE201", "x"), 9, 0)
+    assert places(in_time([*reads(2.0), odd, *reads(1.0)])) == [9, 1, 1]
+
+
+def test_no_more_is_held_back_than_fits(monkeypatch):
+    monkeypatch.setattr(ordering, "MOST", 2)
+    assert places(in_time(reads(9.0, 8.0, 1.0, 2.0))) == [3, 4, 2, 1]
+
+
+def test_an_export_that_lists_the_latest_first_is_one_conversation(tmp_path):
+    """Its first request seemed to be a second conversation that stopped where the other one began."""
+    turns = [
+        {**ASKED, "max_tokens": 900, "messages": [{"role": "user", "content": str(n)} for n in range(size)]}
+        for size in (1, 2, 3)
+    ]
+    log = json.loads(har(*turns))
+    log["log"]["entries"].reverse()
+    (tmp_path / "a.har").write_text(json.dumps(log))
+    found = [
+        (turn.chain, turn.number, len(turn.prompt.messages)) for turn in open_recording(str(tmp_path / "a.har")).turns()
+    ]
+    assert [one[:2] for one in found] == [("main", 1), ("main", 2), ("main", 3)]
+    assert sorted(found) == found

@@ -1,0 +1,281 @@
+"""System prompt and tools from files: read strictly, folded before the first turn, on the main chain alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from formats.claude import answered, asked, joined, line, text
+from lore.errors import LoreError
+from lore.recording.corpus import Name
+from lore.recording.options import Options
+from lore.recording.overrides import Completion, Unsaid, read_completion
+from lore.run.assembling import assemble
+from model.making import Fold, append, body, call, dumps, event, header, log, record, user
+from run.equal import assert_same, converted, judged, seen
+
+TOOLS = [{"name": "ls", "input_schema": {"n": 1.0}}]
+SIDE = {"isSidechain": True, "agentId": "7"}
+LINES = (
+    asked("u", "x"), answered("a", "r", text("y"), "u"),
+    asked("v", "sub", **SIDE), answered("w", "q", text("done"), "v", **SIDE),
+    asked("u2", "more", "a"), answered("a2", "r2", text("z"), "u2"),
+)  # fmt: skip
+ATTACHED = line("attachment", "att", "a", attachment={"type": "file"})
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def put(name, data):
+    Path(name).write_bytes(data)
+    return name
+
+
+def given(system=b"Be brief.", tools=None, *, strict=True):
+    tools = dumps(TOOLS) if tools is None else tools
+    return Options(
+        completion=read_completion(put("system", system), put("tools", tools), strict=strict),
+    )
+
+
+def system_of(data, name="f.txt"):
+    return json.loads(read_completion(put(name, data), None, strict=True).system)
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"You help.\n", "You help.\n"),
+        (b"", ""),
+        (b"\xef\xbb\xbfYou", "You"),
+        ("é \u2028".encode(), "é \u2028"),
+        (b'"You help."', "You help."),
+        (b' [\n "a",\n "b" ]\n', ["a", "b"]),
+        (b'[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},"b"]', ["a", "b"]),
+        (b'{"model":"m","system":"You help.","messages":[]}', "You help."),
+        (b'{"system":[{"type":"text","text":"a"}]}', ["a"]),
+        (b"[IMPORTANT] You help.", "[IMPORTANT] You help."),
+        (b'"You" is you.', '"You" is you.'),
+        (b"{name} is you.", "{name} is you."),
+        (b"42", "42"),
+    ],
+)
+def test_a_system_prompt_is_text_or_json(data, found):
+    assert system_of(data) == found
+
+
+def test_content_stays_as_it_was_spelled():
+    made = read_completion(
+        put("s.json", b'["\\ud83d","\\u0041"]'), put("t", b'[\n  {"n": 1.0,\r\n  "s": "a\\nb"}\n]'), strict=True
+    )
+    assert made.system == b'["\\ud83d","\\u0041"]'
+    assert made.tools == (b'{"n": 1.0,"s": "a\\nb"}',)
+
+
+def test_tools_may_stand_in_a_whole_body():
+    made = read_completion(None, put("t", dumps({"tools": TOOLS, "system": "x"})), strict=True)
+    assert [json.loads(one) for one in made.tools] == TOOLS
+
+
+# A set of tools, which has no order, was said to hold none; in the order of a file it would change with it.
+@hypothesis.settings(max_examples=50, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+@hypothesis.given(st.permutations(["b", "a", "é", "tool", "B"]))
+def test_a_set_of_tools_is_ordered_by_name_however_it_was_written(names):
+    made = read_completion(None, put("t", dumps({name: {"name": name, "n": 1.0} for name in names})), strict=True)
+    assert [json.loads(one)["name"] for one in made.tools] == ["B", "a", "b", "tool", "é"]
+    assert made.tools[0] == b'{"name":"B","n":1.0}'
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said", "place"),
+    [
+        ("s", b"a\nb\xff", "bytes that are not UTF-8", (2, 3)),
+        ("s.json", b'{"a":1}', "no system prompt", (None, None)),
+        ("s.json", b"plain", "not JSON", (1, 0)),
+        ("s.json", b'["a",\n 5 x]', "not JSON", (2, 9)),
+        ("s", b"[1]", "element 0", (None, None)),
+        ("s", b'["a",{"type":"image"}]', "element 1", (None, None)),
+        ("s.json", b"null", "no system prompt", (None, None)),
+    ],
+)
+def test_a_file_that_holds_no_system_prompt_is_an_error_with_its_place(name, data, said, place):
+    with pytest.raises(LoreError, match=said) as caught:
+        read_completion(put(name, data), None, strict=True)
+    assert caught.value.where == (name, *place)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "not JSON"), (b"{}", "no tools"), (b'"x"', "no tools"), (b'{"tools":5}', "no tools"),
+        (b'{"a":{},"b":5}', "no tools"), (b'{"name":"x","input_schema":{}}', "no tools"),
+        (b'{"tools":{"a":{}}}', "no tools"), (b'{"a":"a"}', "no tools"), (b'{"result":{"tools":[]}}', "no tools"),
+        (b'[{},"x"]', "element 1"), (b"[" * 5000, "not JSON|deeply"), (b"[NaN]", "not JSON"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_tools_is_an_error(data, said):
+    with pytest.raises(LoreError, match=said):
+        read_completion(None, put("t", data), strict=True)
+
+
+def test_a_missing_file_is_an_error_and_standard_input_can_be_one_only():
+    with pytest.raises(LoreError, match="cannot read none"):
+        read_completion("none", None, strict=True)
+    with pytest.raises(LoreError, match="one of"):
+        read_completion("-", "-", strict=True)
+
+
+def test_the_main_chain_gets_them_and_a_subagent_does_not():
+    put("s.jsonl", joined(*LINES))
+    made = assemble(Name("s.jsonl"), given())
+    sent = json.loads(made.body)
+    assert (sent["system"], sent["tools"]) == ([{"type": "text", "text": "Be brief."}], TOOLS)
+    other = json.loads(assemble(Name("s.jsonl", "7", 1), given()).body)
+    assert "system" not in other
+    assert "tools" not in other
+
+
+def test_in_a_subagent_s_own_file_its_chain_is_meant():
+    put("agent-7.jsonl", joined(*LINES[2:4]))
+    assert json.loads(assemble(Name("agent-7.jsonl"), given()).body)["tools"] == TOOLS
+    options = given(strict=False)
+    assert [turn.prompt.head for turn in options.open("agent-7.jsonl").turns()] == [()]
+
+
+def test_a_main_chain_that_begins_after_a_subagent_is_meant_all_the_same():
+    put("s.jsonl", joined(*LINES[2:4], *LINES[:2]))
+    heads = {turn.chain: len(turn.prompt.head) for turn in given().open("s.jsonl").turns()}
+    assert heads == {"7": 0, "main": 2}
+
+
+def fidelities(options, *lines):
+    put("s.jsonl", joined(*lines))
+    return [(turn.chain, turn.number, turn.prompt.fidelity) for turn in options.open("s.jsonl").turns()]
+
+
+def test_a_prompt_that_lacks_nothing_is_structural():
+    assert sorted(fidelities(given(), *LINES)) == [
+        ("7", 1, "reconstructed"), ("main", 1, "structural"), ("main", 2, "structural")
+    ]  # fmt: skip
+    assert {one[2] for one in fidelities(Options(), *LINES)} == {"reconstructed"}
+
+
+def test_without_tools_or_with_something_that_no_prompt_holds_it_stays_reconstructed():
+    put("system", b"x")
+    half = Options(completion=read_completion("system", None, strict=True))
+    assert {one[2] for one in fidelities(half, *LINES)} == {"reconstructed"}
+    attached = (*LINES[:2], ATTACHED, *LINES[4:])
+    assert [one[2] for one in fidelities(given(), *attached)] == ["structural", "reconstructed"]
+
+
+def test_what_a_dialect_has_no_place_for_keeps_it_reconstructed():
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    lines = (
+        asked("u", "x"),
+        answered("a", "r", thinking, "u"),
+        asked("u2", "y", "a"),
+        answered("b", "q", text("z"), "u2"),
+    )
+    put("s.jsonl", joined(*lines))
+    options = Options(dialect="openai-chat", completion=given().completion)
+    assert [turn.prompt.fidelity for turn in options.open("s.jsonl").turns()] == ["structural", "reconstructed"]
+
+
+def notes(options, *lines):
+    put("s.jsonl", joined(*lines))
+    return [one for one in assemble(Name("s.jsonl"), options).notes if "max_tokens" not in one]
+
+
+def test_notes_say_exactly_what_is_missing():
+    put("system", b"x")
+    half = Options(completion=read_completion("system", None, strict=True))
+    attached = (*LINES[:2], ATTACHED, {**ATTACHED, "uuid": "att2"}, *LINES[4:])
+    left_out = "2 attachments left out: the recording does not show how the model saw them"
+    assert notes(Options(), *LINES) == [
+        "the system prompt and the tools are not in this recording: give --system and --tools"
+    ]
+    assert notes(half, *LINES) == ["the tools are not in this recording: give --tools"]
+    assert notes(given(), *LINES) == []
+    assert notes(given(), *attached) == [left_out]
+    put("s.jsonl", joined(*LINES))
+    assert (
+        "the system prompt and the tools are not in this recording" in assemble(Name("s.jsonl", "7", 1), given()).notes
+    )
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [header()],
+        [header(system=None, tools=[])],
+        [header(system=None), record("session_changed", system="late")],
+        [header(system=None), record("session_changed", tools=[{"name": "a"}])],
+    ],
+)
+def test_a_session_that_records_its_own_refuses(records):
+    put("s.jsonl", log(*records, record("turn_started", turn=1)))
+    with pytest.raises(LoreError, match="records its own") as caught:
+        assemble(Name("s.jsonl"), given())
+    assert "leave --" in caught.value.hint
+    assert caught.value.where.line == len(records)
+
+
+def test_a_lore_log_that_records_neither_can_be_completed():
+    put("s.jsonl", log(header(system=None), record("append", item=user("u")), record("turn_started", turn=1)))
+    made = assemble(Name("s.jsonl"), given())
+    assert [json.loads(one.data) for one in made.prompt.head if one.section == "tools"] == TOOLS
+    assert made.prompt.fidelity == "reconstructed"
+
+
+def test_among_many_a_session_that_records_its_own_keeps_it():
+    put("s.jsonl", log(header(), record("append", item=user("u")), record("turn_started", turn=1)))
+    options = given(b"Other.", strict=False)
+    (turn,) = options.open("s.jsonl").turns()
+    assert [one.data for one in turn.prompt.head if one.section == "system"][0] == b'{"type":"text","text":"Be brief."}'
+
+
+def test_recorded_requests_have_none_to_complete():
+    put("b.jsonl", dumps(body("a")) + b"\n")
+    with pytest.raises(LoreError, match="request bodies"):
+        assemble(Name("b.jsonl"), given())
+
+
+def test_converted_the_session_has_them():
+    put("s.jsonl", joined(*LINES))
+    made = assert_same("s.jsonl", given())
+    assert b'"system":"Be brief."' in made
+    put("made.jsonl", made)
+    assert seen("made.jsonl").bodies == seen("s.jsonl", given()).bodies
+    with pytest.raises(LoreError, match="records its own"):
+        converted("made.jsonl", given())
+
+
+def test_no_finding_comes_of_completing():
+    put("s.jsonl", joined(*LINES))
+    assert judged("s.jsonl", options=given(strict=False)) == judged("s.jsonl") == []
+
+
+def test_what_is_unsaid_follows_the_timeline():
+    kinds = ("a", "b", 5)
+    opaque = [append({"type": "opaque", "uuid": f"o{n}", "record": {"type": one}}) for n, one in enumerate(kinds)]
+    made, counter = Fold(opaque[0], append(user("u")), opaque[1]), Unsaid()
+    before = made.state.main().entries
+    assert list(counter.of(before)) == ["a", "b"]
+    made.take(opaque[2], append(call("t", "c")))
+    assert list(counter.of(made.state.main().entries)) == ["a", "b", "opaque"]
+    made.take(event("remove", uuids=["o0"]))
+    assert list(counter.of(made.state.main().entries)) == ["b", "opaque"]
+    assert list(counter.of(before)) == ["a", "b"]
+
+
+def test_a_completion_of_nothing_is_none():
+    assert read_completion(None, None, strict=True) is None
+    assert Completion().strict

@@ -1,0 +1,217 @@
+"""Folders and archives as one recording; archives that are hostile."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import struct
+import zipfile
+
+import pytest
+
+from formats.captures import CAPTURES
+from hostile import child
+from lore.errors import LoreError
+from lore.formats.inspect_log import InspectArchive
+from lore.judge.budgets import Budgets
+from lore.model.problems import Problem
+from lore.recording import packed
+from lore.recording.corpus import open_head
+from lore.recording.inputs import inputs
+from lore.recording.opening import open_recording
+from lore.recording.options import Options
+from lore.run.check import check
+from lore.testing import everything
+
+EVENT = {
+    "event": "model",
+    "call": {"request": {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "x"}]}},
+}
+SAMPLE = json.dumps({"id": 1, "epoch": 1, "events": [EVENT]})
+
+
+def archive(path, members, method=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", method) as made:
+        made.writestr("header.json", "{}")
+        for name, data in members:
+            made.writestr(name, data)
+    return str(path)
+
+
+def said(path):
+    """What is wrong with an archive, and how many exchanges it gave."""
+    reads = everything(InspectArchive(), b"".join(open_head(path).data))
+    problems = [one.value.message for one in reads if isinstance(one.value, Problem)]
+    return problems, len(reads) - len(problems)
+
+
+def test_an_archive_gives_what_the_log_gives():
+    for name in ("stable.eval", "stable.json"):
+        recording = open_recording(str(CAPTURES / "inspect" / name))
+        turns = list(recording.turns())
+        assert [turn.prompt.fidelity for turn in turns] == ["parsed"] * 3 + ["structural"] * 2
+        assert recording.problems.total == 0
+
+
+def test_a_folder_of_pairs_is_one_input_beside_other_files(tmp_path):
+    shutil.copytree(CAPTURES / "body-pairs" / "stable", tmp_path / "bodies")
+    shutil.copy(CAPTURES / "claude-events" / "stable.jsonl", tmp_path / "bodies")
+    found = inputs([str(tmp_path)])
+    assert [os.path.basename(one.path) for one in found] == ["bodies", "stable.jsonl"]
+    assert found[0].size > 4000
+
+
+def test_findings_name_the_file_in_the_folder():
+    folder = CAPTURES / "body-pairs" / "breaks"
+    result = check([str(folder)], Budgets(), Options()).result
+    assert result.summary.files == 1
+    assert {os.path.dirname(one.path) for one in result.findings} == {str(folder)}
+    assert all(one.path.endswith(".request.json") and one.line == 1 for one in result.findings)
+
+
+def test_a_folder_of_two_files_that_are_no_completions_is_none(tmp_path):
+    for name in ("turn1.json", "turn2.json"):
+        (tmp_path / name).write_text(json.dumps(EVENT["call"]["request"]))
+    assert not packed.holds_pack(str(tmp_path))
+
+
+def test_files_that_went_while_they_were_read_are_a_problem(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.request.json").write_text(json.dumps(EVENT["call"]["request"]))
+    stream = packed.folder_stream(str(tmp_path))
+    first = next(stream)
+    (tmp_path / "b.request.json").unlink()
+    assert b'"fault":"no such file or directory"' in first + b"".join(stream)
+
+
+def test_names_in_an_archive_open_nothing(tmp_path):
+    names = [
+        "samples/../../x.json",
+        "../../etc/passwd",
+        "/samples/y.json",
+        "samples/a/../../../z.json",
+        "samples/ok.json",
+    ]
+    problems, found = said(archive(tmp_path / "a.eval", [(name, SAMPLE) for name in names]))
+    assert (problems, found) == ([], 1)
+    assert os.listdir(tmp_path) == ["a.eval"]
+
+
+def test_a_member_that_bursts_is_refused_and_the_others_are_read(tmp_path):
+    bomb = b'{"id":1,"events":[' + b" " * 40_000_000 + b"]}"
+    path = archive(
+        tmp_path / "a.eval", [("samples/a.json", SAMPLE), ("samples/b.json", bomb), ("samples/c.json", SAMPLE)]
+    )
+    problems, found = said(path)
+    assert (len(problems), found) == (1, 2)
+    assert "200 times" in problems[0]
+
+
+def test_a_member_longer_than_any_line_is_refused(tmp_path):
+    chunk = random.Random(1).randbytes(1024 * 1024)
+    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_STORED) as made:
+        made.writestr("header.json", "{}")
+        with made.open("samples/a.json", "w") as member:
+            for _ in range(65):
+                member.write(chunk)
+    problems, found = said(str(tmp_path / "a.eval"))
+    assert (found, problems) == (0, ["samples/a.json: longer than 64 MiB"])
+
+
+def test_many_members_that_burst_together_end_the_reading(tmp_path, monkeypatch):
+    monkeypatch.setattr(packed, "PIECE", 1000)
+    filler = json.dumps({"id": 1, "events": [], "x": " " * 100_000})
+    path = archive(tmp_path / "a.eval", [(f"samples/{n}.json", filler) for n in range(20)])
+    monkeypatch.setattr(packed, "RATIO", 30)
+    problems, _ = said(path)
+    assert any("times its size" in one for one in problems)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_known_compressions_are_read(tmp_path, method):
+    assert said(archive(tmp_path / "a.eval", [("samples/a.json", SAMPLE)], method)) == ([], 1)
+
+
+def _patched(path, local, central, value):
+    """Overwrite two bytes of the last member's headers."""
+    data = bytearray(path.read_bytes())
+    for sign, offset in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
+        at = data.rfind(sign)
+        data[at + offset : at + offset + 2] = struct.pack("<H", value)
+    path.write_bytes(data)
+
+
+def test_an_unknown_compression_is_a_problem(tmp_path):
+    path = archive(tmp_path / "a.eval", [("samples/b.json", SAMPLE), ("samples/a.json", SAMPLE)])
+    _patched(tmp_path / "a.eval", 8, 10, 97)
+    problems, found = said(path)
+    assert (len(problems), found) == (1, 1)
+    assert "compression" in problems[0]
+
+
+def test_an_encrypted_member_is_a_problem(tmp_path):
+    path = archive(tmp_path / "a.eval", [("samples/b.json", SAMPLE), ("samples/a.json", SAMPLE)])
+    _patched(tmp_path / "a.eval", 6, 8, 1)
+    problems, found = said(path)
+    assert (len(problems), found) == (1, 1)
+    assert "encrypted" in problems[0]
+
+
+def test_a_torn_archive_is_a_problem_and_never_a_traceback(tmp_path):
+    whole = (CAPTURES / "inspect" / "stable.eval").read_bytes()
+    for cut in range(4, len(whole), 37):
+        (tmp_path / "a.eval").write_bytes(whole[:cut])
+        problems, found = said(str(tmp_path / "a.eval"))
+        assert (len(problems), found) == (1, 0), cut
+
+
+def test_flipped_bytes_are_a_problem_and_never_a_traceback(tmp_path):
+    whole = (CAPTURES / "inspect" / "stable.eval").read_bytes()
+    chance = random.Random(7)
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(3):
+            data[chance.randrange(4, len(data))] = chance.randrange(256)
+        (tmp_path / "a.eval").write_bytes(data)
+        said(str(tmp_path / "a.eval"))
+
+
+def test_a_directory_that_would_fill_the_memory_is_not_read(tmp_path):
+    path = archive(tmp_path / "a.eval", [("samples/a.json", SAMPLE)])
+    data = bytearray((tmp_path / "a.eval").read_bytes())
+    at = data.rfind(b"PK\x05\x06")
+    data[at + 12 : at + 16] = struct.pack("<I", 900_000_000)
+    (tmp_path / "a.eval").write_bytes(data)
+    assert "directory" in said(path)[0][0]
+
+
+def test_archives_of_other_things_are_passed_over(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr("word/document.xml", "<x/>")
+    (tmp_path / "b.jsonl").write_text(json.dumps(EVENT["call"]["request"]) + "\n")
+    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    assert (summary.files, summary.skipped, summary.problems) == (1, 1, 0)
+
+
+def test_an_archive_by_name_that_is_none_of_ours_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr("word/document.xml", "<x/>")
+    with pytest.raises(LoreError, match="no recording"):
+        check([str(tmp_path / "a.zip")], Budgets(), Options())
+
+
+def test_a_large_sample_is_read_within_bounds(tmp_path, monkeypatch):
+    """A sample is held once as pieces and once whole, never as many slices of itself."""
+    words = random.Random(3)
+    text = "".join(words.choice("abcdefgh ") for _ in range(1 << 20))
+    event = json.dumps(
+        {"event": "model", "call": {"request": {"model": "m", "messages": [{"role": "user", "content": text}]}}}
+    )
+    body = '{"id":1,"epoch":1,"events":[' + ",".join([event] * 50) + "]}"
+    path = archive(tmp_path / "a.eval", [("samples/a.json", body)], zipfile.ZIP_STORED)
+    monkeypatch.chdir(tmp_path)
+    ended = child.lore("check", path, "--json")
+    assert ended.json["summary"]["turns"] == 50
+    assert ended.peak < 200 * child.MEGABYTE

@@ -1,0 +1,119 @@
+"""Which files belong together, and in what order: names, links, times, and what copies tell."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from formats.captures import CAPTURES
+from lore.recording.paired import Filed, pairs
+
+SESSION = json.dumps({"session_id": "s"})
+
+
+def ask(folder, name, at, *, messages=1, previous="", first="x"):
+    turns = [{"role": "user", "content": first}, *({"role": "user", "content": str(n)} for n in range(messages - 1))]
+    system = [{"type": "text", "text": f"x-anthropic-billing-header: cc_prompt_id=p; cc_prev_req={previous};"}]
+    body = {
+        "model": "m",
+        "messages": turns,
+        "metadata": {"user_id": SESSION},
+        **({"system": system} if previous else {}),
+    }
+    write(folder, f"{name}.request.json", at, body)
+
+
+def write(folder, name, at, value):
+    path = folder / name
+    path.write_text(json.dumps(value))
+    os.utime(path, (at, at))
+
+
+def reply(folder, name, at):
+    write(folder, f"{name}.response.json", at, {"id": name})
+
+
+def order(folder):
+    names = sorted(os.listdir(folder))
+    return [one.name.partition(".")[0] + "+" * one.orphan for one in Filed.of_pairs(str(folder), pairs(names))]
+
+
+def test_requests_are_ordered_by_time_then_by_name(tmp_path):
+    for name, at in (("c", 1), ("b", 3), ("a", 3)):
+        ask(tmp_path, name, at)
+    assert order(tmp_path) == ["c", "a", "b"]
+
+
+def test_links_hold_where_times_say_otherwise(tmp_path):
+    ask(tmp_path, "second", 1, messages=2, previous="r1")
+    ask(tmp_path, "first", 5)
+    reply(tmp_path, "r1", 6)
+    assert order(tmp_path) == ["first", "r1", "second"]
+
+
+def test_copied_files_are_ordered_and_paired_by_links_alone(tmp_path):
+    """A checkout gives all files one time, and the names are random: only links tell."""
+    for name, n in (("z", 1), ("m", 2), ("a", 3)):
+        ask(tmp_path, name, 7, messages=n, previous=f"r{n - 1}" if n > 1 else "")
+    for n in (1, 2, 3):
+        reply(tmp_path, f"r{n}", 7)
+    assert order(tmp_path) == ["z", "r1", "m", "r2", "a", "r3"]
+
+
+def test_a_response_of_the_same_name_comes_before_all_else(tmp_path):
+    ask(tmp_path, "a", 1)
+    ask(tmp_path, "b", 2)
+    reply(tmp_path, "a", 9)
+    assert order(tmp_path) == ["a", "a", "b"]
+
+
+def test_without_links_a_response_answers_the_last_request_before_it(tmp_path):
+    ask(tmp_path, "a", 1)
+    reply(tmp_path, "r", 2)
+    ask(tmp_path, "b", 3)
+    reply(tmp_path, "q", 4)
+    assert order(tmp_path) == ["a", "r", "b", "q"]
+
+
+def test_a_response_before_every_request_answers_none(tmp_path):
+    reply(tmp_path, "r", 1)
+    ask(tmp_path, "a", 2)
+    assert order(tmp_path) == ["a", "r+"]
+
+
+def test_a_link_leads_to_the_same_conversation_alone(tmp_path):
+    ask(tmp_path, "main", 1)
+    ask(tmp_path, "side", 2, first="title")
+    ask(tmp_path, "next", 5, messages=2, previous="r1")
+    reply(tmp_path, "r1", 4)
+    reply(tmp_path, "r2", 4)
+    assert order(tmp_path)[:2] == ["main", "r1"]
+
+
+def test_links_in_a_ring_end(tmp_path):
+    ask(tmp_path, "a", 1, previous="b")
+    ask(tmp_path, "b", 2, previous="a")
+    reply(tmp_path, "a", 3)
+    reply(tmp_path, "b", 3)
+    assert len(order(tmp_path)) == 4
+
+
+def test_times_are_taken_for_times_only_where_nobody_could_have_copied_them(tmp_path):
+    for n in range(3):
+        ask(tmp_path, f"a{n}", 100 + n * 0.01, messages=n + 1)
+    assert {one.at for one in Filed.of_pairs(str(tmp_path), sorted(os.listdir(tmp_path)))} == {None}
+    for n in range(3):
+        ask(tmp_path, f"a{n}", 100 + n * 9, messages=n + 1)
+    assert [one.at for one in Filed.of_pairs(str(tmp_path), sorted(os.listdir(tmp_path)))] == [100, 109, 118]
+
+
+def test_completions_are_ordered_by_the_time_inside():
+    folder = CAPTURES / "completions" / "stable"
+    found = Filed.of_completions(str(folder), sorted(os.listdir(folder)))
+    assert [one.name[-6] for one in found] == ["c", "a", "b"]
+
+
+def test_unreadable_files_are_listed_all_the_same(tmp_path):
+    (tmp_path / "a.request.json").write_bytes(b"\xff{")
+    (tmp_path / "b.request.json").symlink_to(tmp_path / "nowhere")
+    assert order(tmp_path) == ["b", "a"]

@@ -1,0 +1,187 @@
+"""Requests that only continue: the whole prompt where it is recorded, partial where it is not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from lore.judge.pairs import Pairs
+from lore.model.exchange import Exchange
+from lore.model.turn import Turn
+from lore.prefix.overlap import overlap, relation
+from lore.prompt.base import Memo
+from lore.prompt.dialects import DIALECTS
+from lore.recording.response_chaining import Continuations
+from model.making import dumps
+
+DIALECT = DIALECTS["openai-responses"]
+TOOLS = [{"type": "function", "name": "ls", "parameters": {}}]
+
+
+def user(text):
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def system(text):
+    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+
+
+def call(number):
+    return {"id": f"fc{number}", "type": "function_call", "call_id": f"c{number}", "name": "ls", "arguments": "{}"}
+
+
+def result(number):
+    return {"type": "function_call_output", "call_id": f"c{number}", "output": f"out {number}"}
+
+
+class Talk:
+    """Requests of one recording, one after another."""
+
+    def __init__(self, **settings):
+        self.follow = Continuations(**settings)
+        self.memo = Memo()
+
+    def ask(self, given, name="", *, after="", output=None, **more):
+        body = {"model": "gpt-5.4", "instructions": "Be brief.", "tools": TOOLS, "input": given, **more}
+        if after:
+            body["previous_response_id"] = after
+        said = b"" if output is None else dumps(output)
+        exchange = Exchange(dumps(body), "wire", response_id=name, output=said)
+        prompt = DIALECT.parse(exchange.body, "wire", self.memo)
+        return self.follow.whole(prompt, exchange, DIALECT)
+
+
+def whole(given):
+    """The prompt of a request that sends all of this."""
+    body = dumps({"model": "gpt-5.4", "instructions": "Be brief.", "tools": TOOLS, "input": given})
+    return DIALECT.parse(body, "wire", Memo())
+
+
+def shown(prompt):
+    return [(one.path, one.section, one.kind, one.data) for one in prompt]
+
+
+def test_a_continuation_is_what_a_request_with_all_of_it_would_be():
+    talk = Talk()
+    talk.ask([system("s"), user("a")], "r1", output=[call(1)])
+    talk.ask([result(1)], "r2", after="r1", output=[call(2), call(3)])
+    made, missing = talk.ask([result(2), result(3), user("b")], "r3", after="r2")
+    assert (made.partial, missing) == (False, "")
+    every = [system("s"), user("a"), call(1), result(1), call(2), call(3), result(2), result(3), user("b")]
+    assert shown(made) == shown(whole(every))
+
+
+def test_each_continuation_extends_the_one_before():
+    talk = Talk()
+    before = talk.ask([user("a")], "r0", output=[call(0)]).prompt
+    for n in range(1, 5):
+        after = talk.ask([result(n - 1)], f"r{n}", after=f"r{n - 1}", output=[call(n)]).prompt
+        assert relation(before, after, overlap(before, after)) == "extension"
+        before = after
+
+
+def test_history_is_shared_and_never_made_again():
+    """Law 8: the work of a turn is what is new in it."""
+    talk = Talk()
+    before = talk.ask([user("a")], "r0", output=[call(0)]).prompt
+    for n in range(1, 400):
+        after = talk.ask([result(n - 1)], f"r{n}", after=f"r{n - 1}", output=[call(n)]).prompt
+        assert after.messages[len(before.messages) - 1] is before.messages.last()
+        before = after
+    assert before.messages.last().path == "input[798].output"
+
+
+def test_what_was_sent_ahead_without_a_message_is_extended():
+    """Codex sends its tools before the first message, over a socket, and continues that."""
+    talk = Talk()
+    ahead = talk.ask([], "r1", output=[]).prompt
+    after, missing = talk.ask([system("s"), user("a")], "r2", after="r1")
+    assert (missing, relation(ahead, after, overlap(ahead, after))) == ("", "extension")
+    assert shown(after) == shown(whole([system("s"), user("a")]))
+
+
+def test_system_messages_in_mid_conversation_are_messages():
+    talk = Talk()
+    talk.ask([user("a")], "r1", output=[call(1)])
+    made = talk.ask([system("later"), user("b")], "r2", after="r1").prompt
+    assert shown(made) == shown(whole([user("a"), call(1), system("later"), user("b")]))
+
+
+def test_a_text_as_input_is_one_item():
+    talk = Talk()
+    talk.ask("a", "r1", output=[call(1)])
+    made = talk.ask([result(1)], "r2", after="r1").prompt
+    assert [one.path for one in made.messages][-2:] == ["input[2]", "input[2].output"]
+
+
+def test_where_the_response_is_not_recorded_the_prompt_is_partial():
+    made, missing = Talk().ask([result(1)], "r2", after="r1")
+    assert (made.partial, missing) == (True, "r1")
+
+
+def test_where_the_answer_is_not_recorded_the_prompt_is_partial():
+    talk = Talk()
+    first = talk.ask([user("a")], "r1").prompt
+    made, missing = talk.ask([result(1)], "r2", after="r1")
+    assert (made.partial, missing) == (True, "r1")
+    assert overlap(first, made).covered
+
+
+def test_what_continues_a_partial_prompt_is_partial_and_said_once():
+    talk = Talk()
+    talk.ask([result(1)], "r2", after="r1", output=[call(2)])
+    made, missing = talk.ask([result(2)], "r3", after="r2")
+    assert (made.partial, missing) == (True, "")
+
+
+def test_two_partial_prompts_that_differ_are_an_expected_continuation():
+    talk, pairs = Talk(), Pairs()
+    left, right = (talk.ask([result(n)], f"r{n}", after=f"x{n}").prompt for n in (1, 2))
+    pairs.advance(Turn("main", 1, left))
+    pair = pairs.advance(Turn("main", 2, right))
+    assert [(one.code, one.kind) for one in pair.causes] == [("LORE132", "expected")]
+
+
+def test_tools_of_a_partial_prompt_that_change_are_still_a_cause():
+    talk, pairs = Talk(), Pairs()
+    left = talk.ask([result(1)], "r1", after="x1").prompt
+    right = talk.ask([result(2)], "r2", after="x2", tools=[]).prompt
+    pairs.advance(Turn("main", 1, left))
+    pair = pairs.advance(Turn("main", 2, right))
+    assert pair.causes[0].code == "LORE103"
+
+
+def test_a_conversation_that_the_provider_keeps_is_followed():
+    talk = Talk()
+    talk.ask([user("a")], "r1", output=[call(1)], conversation={"id": "conv_1"})
+    made, missing = talk.ask([result(1)], "r2", conversation="conv_1")
+    assert (missing, shown(made)) == ("", shown(whole([user("a"), call(1), result(1)])))
+
+
+def test_memory_is_bounded_and_what_was_forgotten_is_partial():
+    talk = Talk(remembered=20_000)
+    for n in range(50):
+        talk.ask([user("x" * 500)], f"r{n}", output=[])
+    assert talk.ask([user("b")], "n", after="r0").prompt.partial
+    assert not talk.ask([user("b")], "m", after="r49").prompt.partial
+
+
+def test_breakpoints_stand_where_their_segments_do():
+    talk = Talk()
+    part = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    cached = {"type": "message", "role": "user", "content": [part]}
+    talk.ask([cached], "r1", output=[call(1)])
+    made = talk.ask([result(1), cached], "r2", after="r1").prompt
+    assert [made.at(place).path for place in made.breakpoints] == ["input[0].content[0]", "input[3].content[0]"]
+
+
+@pytest.mark.parametrize("output", [b"null", b"{}", b"[1,null]", b'"x"', b"[[]]"])
+def test_wrong_types_of_an_answer_are_no_error(output):
+    talk = Talk()
+    talk.follow.whole(whole([user("a")]), Exchange(b"{}", "wire", response_id="r1", output=output), DIALECT)
+    assert talk.ask([user("b")], "r2", after="r1").prompt.messages.last() is not None
+
+
+def test_other_dialects_continue_nothing():
+    prompt = msgspec.structs.replace(whole([user("a")]), dialect="anthropic")
+    assert Continuations().whole(prompt, Exchange(b"{}", "wire"), DIALECT).prompt is prompt

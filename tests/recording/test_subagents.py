@@ -1,0 +1,200 @@
+"""A session's subagents in files of their own: found, read with it, never mixed up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from formats.claude import answered, asked, counts, joined, line, text
+from lore.recording.corpus import companions, parse_name
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.recording.select_turn import pick
+from lore.run.folding import fold
+from model.making import header, log
+from run.equal import assert_same
+
+
+def agent(name, session="s", **fields):
+    """A subagent's file with one turn."""
+    own = {"isSidechain": True, "agentId": name, "sessionId": session, **fields}
+    return joined(
+        asked(f"{name}-u", f"do {name}", **own),
+        answered(f"{name}-a", f"{name}-r", text("done"), f"{name}-u", usage=counts(1, 20, 300, 4), **own),
+    )
+
+
+def main(session="s"):
+    own = {"sessionId": session}
+    return joined(asked("u", "go", **own), answered("a", "r", text("went"), "u", usage=counts(5, 6, 7, 8), **own))
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with two sessions and their subagents, in every layout, and others' files."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "s.jsonl": main(),
+        "agent-1.jsonl": agent("1"),
+        "agent-2.jsonl": agent("2", "other"),
+        "agent-3.txt": agent("3"),
+        "other.jsonl": main("other"),
+        "s/subagents/agent-4.jsonl": agent("4"),
+        "s/subagents/agent-4.meta.json": b"{}",
+        "s/subagents/notes.jsonl": agent("5"),
+        "s/subagents/workflows/wf_1/agent-6.jsonl": agent("6"),
+        "s/tool-results/agent-7.jsonl": agent("7"),
+        "other/subagents/agent-8.jsonl": agent("8", "other"),
+    }
+    for name, data in files.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return tmp_path
+
+
+OF_S = ["s/subagents/agent-4.jsonl", "s/subagents/workflows/wf_1/agent-6.jsonl", "agent-1.jsonl"]
+
+
+def test_companions_lie_in_the_session_s_folder_or_beside_it_under_its_id(project):
+    assert companions("s.jsonl") == OF_S
+    assert companions("other.jsonl") == ["other/subagents/agent-8.jsonl", "agent-2.jsonl"]
+    assert companions(str(project / "s.jsonl")) == [str(project / one) for one in OF_S]
+
+
+@pytest.mark.parametrize(
+    "name", ["agent-1.jsonl", "s/subagents/agent-4.jsonl", "agent-3.txt", "-", "none.jsonl", ".", "a\0"]
+)
+def test_a_subagent_s_file_and_what_is_no_session_have_none(project, name):
+    """Beside each other subagents name one session: they are not each other's."""
+    assert companions(name) == []
+
+
+def test_a_log_of_lore_s_own_has_none_beside_it(project):
+    """Converted beside its original a session would have had its subagents twice."""
+    Path("made.jsonl").write_bytes(
+        log(header(session_id="s"), {"kind": "append", "sessionId": "s", "item": {"type": "x"}})
+    )
+    assert companions("made.jsonl") == []
+
+
+def test_a_line_before_that_names_no_session_does_not_hide_it(project):
+    first = joined({"type": "file-history-snapshot", "messageId": "m", "snapshot": {"sessionId": "other"}})
+    Path("t.jsonl").write_bytes(first + main())
+    assert companions("t.jsonl") == ["agent-1.jsonl"]
+
+
+def test_an_empty_or_torn_file_beside_is_passed_over(project):
+    Path("agent-0.jsonl").write_bytes(b"")
+    Path("agent-9.jsonl").write_bytes(b'{"sessionId":"s","type')
+    assert companions("s.jsonl") == OF_S
+
+
+def test_their_chains_and_usage_belong_to_the_session(project):
+    result = fold("s.jsonl", Options()).result
+    assert [(one.id, one.kind, one.turns) for one in result.session.chains] == [
+        ("main", "main", 1), ("4", "subagent", 1), ("6", "subagent", 1), ("1", "subagent", 1)
+    ]  # fmt: skip
+    assert (result.usage.turns, result.usage.uncached_tokens, result.usage.read_tokens) == (4, 5 + 3, 6 + 60)
+    assert len(result.timeline) == 2
+    assert result.problems == []
+
+
+def test_messages_embedded_in_progress_lines_are_counted_once_in_their_own_file(project):
+    embedded = line("progress", "p", data={"type": "agent_progress", "agentId": "4", "message": {"type": "assistant"}})
+    Path("s.jsonl").write_bytes(main() + joined(embedded))
+    assert fold("s.jsonl", Options()).result.usage.turns == 4
+
+
+def test_a_turn_of_theirs_has_a_name(project):
+    recording = Options().open("s.jsonl", subagents=True)
+    turn = pick(recording, parse_name("s.jsonl#6:1")).turn
+    assert (turn.chain, turn.number, turn.usage.write_tokens) == ("6", 1, 300)
+
+
+def test_chains_of_one_name_are_not_mixed_up(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("s/subagents/x").mkdir(parents=True)
+    Path("s.jsonl").write_bytes(main() + agent("1"))
+    for place in ("s/subagents/agent-1.jsonl", "s/subagents/x/agent-1.jsonl"):
+        Path(place).write_bytes(agent("1"))
+    Path("s/subagents/agent-2.jsonl").write_bytes(main())
+    result = fold("s.jsonl", Options()).result
+    assert [one.id for one in result.session.chains] == ["main", "1", "agent-1", "agent-2", "agent-1-2"]
+    assert {one.turns for one in result.session.chains} == {1}
+
+
+def test_what_is_wrong_in_a_companion_names_its_file(project):
+    Path("agent-1.jsonl").write_bytes(b"\n" + agent("1") + b"{torn\n" + joined(line("odd", "o")))
+    problems = Problems()
+    recording = Options().open("s.jsonl", problems, subagents=True)
+    list(recording.turns())
+    assert [(one.code, one.file, one.line) for one in problems.kept] == [
+        ("LORE201", "agent-1.jsonl", 4),
+        ("LORE203", "agent-1.jsonl", 5),
+    ]
+    assert recording.reading == "s.jsonl"
+
+
+def test_a_companion_that_cannot_be_read_is_a_problem_and_not_the_end(project):
+    Path("s/subagents/agent-4.jsonl").write_bytes(b"\x00\x01")
+    Path("s/subagents/agent-5.jsonl").symlink_to("nowhere")
+    Path("s/subagents/workflows/agent-6.jsonl").mkdir()
+    result = fold("s.jsonl", Options()).result
+    assert [one.id for one in result.session.chains] == ["main", "6", "1"]
+    assert [(one.code, one.file) for one in result.problems] == [
+        ("LORE215", "s/subagents/agent-4.jsonl"), ("LORE215", "s/subagents/agent-5.jsonl")
+    ]  # fmt: skip
+
+
+def test_a_main_file_without_messages_takes_its_header_from_a_companion(project):
+    Path("s.jsonl").write_bytes(joined({"type": "mode", "mode": "x", "sessionId": "s"}))
+    result = fold("s.jsonl", Options()).result
+    assert (result.session.id, len(result.session.chains)) == ("s", 3)
+    assert result.problems == []
+
+
+def test_converted_they_are_chains_of_one_log(project):
+    made = assert_same("s.jsonl")
+    assert made.count(b'"kind":"session_started"') == 1
+    assert made.count(b'"kind":"turn_started"') == 4
+
+
+def test_names_that_are_no_text_can_be_read_and_converted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("s.jsonl").write_bytes(main())
+    Path("agent-\udcff.jsonl").write_bytes(main())
+    assert [one.id for one in fold("s.jsonl", Options()).result.session.chains] == ["main", "agent-\\xff"]
+    assert_same("s.jsonl")
+
+
+def test_fixtures_of_both_layouts_are_read():
+    root = Path(__file__).resolve().parents[2] / "fixtures" / "claude-code"
+    chains = []
+    for folder in ("subagents_beside", "subagents_folder"):
+        (path,) = (one for one in (root / folder).glob("*.jsonl") if not one.name.startswith("agent-"))
+        chains.append([one.id for one in fold(str(path), Options()).result.session.chains])
+    assert chains == [["main", "3f9a1b2c"], ["main", "a51c", "b730"]]
+
+
+def test_a_beginning_is_read_once_for_all_sessions_beside_it(project, monkeypatch):
+    for number in range(20):
+        Path(f"t{number}.jsonl").write_bytes(main(f"t{number}"))
+        Path(f"agent-t{number}.jsonl").write_bytes(agent("x", f"t{number}"))
+    opened = []
+
+    def counted(name, *args, **fields):
+        opened.append(name)
+        return open(name, *args, **fields)
+
+    monkeypatch.setattr("lore.recording.corpus.open", counted, raising=False)
+    names = [f"t{number}.jsonl" for number in range(20)]
+    assert [companions(name) for name in names] == [[f"agent-{name}"] for name in names]
+    assert len(opened) == len(set(opened))
+
+
+def test_a_first_line_that_never_ends_is_not_read_to_its_end(project, monkeypatch):
+    monkeypatch.setattr("lore.recording.corpus.SESSION_LIMIT", 2000)
+    Path("agent-0.jsonl").write_bytes(b'{"type":"user","x":"' + b"x" * 5000 + b'","sessionId":"s"}\n')
+    assert companions("s.jsonl") == OF_S

@@ -1,0 +1,104 @@
+"""A file that is being written: bytes come once, and a file that is another one now is noticed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from lore.recording.tailing import Change, Tail
+from waiting import Script, add, put, rotate
+
+
+def tail(path, *actions):
+    """Bytes joined between two looks, changes by what they say."""
+    found = []
+    for one in Tail(str(path), Script(*actions)):
+        if isinstance(one, bytes) and found and isinstance(found[-1], bytes):
+            found[-1] += one
+        elif one is not None:
+            found.append(one.said if isinstance(one, Change) else one)
+        else:
+            found.append("-")
+    return [one for one in found if one != "-"]
+
+
+def test_what_is_added_comes_once_and_in_order(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"one")
+    assert tail(log, add(log, b"two"), lambda: None, add(log, b"three")) == [b"one", b"two", b"three"]
+
+
+def test_no_byte_is_read_twice(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 100_000)
+    monkeypatch.setattr("lore.recording.tailing.KNOWN", 16)
+    followed = Tail(str(log), Script(*[add(log, b"y" * 10) for _ in range(50)]))
+    assert sum(len(one) for one in followed if isinstance(one, bytes)) == 100_500
+
+
+def test_a_file_that_became_shorter_is_begun_anew(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before")
+    assert tail(log, put(log, b"new")) == [b"before", "was truncated", b"new"]
+
+
+def test_a_file_truncated_to_nothing_is_begun_anew(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before")
+    assert tail(log, put(log, b""), add(log, b"more")) == [b"before", "was truncated", b"more"]
+
+
+def test_a_file_rewritten_in_place_to_be_longer_is_begun_anew(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before")
+    assert tail(log, put(log, b"after that")) == [b"before", "was rewritten", b"after that"]
+
+
+def test_a_file_renamed_over_it_is_begun_anew(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before")
+    assert tail(log, rotate(log, b"before and more")) == [b"before", "was replaced by another file", b"before and more"]
+
+
+def test_what_came_just_before_a_rotation_is_read(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before")
+
+    def both():
+        add(log, b" it")()
+        rotate(log, b"new")()
+
+    assert tail(log, both) == [b"before", b" it", "was replaced by another file", b"new"]
+
+
+def test_a_file_that_vanishes_is_waited_for(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before")
+    found = tail(log, log.unlink, lambda: None, add(log, b"new"))
+    assert found == [b"before", "is gone; waiting for it", "was replaced by another file", b"new"]
+
+
+def test_a_file_that_was_moved_away_and_back_is_the_same(tmp_path):
+    log, away = tmp_path / "log", tmp_path / "away"
+    log.write_bytes(b"before")
+    found = tail(log, lambda: log.rename(away), add(away, b" it"), lambda: away.rename(log))
+    assert found == [b"before", "is gone; waiting for it", b" it", "is back"]
+
+
+def test_a_file_that_is_missing_at_the_start_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Tail(str(tmp_path / "none"), Script())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_in_the_place_of_the_file_is_an_error(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before")
+
+    def replace():
+        log.unlink()
+        os.mkfifo(log)
+
+    with pytest.raises(OSError, match="not a regular file"):
+        tail(log, replace)

@@ -1,0 +1,67 @@
+"""`lore check --follow`: findings as soon as their turn is whole, sums at the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import session
+from lore.judge.budgets import Budgets
+from lore.model.results import Checked
+from lore.recording.options import Options
+from lore.run.check import check
+from lore.run.check_watch import follow_check
+from model.making import assistant, body, dumps
+from waiting import Script, add, put
+
+WASTE = [dumps(body("one", assistant("two"), system=f"Today is 2026-01-0{n}.")) + b"\n" for n in range(1, 5)]
+
+
+def judged(path, *actions, budgets=None, heard=None):
+    say = (heard if heard is not None else []).append
+    found = list(follow_check(str(path), budgets or Budgets(), Options(), say, wait=Script(*actions)))
+    return [one for one in found if one is not None]
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "log.jsonl"
+
+
+def test_the_findings_and_sums_are_those_of_a_cold_run(log):
+    log.write_bytes(WASTE[0])
+    budgets = Budgets(max_breaks=0, min_reuse=0.5)
+    *findings, last = judged(log, *[add(log, one) for one in WASTE[1:]], budgets=budgets)
+    cold = check([str(log)], budgets, Options()).result
+    assert findings == cold.findings
+    assert last == Checked(summary=cold.summary, top=cold.top, findings=[], problems=cold.problems)
+
+
+def test_a_finding_comes_before_the_next_line_is_waited_for(log):
+    log.write_bytes(WASTE[0] + WASTE[1])
+    order = []
+    script = Script(lambda: order.append("waited"), lambda: None)
+    order.extend(type(one).__name__ for one in follow_check(str(log), Budgets(), Options(), [].append, wait=script))
+    assert order.index("Finding") < order.index("waited")
+
+
+def test_a_session_log_is_judged_turn_by_turn(log):
+    whole = session()
+    lines = whole.splitlines(keepends=True)
+    log.write_bytes(lines[0])
+    (last,) = judged(log, *[add(log, one) for one in lines[1:]])
+    assert last.summary == check([str(log)], Budgets(), Options()).result.summary
+
+
+def test_a_recording_that_was_truncated_is_judged_anew(log):
+    log.write_bytes(WASTE[0] + WASTE[1])
+    heard = []
+    first, second, last = judged(log, put(log, WASTE[2]), add(log, WASTE[3]), heard=heard)
+    assert [one.code for one in (first, second)] == ["LORE101", "LORE101"]
+    assert (last.summary.turns, last.summary.breaks) == (2, 1)
+    assert "was truncated" in heard[0]
+
+
+def test_damage_is_said_at_the_end(log):
+    log.write_bytes(session())
+    finding, last = judged(log, add(log, b"junk\n"))
+    assert (finding.code, last.summary.problems) == ("LORE201", 1)
