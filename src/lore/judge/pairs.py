@@ -211,14 +211,15 @@ class Pairs:
         """Say of an end that gave way that no cache holds it, where it is less than one block of it."""
         left, right = context.left, context.right
         gone, block = (sizes.wanted - sizes.shared) / sizes.per_token, block_tokens(left)
-        if gone > block or context.fell or not self._billed:
-            return why
-        if context.found.common < len(left.prompt.head) + last_message(left.prompt):
+        if gone > block or context.fell or context.found.covered or not self._billed:
             return why
         short = shortfall(left, right)
         if short is not None and short > block:
             return why
-        return tuple([_within_a_block(cause, round(gone), block) for cause in why])
+        begin = len(left.prompt.head) + last_message(left.prompt)
+        return tuple(
+            [_within_a_block(cause, round(gone), block) if cause.position >= begin else cause for cause in why]
+        )
 
     def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
         """Add the replaced tail; a bill that fell behind a breakpoint on it fell because of that."""
