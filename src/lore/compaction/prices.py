@@ -8,12 +8,16 @@ from typing import NamedTuple
 from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
 from lore.cache.rules import Rules
 from lore.cache.served import served
-from lore.compaction.costs import FREE, Cache, PromptSizes, pays_after, summary_cost, weigh
+from lore.compaction.activity import tokens_of
+from lore.compaction.costs import FREE, BillScale, Cache, PromptSizes, pays_after, summary_cost, weigh
+from lore.compaction.executor import Done
 from lore.compaction.settings import Compaction
-from lore.model.compacted import CompactionCost
+from lore.fold.step import Folding
+from lore.model.compacted import CompactionCost, Fired
 from lore.model.events import Billed
 from lore.model.providers import provider_of
 from lore.model.state import Chain, Session
+from lore.model.turn import seconds
 
 
 class ModelCall(NamedTuple):
@@ -86,3 +90,25 @@ def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int
     if chain.last is not None and chain.last.usage is not None:
         prices.learn(chain.last.usage)
     return prices.cache(ModelCall(chain.model or session.model, session.dialect or "", now), size)
+
+
+def fired_of(
+    session: Session, chain: Chain, scale: BillScale, made: Done, settings: Compaction, rules: Rules, now: float
+) -> Fired:  # fmt: skip
+    """Describe what was made, with its cost as far as the prices of the chain's model are known."""
+    folding = Folding(session)
+    for event in made.events:
+        folding.apply(event)
+    after = folding.chain(chain.id)
+    sizes = PromptSizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
+    sizes = sizes._replace(after=sizes.after + made.context_tokens)
+    cache = cache_of(session, chain, rules, now, sizes.before)
+    end = None if chain.last is None else seconds(chain.last.at)
+    summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
+    if not made.rewrites:
+        sizes = sizes._replace(head=sizes.before)
+    return Fired(
+        trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
+        pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
+        cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
+    )  # fmt: skip

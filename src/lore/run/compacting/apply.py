@@ -15,25 +15,22 @@ from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.costs import PromptSizes, Rhythm
+from lore.compaction.costs import Rhythm
 from lore.compaction.executor import Done, Learn, Tell, execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking as model_of
 from lore.compaction.memory.remembering import remembering_of
-from lore.compaction.prices import cache_of, cost_of, summary_price
+from lore.compaction.prices import cache_of, fired_of
 from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.summarizers import summarizer_of
 from lore.compaction.tracking import UNTIMED, Tracker
 from lore.compaction.trial.verdict_text import UNCONFIGURED
 from lore.errors import LoreError
-from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
-from lore.model.compacted import Compacted, Fired
+from lore.model.compacted import Compacted
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
-from lore.model.turn import seconds
 from lore.recording import corpus
 from lore.recording.events import session_log
 from lore.recording.options import Options
@@ -201,34 +198,13 @@ def _not_due(trigger: Trigger, held: Held, settings: Compaction) -> str:
 def _result(
     path: str, place: str, held: Held, made: Done, settings: Compaction, rules: Rules, now: float
 ) -> Compacted:  # fmt: skip
-    fired = fired_of(held, made, settings, rules, now)
+    fired = fired_of(held.session, held.chain, scale_of(held.tracker, held.chain), made, settings, rules, now)
     shown = _shown(place)
     verb = "appended to" if place == path else "written behind the log, in"
     answer = f"{len(made.events):,} events were {verb} {shown}."
     return Compacted(
         session=_shown(path), configured=True, triggers=[fired], events=len(made.events), written=shown, answer=answer,
         notes=[], problems=list(held.problems.kept),
-    )  # fmt: skip
-
-
-def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: float) -> Fired:
-    """Describe what was made, with its cost as far as the prices of the chain's model are known."""
-    session, chain = held.session, held.chain
-    folding = Folding(session)
-    for event in made.events:
-        folding.apply(event)
-    after, scale = folding.chain(chain.id), scale_of(held.tracker, chain)
-    sizes = PromptSizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
-    sizes = sizes._replace(after=sizes.after + made.context_tokens)
-    cache = cache_of(session, chain, rules, now, sizes.before)
-    end = None if chain.last is None else seconds(chain.last.at)
-    summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
-    if not made.rewrites:
-        sizes = sizes._replace(head=sizes.before)
-    return Fired(
-        trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
-        pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
-        cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
     )  # fmt: skip
 
 

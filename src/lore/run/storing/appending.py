@@ -20,7 +20,7 @@ from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
 from lore.model.problems import Problem
 from lore.model.stored import StoreAppended
-from lore.run.storing.lines import kind_of
+from lore.recording.log_lines import kind_of
 from lore.store.address import noted
 from lore.store.applying import is_same, save_delta
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store

@@ -25,11 +25,11 @@ from lore.recording import corpus
 from lore.recording.base import UnrecognisedError
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
+from lore.recording.log_lines import headed, named, own_lines, renamed
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.converting import converted
 from lore.run.gc_tuning import collected_seldom
-from lore.run.storing.lines import headed, named, own_lines, renamed
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
