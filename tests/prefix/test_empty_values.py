@@ -139,7 +139,7 @@ def test_what_is_empty_and_yet_says_something_is_a_change(name):
 )
 def test_where_a_chat_template_may_print_it_only_a_bill_can_tell(pair):
     (cause,) = found(*pair, endpoint="localhost:8000/v1/chat/completions")
-    assert (cause.code, cause.kind, "chat template" in cause.evidence) == ("LORE106", "unattributable", True)
+    assert (cause.code, cause.kind, cause.evidence.templated) == ("LORE106", "unattributable", True)
 
 
 def test_another_change_beside_it_is_still_named():

@@ -46,6 +46,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
             lost_bytes=pair.lost[number], lost_tokens=tokens, tokens=source, fidelity=pair.right.fidelity,
             strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers, ruled_out=cause.ruled_out,
+            paused=cause.paused, skipped=cause.skipped,
             also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),
             is_break=not is_remark(cause),
         )  # fmt: skip

@@ -44,15 +44,16 @@ def replaced_tail(left: Prompt, right: Prompt) -> Tail | None:
     start = last_message(left)
     segments = list(left.messages.since(start))
     envelope = segments[0]
-    if len(segments) > LONGEST or envelope.kind != "envelope" or is_models(envelope) or start == 0:
+    if len(segments) > LONGEST or envelope.kind != "envelope" or is_models(envelope):
         return None
     begin = _begin(left, right, start, segments)
     if begin is None:
         return None
     tail = tuple(left.messages.since(begin))
-    if any(block_of(segment, envelope.data).kind not in ("text", "image", "envelope", "other") for segment in tail):
+    around = envelope.data if begin == start else b""  # behind a result in its own message, text is no result
+    if any(block_of(segment, around).kind not in ("text", "image", "envelope", "other") for segment in tail):
         return None
-    if b"_output" in envelope.data or b"tool_call_id" in envelope.data:  # a tool's result that is a message
+    if begin == start and (b"_output" in envelope.data or b"tool_call_id" in envelope.data):  # a result is a message
         return None
     blocks = {segment.data for segment in tail if segment.kind != "envelope"}
     ends = last_message(right)

@@ -166,7 +166,8 @@ class Finding(Struct, frozen=True):
 
     `message` is made last, of the other fields; `is_break`: what was to be cached was not reused because of it.
     `actor` is who can act; `strength` how well the evidence explains it; `more` counts places of the same code behind
-    the first, `times` the turns of a chain that it holds for.
+    the first, `skipped` those that were not looked at one by one, `times` the turns of a chain that it holds for;
+    `paused` is how many seconds the session stood still before it.
     """
 
     code: str
@@ -193,6 +194,8 @@ class Finding(Struct, frozen=True):
     strength: str | None = None
     actor: str = "nobody"
     more: int = 0
+    skipped: int = 0
+    paused: float | None = None
     times: int = 1
     qualifiers: tuple[str, ...] = ()
     also: tuple[AlsoSeen, ...] = ()

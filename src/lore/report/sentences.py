@@ -352,7 +352,7 @@ _QUALIFIERS = {
     "nothing-lost": "but the bill says that nothing was lost",
     "stored-otherwise": "one body was stored otherwise by its recorder",
     "another-process": "another process went on with the session",
-    "after-a-pause": "the session went on after a long pause",
+    "after-a-pause": "the session went on after a pause",
     "within-a-block": "what is lost is less than a block of the cache, at the end: nothing of it could be cached",
 }
 
@@ -360,6 +360,7 @@ _QUALIFIERS = {
 def message(one: Finding) -> str:
     """Say what a finding found: what is so, what shows it, what else was seen, what was ruled out."""
     said = sentence(one.evidence) + (f" (and {one.more} more like it)" if one.more else "")
+    said += f"; {one.skipped} more differences of this kind were not looked at one by one" if one.skipped else ""
     lead = _lead(one)
     parts = [f"{lead}: {said}" if lead and said else lead or said]
     parts += [_QUALIFIERS[name] for name in one.qualifiers if name in _QUALIFIERS]
