@@ -15,9 +15,9 @@ from bench import clock, recordings, resuming
 from lore.recording.options import Options
 from lore.run.folding import fold
 from lore.run.storing.importing import ImportRequest, import_sessions
+from lore.store.applying import save_delta
 from lore.store.base import Head, SessionData, SessionDelta, Store
 from lore.store.registry import open_store
-from lore.store.saving import save_delta
 from store.server import Server, binaries
 
 BATCH = 4_000_000  # bytes of events that are saved at once where only the session's length counts

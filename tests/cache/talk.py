@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lore.cache.drops import Drop, drop
 from msgspec import Raw
 
 from lore.cache.base import Prediction
-from lore.cache.drops import Drop, drop
 from lore.cache.levels import Levels
 from lore.cache.turn_context import Situation
 from lore.model.events import Billed, Verdict

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from lore.cache.drops import FELL, NAMES
 
 from cache.talk import ONE_BY_ONE, Talk, bill
-from lore.cache.drops import FELL, NAMES
 from lore.cache.event_priors import CHANCES
 from lore.model.codes import CODES
 from lore.model.signs import SIGNS

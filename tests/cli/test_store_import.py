@@ -15,8 +15,8 @@ from formats.claude import asked, joined, text
 from lore.cli import progress as bar
 from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.storing import sync
 from lore.run.storing.importing import ImportRequest, import_sessions
+from lore.store import sync
 from lore.store.base import StoreError
 from lore.store.memory import Memory
 from model.making import body, dumps, header, log, record, user

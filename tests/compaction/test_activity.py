@@ -13,12 +13,11 @@ from lore.compaction.activity import (
     messages,
     needs_extraction,
     overhead,
-    real_places,
     tokens_of,
     tool_calls,
 )
 from lore.model.canonical import encode
-from lore.prompt.speakers import begins_as_tick
+from lore.prompt.speakers import begins_as_tick, is_real
 from strategies.compacting import Compacted
 
 
@@ -54,7 +53,7 @@ def test_a_tick_in_blocks_is_told_by_its_first_text():
     agent.user(blocks=[image, {"type": "text", "text": "[SCHEDULED TICK] look"}])
     agent.user(blocks=[image, {"type": "text", "text": "look"}])
     agent.user(blocks=[image])
-    assert real_places(agent.entries()) == [1, 2]
+    assert [is_real(entry.item) for entry in agent.entries()] == [False, True, True]
 
 
 def test_a_blank_message_is_nobodys():

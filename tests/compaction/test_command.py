@@ -9,10 +9,9 @@ import pytest
 from compaction.programs import program
 from lore.compaction import processes
 from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
-from lore.compaction.command import Command
 from lore.compaction.settings import Compaction
 from lore.compaction.sources import is_nested
-from lore.compaction.summarizers import summarizer_of
+from lore.compaction.summarizers import Command, summarizer_of
 from lore.errors import LoreError
 from strategies.talks import talk, user
 

@@ -13,9 +13,9 @@ from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import read, wipe
 from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
 from lore.compaction.memory.records import GENERAL, KINDS
+from lore.compaction.memory.views import audited
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
-from lore.run.remembering.looking import audited
 from model.making import dumps, header, user
 from storing import opened
 

@@ -59,7 +59,7 @@ def named(case: Case, findings: list[Finding]) -> list[Missed]:
 
 
 def at_the_end(case: Case) -> bool:
-    """Tell whether the fault stands in the last message of the request before: there it is a replaced tail, or short."""
+    """Tell whether the fault stands in the last message of the request before: a replaced tail, or short."""
     left, right = (segments(case.capture, turn) for turn in case.capture.turns[case.k - 1 : case.k + 1])
     last = left[-1].path.partition("]")[0]
     return any(segment.path.partition("]")[0] == last for segment in first_difference(left, right))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lore.judge.outlook import Outlook
+from lore.run.outlook import Expecting
 from msgspec.structs import replace
 
 from lore.judge.base import Place
 from lore.judge.chained import Chained
-from lore.judge.outlook import Outlook
 from lore.judge.rules import ChainRules
 from lore.model.events import Billed
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.run.outlook import Expecting
 from model.making import parsed, turn
 
 START = 1_789_000_000.0  # September 2026

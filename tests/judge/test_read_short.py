@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from lore.judge.outlook import Foreseen, Outlook
 from msgspec.structs import replace
 
 from judge.foretelling import HOUR, asked, bill, body, codes, told
 from lore.cache.base import Prediction
-from lore.judge.outlook import Foreseen, Outlook
 from lore.model.events import Billed
 from lore.model.exchange import Call
 

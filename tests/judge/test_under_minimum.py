@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from lore.run.outlook import Expecting
 from msgspec.structs import replace
 
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
 from lore.judge.chained import Chained
 from lore.judge.rules import ChainRules
-from lore.run.outlook import Expecting
 
 TEXTS = ("one", "1", "two", "2", "three")
 SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}

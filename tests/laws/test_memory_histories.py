@@ -19,7 +19,7 @@ from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import read, wipe
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import KINDS, SECTIONS, Structure, id_of
-from lore.run.remembering.delete import deleted
+from lore.compaction.memory.views import deleted
 from storing import opened
 
 WHOSE = (("ann", "main"), ("ann", "helper"), ("../ann", "main"))

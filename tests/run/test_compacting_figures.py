@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.trial.bills import PromptChange, rebilled
+from lore.compaction.trial.accounts import PromptChange, rebilled
 from lore.compaction.trial.verdict_text import verdict
 from lore.model.events import Billed
 from lore.recording.options import Options

@@ -10,9 +10,9 @@ import pytest
 from compaction.programs import program
 from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
+from lore.compaction.watching import Hands
 from lore.model.items import CompactDivider
-from lore.run.compacting.applying import AGENT
-from lore.run.compacting.watching import Hands, Watch, watch
+from lore.run.compacting.watch import watch, watch_of
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
@@ -71,7 +71,7 @@ def exchange(kept, number, *, answered=True):
 
 def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
     said_, told = [], []
-    Watch(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
+    watch_of(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
     return said_, told
 
 
@@ -96,7 +96,7 @@ def test_a_session_that_another_compaction_held_is_looked_at_again():
     kept = begun(store)
     for number in range(1, 5):
         exchange(kept, number)
-    held = trylock(store.url, AGENT, "ada")
+    held = trylock(store.url, "", "ada")
     held.__enter__()
     said_, told = watched(store, lambda: held.__exit__(None, None, None), lambda: None)
     assert ["another compaction is at work" in one for one in told] == [True]

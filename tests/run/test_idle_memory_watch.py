@@ -9,11 +9,12 @@ from lore.compaction.locks import trylock
 from lore.compaction.memory.audit import log_of
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.identities import bucket
+from lore.compaction.memory.idle import IdleSettings
+from lore.compaction.memory.views import wiped
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.watching import Hands
 from lore.errors import LoreError
-from lore.run.compacting.idle_memory import IdleSettings
-from lore.run.compacting.watching import Hands, Watch, watch
-from lore.run.remembering.delete import wiped
+from lore.run.compacting.watch import watch, watch_of
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession
@@ -60,7 +61,7 @@ class Clock:
 def watched(store, *steps, settings=None, remembered=ON, clock=None):
     said_, told = [], []
     hands = Hands(Script(*steps), said_.append, told.append, clock or Clock())
-    Watch(store, settings, packaged(), hands, remembered).run()
+    watch_of(store, settings, packaged(), hands, remembered).run()
     return said_, told
 
 
@@ -119,7 +120,7 @@ def test_a_watch_that_is_to_end_begins_no_other_session():
         exchange(begun(store, name, name), 1, SAID)
     clock.now = 400
     hands = Hands(Script(), said_.append, said_.append, clock, lambda: len(said_) == 2)
-    Watch(store, None, packaged(), hands, ON).run()
+    watch_of(store, None, packaged(), hands, ON).run()
     assert said_ == [f"s1: {IDLE}", f"s2: {IDLE}"]
 
 

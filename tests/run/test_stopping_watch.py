@@ -19,7 +19,7 @@ from lore.compaction.extractive import Extractive
 from lore.compaction.memory.audit import log_of
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.identities import bucket
-from lore.run.compacting.stopping import StoppedError, Stopping, interruptible, interruptible_dependencies
+from lore.compaction.stopping import StoppedError, Stopping, interruptible, interruptible_dependencies
 from run.test_idle_memory_watch import begun, exchange
 from storing import opened
 

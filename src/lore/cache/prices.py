@@ -58,6 +58,16 @@ class Price(NamedTuple):
             write_5m=usage.write_5m_tokens, write_1h=usage.write_1h_tokens, output=usage.output_tokens,
         )  # fmt: skip
 
+    def parts(self, usage: Billed) -> dict[str, Decimal]:
+        """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
+        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+        rest = max(0, (usage.write_tokens or 0) - hour - short)
+        counts = {"uncached": usage.uncached_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
+                  "write": rest, "output": usage.output_tokens}  # fmt: skip
+        prices = self._replace(write=self.write if self.write is not None else self.write_5m)._asdict()
+        known = {kind: count for kind, count in counts.items() if count and prices[kind] is not None}
+        return {kind: count * prices[kind] / MILLION for kind, count in known.items()}
+
     def storage(self, tokens: int, hours: float) -> Decimal | None:
         """Return what it costs to keep tokens for some hours."""
         return None if self.storage_hour is None else tokens * Decimal(str(hours)) * self.storage_hour / MILLION

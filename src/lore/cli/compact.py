@@ -146,7 +146,7 @@ def _compact(
     import time
 
     from lore.compaction.base import SummaryError
-    from lore.run.compacting.applying import CompactRequest, Output, compact
+    from lore.run.compacting.apply import CompactRequest, Output, compact
 
     target = None if output is None else Output(output, force)
     try:
@@ -185,11 +185,12 @@ def _ending_all() -> Generator[None]:
 def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
     import signal
 
+    from lore.compaction.memory.idle import IdleSettings
+    from lore.compaction.stopping import Stopping
+    from lore.compaction.watching import Hands
     from lore.errors import LoreError
     from lore.report.plain import visible
-    from lore.run.compacting.idle_memory import IdleSettings
-    from lore.run.compacting.stopping import Stopping
-    from lore.run.compacting.watching import Hands, watch
+    from lore.run.compacting.watch import watch
 
     if not 0 < interval <= 86_400:
         raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")

@@ -74,7 +74,7 @@ def export(
     Content is written as it was stored: credentials are not masked.
     """
     from lore.recording import corpus
-    from lore.run.storing.exporting import exported, left
+    from lore.run.storing.sessions import exported, left
     from lore.run.writing import written
 
     with opened(store) as one:

@@ -53,11 +53,6 @@ def has_real_activity(entries: Entries) -> bool:
     return any(is_real(entry.item) for entry in entries)
 
 
-def real_places(entries: Entries) -> list[int]:
-    """Return the places of the messages that a person said, in order."""
-    return [place for place, entry in enumerate(entries) if is_real(entry.item)]
-
-
 def messages(entries: Entries) -> int:
     """Count the messages."""
     return sum(1 for entry in entries if is_message(entry.item))

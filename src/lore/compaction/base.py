@@ -5,9 +5,9 @@ with its result is one). A message is real when a person said it: role user, sou
 with `[AUTONOMOUS TICK]` or `[SCHEDULED TICK]`.
 
 Flow: `tracking` follows a chain's events (how many exchanges, when the last message came); `policy` says which trigger
-is due; `cutting` which items stay; `sources` asks what happened meanwhile, `wrapping` makes it harmless; a
-`Summarizer` sums up what goes; `compacting` makes the events of it. Only sources and two summarisers touch the
-outside world; the others are pure: clock, tokens and texts are arguments.
+is due; `cutting` which items stay; `executor` has sources asked (`sources`, made harmless by `wrapping`) and the
+summary made (a `Summarizer`), and makes the events. Only sources and two summarisers touch the outside world; the
+others are pure: clock, tokens and texts are arguments.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Shortened(NamedTuple):
 class Firing(NamedTuple):
     """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
 
-    The rest is of an overflow (`overflow.Stages`): the `marker` that stands in for a summary that could not be had
+    The rest is of an overflow (`cutting.Stages`): the `marker` that stands in for a summary that could not be had
     (empty where there is room to wait for one), the results that are `shortened`, and whether it is too full even then
     (`final`).
     """

@@ -17,7 +17,7 @@ nothing. Rules (numbers: openfang's compactor):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,16 +30,10 @@ from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
 from lore.compaction.wrapping import harmless, one_line, truncated
 from lore.model.canonical import encode, text_of
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    CompactDivider,
-    Item,
-    OpaqueItem,
-    ToolCall,
-    UserMessage,
-)
+from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
+from lore.store.base import Tell
+from lore.store.registry import silent
 
 SAFETY = 1.2  # estimates fall short by so much
 SHARE = 0.4  # of the window that a part takes: its answer, and tokens that are shorter than thought, need room
@@ -51,11 +45,6 @@ MOST_TIMES = 2  # what was asked for that is taken: a command may write a megaby
 LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
 MOST_TOKENS = 16_384  # that an answer which is cut off may grow to
-
-Tell = Callable[[str], None]
-
-
-def _silent(_: str) -> None: ...
 
 
 class _Span(NamedTuple):
@@ -72,7 +61,7 @@ class _Room(NamedTuple):
     part: int
 
 
-def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = _silent) -> str:
+def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = silent) -> str:
     """Return a summary of `request`, in one pass or several; raises SummaryError where there is none.
 
     `tell` hears of each failure that another try may mend, and of parts that stay without a summary. Costs a call

@@ -42,6 +42,7 @@ from lore.compaction.executor import Dependencies, Done, Prepared, finish, judge
 from lore.compaction.locks import trylock
 from lore.compaction.memory.remembering import Remembering
 from lore.compaction.memory.worker import MemoryWorker
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction, Sessions
 from lore.compaction.sources import is_nested
 from lore.compaction.tracking import UNTIMED, Tracker
@@ -161,7 +162,7 @@ class Continuous:
             return None
         self._catch_up()
         self._tell_untimed()
-        _, firing = self._judged(("overflow", "gap"), now)
+        _, firing = self._judged(BEFORE_TURN, now)
         if firing is None and self._waits and self._is_cold(now):
             _, firing = self._judged(("manual",), now)
             firing = None if firing is None else firing._replace(trigger="cadence")
@@ -200,7 +201,7 @@ class Continuous:
         if self._work is not None or self._settings is None:
             return done
         self._catch_up()
-        chain, firing = self._judged(("overflow", "cadence"), now)
+        chain, firing = self._judged(AFTER_TURN, now)
         if firing is None:
             return done
         if waits(firing, self._tracker, chain, self._settings, self._cache, self._rhythm, now):

@@ -28,6 +28,8 @@ from lore.compaction.wrapping import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.mask import mask
+from lore.store.base import Tell
+from lore.store.registry import silent
 
 if TYPE_CHECKING:
     import httpx
@@ -37,9 +39,6 @@ PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # of what `Retry-After` may ask for
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
 _PATH = "/chat/completions"
-
-
-def _silent(_: str) -> None: ...
 
 
 class _Reply(NamedTuple):
@@ -107,7 +106,7 @@ class OpenAISummarizer:
         environ: Mapping[str, str],
         seconds: float = 60.0,
         pause: Callable[[float], None] = time.sleep,
-        tell: Callable[[str], None] = _silent,
+        tell: Tell = silent,
     ) -> None:
         try:
             import httpx  # noqa: PLC0415 - an extra, and slow to load
@@ -140,7 +139,7 @@ class OpenAISummarizer:
         """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
-        message = self._error_text(reply.body) if reply.status >= 400 else ""
+        message = one_line(self._clean(harmless(_message(reply.body)))) if reply.status >= 400 else ""
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
     def _reply(self, request: SummaryRequest, limit: str) -> _Reply:
@@ -230,10 +229,6 @@ class OpenAISummarizer:
                 f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
                 "summarizer_window says?"
             )
-
-    def _error_text(self, body: bytes) -> str:
-        """Return what an error's body says, as one line: cleaned before it is cut, or half a key would be left."""
-        return one_line(self._clean(harmless(_message(body))))
 
     def _clean(self, text: str) -> str:
         """Return text without the key, should a server repeat it, and without what looks like one."""

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from lore.compaction.activity import Entries, calls_tools, has_real_activity, messages
 from lore.compaction.base import Cut, Firing, Trigger, Window
-from lore.compaction.cutting import cut
-from lore.compaction.overflow import stages
+from lore.compaction.cutting import cut, stages
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracked
 from lore.model.items import AssistantMessage, ToolCall
@@ -67,7 +66,7 @@ def manual(inputs: PolicyInput) -> Firing | None:
 
 
 def overflow(inputs: PolicyInput) -> Firing | None:
-    """Compact where the window fills: `overflow.stages`. Where no summary can be had only if room has to be made."""
+    """Compact where the window fills: `cutting.stages`. Where no summary can be had only if room has to be made."""
     settings = inputs.settings
     plan = stages(
         inputs.entries, settings.window, overhead=inputs.overhead, tokens=inputs.tokens, reserve=settings.summary_tokens
@@ -88,7 +87,8 @@ def gap(inputs: PolicyInput) -> Firing | None:
         return None
     if _in_loop(inputs.entries) or not _is_active(inputs):
         return None  # who asked for a long job was not away while it went on
-    return _firing("gap", inputs) or _asking("gap", inputs)
+    about = _window(inputs)
+    return _firing("gap", inputs) or (None if about is None else Firing("gap", Cut(0), about))
 
 
 def cadence(inputs: PolicyInput) -> Firing | None:
@@ -143,11 +143,6 @@ def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
 def _firing(trigger: Trigger, inputs: PolicyInput) -> Firing | None:
     made = cut(inputs.entries, inputs.settings.keep_recent)
     return None if made is None else Firing(trigger, made, _window(inputs))
-
-
-def _asking(trigger: Trigger, inputs: PolicyInput) -> Firing | None:
-    about = _window(inputs)
-    return None if about is None else Firing(trigger, Cut(0), about)
 
 
 def _window(inputs: PolicyInput) -> Window | None:

@@ -103,16 +103,13 @@ def run(
         talk.until(time.monotonic() + seconds, seconds, stop)
     finally:
         _end(process)
-    why = _complaint(talk.said, environ)
-    if process.returncode:
-        raise CommandError(_failure(process.returncode, why))
+    last = harmless(talk.stderr.decode("utf-8", "replace")).strip().split("\n")[-1]
+    why = one_line(mask(_without(last, environ)))  # cut only when no secret is left in it
+    code = process.returncode
+    if code:
+        reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
+        raise CommandError(f"{reason}: {why}" if why else reason)
     return Ran(bytes(talk.output), why)
-
-
-def _complaint(stderr: bytes | bytearray, environ: Mapping[str, str]) -> str:
-    """Return the last line of what a command complained about: one line, cut only when no secret is left in it."""
-    lines = harmless(stderr.decode("utf-8", "replace")).strip().split("\n")
-    return one_line(mask(_without(lines[-1], environ)))
 
 
 def _without(text: str, environ: Mapping[str, str]) -> str:
@@ -121,11 +118,6 @@ def _without(text: str, environ: Mapping[str, str]) -> str:
     for value in sorted(secrets, key=len, reverse=True):
         text = text.replace(value, "***")
     return text
-
-
-def _failure(code: int, why: str) -> str:
-    reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-    return f"{reason}: {why}" if why else reason
 
 
 class _Talk:
@@ -139,8 +131,8 @@ class _Talk:
         self._given = memoryview(given)
         self._most = most
         self.output = bytearray()
-        self.said = bytearray()
-        self._into = {process.stdout.fileno(): self.output, process.stderr.fileno(): self.said}
+        self.stderr = bytearray()
+        self._into = {process.stdout.fileno(): self.output, process.stderr.fileno(): self.stderr}
         self._input: IO[bytes] = process.stdin
         for pipe in (process.stdin, process.stdout, process.stderr):
             os.set_blocking(pipe.fileno(), False)
@@ -182,7 +174,7 @@ class _Talk:
             return False
         into = self._into[number]
         into += piece
-        if into is self.said:
+        if into is self.stderr:
             del into[:-_MOST_STDERR]
             return bool(piece)
         if len(into) > self._most:

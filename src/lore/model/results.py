@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import CauseKind, Severity
+from lore.model.events import Billed
 from lore.model.evidence import Evidence, RuledOut
 from lore.model.problems import Problem
 
@@ -111,6 +112,11 @@ class BilledResult(Struct, frozen=True):
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
+
+    @classmethod
+    def of(cls, usage: Billed) -> BilledResult:
+        """Return the counts of a bill."""
+        return cls(usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 class VerdictResult(Struct, frozen=True):

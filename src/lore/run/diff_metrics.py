@@ -15,7 +15,7 @@ from lore.judge.base import Place
 from lore.judge.pairs import Pair
 from lore.judge.rules import findings_of
 from lore.model.common import common_bytes
-from lore.model.events import Billed, Verdict
+from lore.model.events import Verdict
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.results import (
@@ -112,7 +112,7 @@ class Figures:
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes,
             caches=list(caches),
-            billed=billed_result(pair.right.usage),
+            billed=None if pair.right.usage is None else BilledResult.of(pair.right.usage),
             verdict=verdict_result(pair.right.verdict),
             problems=problems,
             chain=pair.right.chain if named else None,
@@ -152,13 +152,6 @@ def _differing(pair: Pair) -> tuple[Segment, Segment]:
     assert mine is not None
     assert theirs is not None
     return mine, theirs
-
-
-def billed_result(usage: Billed | None) -> BilledResult | None:
-    """Return the four counts."""
-    if usage is None:
-        return None
-    return BilledResult(usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 def verdict_result(verdict: Verdict | None) -> VerdictResult | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lore.cache.base import Prediction
 from lore.cache.predictor import Predicted, Predictor, is_transcript, served_by
-from lore.cache.prices import MILLION, Price
+from lore.cache.prices import Price
 from lore.judge.agreement import Row
 from lore.judge.base import Place
 from lore.judge.bills import cached
@@ -85,7 +85,8 @@ class Simulation:
             price = self._price(turn, predicted.prediction)
             result = _result(verdict, predicted, price, place)
             self._turns[turn.chain, turn.number] = result
-            yield Seen(result, _row(turn, predicted, left), _parts(price, turn.usage), verdict)
+            parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
+            yield Seen(result, _row(turn, predicted, left), parts, verdict)
         self._turns.clear()
 
     def _late(self, finding: Finding) -> None:
@@ -140,7 +141,7 @@ def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: 
             read_tokens=said.read, write_tokens=said.write, uncached_tokens=said.uncached, confidence=said.confidence,
             reason=said.reason,
         ),
-        billed=None if usage is None else billed_result(usage),
+        billed=None if usage is None else BilledResult.of(usage),
         verdict=None if provider is None else VerdictResult(provider.reason, provider.missed_tokens, provider.source),
         causes=causes_of(verdict, place), cost=None if price is None else _cost(price, verdict, said),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
@@ -172,25 +173,6 @@ def _cost(price: Price, verdict: Verdict, said: Prediction) -> CostResult:
         waste=paid_again(price, usage, verdict.wasted_tokens),
         unexplained=paid_again(price, usage, verdict.unexplained_tokens),
     )  # fmt: skip
-
-
-def _parts(price: Price | None, usage: Billed | None) -> dict[str, Decimal]:
-    """Return what a bill cost, by kind of price; nothing where a count or a price is not known."""
-    if price is None or usage is None or price.of(usage) is None:
-        return {}
-    hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
-    rest = max(0, (usage.write_tokens or 0) - hour - short)
-    counts = {"uncached": usage.uncached_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
-              "write": rest, "output": usage.output_tokens}  # fmt: skip
-    prices = price._replace(write=price.write if price.write is not None else price.write_5m)._asdict()
-    return {
-        kind: count * prices[kind] / MILLION for kind, count in counts.items() if count and prices[kind] is not None
-    }
-
-
-def billed_result(usage: Billed) -> BilledResult:
-    """Return a bill as results spell it."""
-    return BilledResult(usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 def _size(usage: Billed) -> int | None:

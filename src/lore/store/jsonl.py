@@ -44,18 +44,15 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.chain import NOTHING, note
 from lore.store.deltas import put_together, rows_of
-from lore.store.forks import with_forks
-from lore.store.header import Header, read_header
+from lore.store.header import NOTHING, Header, note, read_header, with_forks
 from lore.store.ids import good_id, good_line
-from lore.store.jsonl_aside import put_aside
-from lore.store.jsonl_checkpoints import LONGEST, checkpoint_bytes, read_checkpoint
 from lore.store.jsonl_clients import Clients
 from lore.store.jsonl_files import (
     PATIENCE,
     append,
     failed,
+    put_aside,
     read_small,
     reading,
     synchronise,
@@ -65,10 +62,9 @@ from lore.store.jsonl_files import (
 )  # fmt: skip
 from lore.store.jsonl_folder import Folder, remove_left
 from lore.store.jsonl_names import BINDINGS, CHECKPOINT, LOG, TORN
-from lore.store.jsonl_records import on_one_line
-from lore.store.jsonl_state import LogState, Look
+from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
+from lore.store.jsonl_state import MOST, LogState, Look, Notes, delta_bytes, metadata_at, whole_bytes
 from lore.store.jsonl_verify import judge, salvaged
-from lore.store.jsonl_writing import MOST, Notes, delta_bytes, metadata_at, whole_bytes
 
 _SIZE = 0  # where a stamp has the file's size
 _REMEMBERED = 1000  # logs whose state is kept
@@ -279,7 +275,7 @@ class Jsonl:
 
     def checkpoint(self, session_id: str) -> Checkpoint | None:
         with self._reading(session_id) as log:
-            return read_checkpoint(read_small(self._folder.beside(log.path, CHECKPOINT), LONGEST))
+            return read_checkpoint(read_small(self._folder.beside(log.path, CHECKPOINT), LONGEST_CHECKPOINT))
 
     def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
         with self._writing(session_id) as log:

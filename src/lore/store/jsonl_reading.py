@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lore.formats.lines import BOM, fault
 from lore.model.events import Saved
-from lore.store.chain import SEED, follow
+from lore.store.header import SEED, follow
 from lore.store.jsonl_records import BEGIN, is_record, is_sealed, read_record
 
 _BLANK = b" \t\r"

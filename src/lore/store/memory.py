@@ -26,10 +26,8 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.chain import NOTHING, follow, note
 from lore.store.deltas import put_together, rows_of
-from lore.store.forks import with_forks
-from lore.store.header import read_header
+from lore.store.header import NOTHING, follow, note, read_header, with_forks
 from lore.store.ids import good_id
 
 

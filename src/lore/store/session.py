@@ -30,12 +30,11 @@ from lore.model.prompt import Prompt
 from lore.prompt.base import Dialect
 from lore.prompt.settings import Rules
 from lore.session import Session
-from lore.store.applying import is_same, lines_of, merged
+from lore.store.applying import is_same, lines_of, merged, save_delta
 from lore.store.base import EMPTY, Checkpoint, Head, SessionData, SessionDelta, Store, Tell
-from lore.store.chain import follow
+from lore.store.header import follow
 from lore.store.ids import good_line, good_notes
 from lore.store.registry import silent
-from lore.store.saving import save_delta
 
 FOLDED = f"lore {__version__} session"  # of a checkpoint's data: another version folds anew
 

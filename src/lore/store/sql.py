@@ -33,10 +33,8 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.chain import NOTHING, follow, note
 from lore.store.deltas import rows_of
-from lore.store.forks import with_forks
-from lore.store.header import Header, read_header
+from lore.store.header import NOTHING, Header, follow, note, read_header, with_forks
 from lore.store.ids import good_id, is_id
 from lore.store.sql_rows import (
     COLUMNS,

@@ -13,8 +13,8 @@ from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
 from lore.store.base import DamagedError, DeltaRow, Head, Summary
-from lore.store.chain import SEED, note
 from lore.store.deltas import Row
+from lore.store.header import SEED, note
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
@@ -126,12 +126,10 @@ class StoredRows:
                                "written", hint=HINT)  # fmt: skip
 
     def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number` (0: of no events); None where there is none."""
         found = digest_behind(self._tx, self.session.key, number)
         return None if found is None else found.hex()
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
         rows = self._tx.execute(
             "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number",
             (self.session.key, after, after + count),

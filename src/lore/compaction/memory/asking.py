@@ -81,7 +81,7 @@ def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: 
     """
     before = known
     for piece in _pieces(messages, window):
-        data = _DATA.format(known=encode(_plain(known)).decode(), messages=piece)
+        data = _DATA.format(known=encode({section: known.of(section) for section in SECTIONS}).decode(), messages=piece)
         found = ask_for_object(ask, _EXTRACT.format(most=MOST), data)
         structure = Structure() if found.failure else _structure(found.value)
         failure = found.failure or ("" if structure else "the answer has other keys, or other values than texts")
@@ -100,18 +100,13 @@ def ask_for_object(ask: Ask, prompt: str, data: str) -> JsonObject:
             answer = ask(prompt, data, limit)
         except SummaryError as error:
             return JsonObject({}, error.message)
-        if answer.cut_off or _is_torn(answer.text):
+        if answer.cut_off or ("{" in answer.text and answer.text.count("{") > answer.text.count("}")):
             continue
         if not answer.text.strip():
             return JsonObject({}, "the answer is empty")
         value = _object(answer.text)
         return JsonObject({}, "the answer is no JSON object") if value is None else JsonObject(value)
     return JsonObject({}, f"the answer was cut off at {LIMITS[-1]:,} tokens")
-
-
-def _is_torn(text: str) -> bool:
-    """Tell whether an answer begins an object and ends inside it."""
-    return "{" in text and text.count("{") > text.count("}")
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -144,10 +139,6 @@ def _structure(value: dict[str, Any]) -> Structure | None:
 def clipped(text: str, most: int = LONGEST) -> str:
     """Return a text of a model as it is kept: printable, on one line, without credentials, not endless."""
     return mask(" ".join(printable(text).split()))[:most]
-
-
-def _plain(known: Structure) -> dict[str, tuple[str, ...]]:
-    return {section: known.of(section) for section in SECTIONS}
 
 
 def _pieces(messages: Iterable[Message], window: int) -> Iterator[str]:

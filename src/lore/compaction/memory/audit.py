@@ -17,8 +17,8 @@ from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
 from lore.model.mask import mask
 from lore.store.address import noted
+from lore.store.applying import save_delta
 from lore.store.base import ConflictError, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.saving import save_delta
 
 ATTEMPTS = 50
 LONGEST = 200  # characters of a reason

@@ -16,7 +16,7 @@ Costs of reading: three look-ups and a volume.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -28,9 +28,9 @@ from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
 from lore.store.address import noted
+from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.chain import NOTHING
-from lore.store.saving import save_delta
+from lore.store.header import NOTHING
 
 ATTEMPTS = 50
 FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are
@@ -65,7 +65,8 @@ def read(store: Store, bucket: Bucket) -> Known:
             return known_of(place.data.events[1:])
         if place.notes.volume is None:
             return Known()  # begun, and nothing written yet
-    raise _gone(bucket)  # not moved on in between: that is seen the next time
+    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
+    raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
 def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: bool = False) -> Known:
@@ -79,7 +80,9 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
             place = _begun(store, bucket, at)
             if place.data is None:  # moved on since, or gone
                 continue
-            _tidy(store, bucket, place)
+            if place.notes.old is not None:  # a process died after it had moved on from this volume
+                _delete(store, bucket.volume(place.notes.old))
+                _note(store, place.anchor, {"old": None})
             known = known_of(place.data.events[1:])
             if known.is_sealed:
                 _move(store, bucket, place, known)
@@ -89,7 +92,8 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
                 return known
             after = applied(known, records)
             lines = lines_of(records)
-            seal = purge or _is_past(len(place.data.events) + len(lines), after)
+            alive = len(after.entries) + len(after.topics) + len(after.learnt) + 2
+            seal = purge or len(place.data.events) + len(lines) > max(FEW, MOSTLY_PAST * alive)
             new = (*lines, *lines_of((Sealed(at=at),))) if seal else lines
             save_delta(store, place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
         except (ConflictError, UnknownSessionError):
@@ -103,15 +107,6 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
 
 def _busy() -> StoreError:
     return StoreError("gave up after repeated write conflicts, or a wipe was interrupted", hint=HINT_WIPE)
-
-
-def _gone(bucket: Bucket) -> StoreError:
-    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
-    return StoreError(message, hint="`lore memory wipe` clears the rest away")
-
-
-def _is_past(lines: int, after: Known) -> bool:
-    return lines > max(FEW, MOSTLY_PAST * (len(after.entries) + len(after.topics) + len(after.learnt) + 2))
 
 
 # places
@@ -223,13 +218,6 @@ def _point(store: Store, bucket: Bucket, place: _Place, lines: tuple[bytes, ...]
         raise
 
 
-def _tidy(store: Store, bucket: Bucket, place: _Place) -> None:
-    """Delete the volume that a process did not come to, after it had moved on from it."""
-    if place.notes.old is not None:
-        _delete(store, bucket.volume(place.notes.old))
-        _note(store, place.anchor, {"old": None})
-
-
 def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
     return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
 
@@ -267,11 +255,12 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     """
     anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
     _mark(store, anchor)
-    found = [name for name in _agents(store, user) if agent in (None, name)]
+    found = [name for name in owners(store).get(user, ()) if agent in (None, name)]
     counts = {name: _counted(store, Bucket(user, name)) for name in found}
     _delete(store, anchor)
-    for session_id in _left_behind(store, anchor):
-        _delete(store, session_id)
+    for summary in store.list():
+        if summary.session_id.startswith(f"{anchor}/"):
+            _delete(store, summary.session_id)
     return Wiped(counts)
 
 
@@ -297,10 +286,6 @@ def _counted(store: Store, bucket: Bucket) -> dict[str, int]:
     return (Known() if place is None or place.data is None else known_of(place.data.events[1:])).counts()
 
 
-def _left_behind(store: Store, anchor: str) -> Iterator[str]:
-    yield from [summary.session_id for summary in store.list() if summary.session_id.startswith(f"{anchor}/")]
-
-
 def owners(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the agents that remember something of each user, both in order. Costs a list of the store's sessions."""
     found: dict[str, set[str]] = {}
@@ -309,7 +294,3 @@ def owners(store: Store) -> dict[str, tuple[str, ...]]:
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}
-
-
-def _agents(store: Store, user: str) -> tuple[str, ...]:
-    return owners(store).get(user, ())

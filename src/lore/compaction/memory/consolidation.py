@@ -94,8 +94,11 @@ def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
     structure = known.structure
     data = _DATA.format(
         known=encode({section: structure.of(section) for section in SECTIONS}).decode(),
-        topics=encode([_shown(topic) for topic in known.visible(at)]).decode(),
-    )
+        topics=encode([
+            {"topic": topic.topic, "summary": topic.summary, "content": topic.content, "expires_at": topic.expires_at}
+            for topic in known.visible(at)
+        ]).decode(),
+    )  # fmt: skip
     found = ask_for_object(ask, _PROMPT.format(now=at), data)
     if found.failure:
         return _fallback(structure, found.failure, at)
@@ -114,10 +117,6 @@ def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
     if not texts:
         return Consolidation({}, (), failure)
     return Consolidation({GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)}, (), failure)
-
-
-def _shown(topic: Topic) -> dict[str, str | None]:
-    return {"topic": topic.topic, "summary": topic.summary, "content": topic.content, "expires_at": topic.expires_at}
 
 
 def _read(listed: list[object], at: str) -> dict[str, Topic]:

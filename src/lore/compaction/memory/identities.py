@@ -4,10 +4,15 @@ Rules: a user's memory is kept in sessions whose ids begin with `lore.memory/`, 
 `lore.memory.audit/`; both parts are percent-encoded byte for byte, so that no id names a place in another's bucket:
 ids that differ by case or by Unicode form are different users. Such sessions are made here alone. What is no name is
 refused: an empty one, the nil UUID in any spelling, and the words that programs put where they have no user.
+
+`lore store list`, and a whole store that is read as input, leave such sessions out; none is made, appended to or
+written in full by hand, and no user's session is forked from one, since a wipe would take it along. A command that is
+given the id of one reads, moves or deletes it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from unicodedata import normalize
 from urllib.parse import quote, unquote
@@ -16,6 +21,8 @@ from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.model.canonical import printable
 from lore.model.events import MAIN
+from lore.store.base import Summary
+from lore.store.header import Header
 
 DEFAULT_USER = "default"
 """The user of sessions that name none."""
@@ -120,3 +127,26 @@ def refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked:
     if chain != MAIN or is_forked:
         return "what subagents say is not remembered"
     return ""
+
+
+HINT_RESERVED = "`lore memory` reads and changes what is remembered"
+
+
+def of_users(sessions: Iterable[Summary]) -> list[Summary]:
+    """Return the sessions of users."""
+    return [summary for summary in sessions if not is_reserved(summary.session_id)]
+
+
+def refuse_reserved(session_id: str) -> None:
+    """Raise LoreError for an id that is lore's own."""
+    if is_reserved(session_id):
+        raise LoreError(f"{session_id!r} is an id under which lore keeps memory", hint=HINT_RESERVED)
+
+
+def refuse_header(header: Header) -> None:
+    """Raise LoreError for a session that is lore's own, or is to be forked from one."""
+    refuse_reserved(header.session_id)
+    if header.parent_session_id is not None and is_reserved(header.parent_session_id):
+        raise LoreError(
+            f"session {header.session_id!r} is forked from one in which lore keeps memory", hint=HINT_RESERVED
+        )

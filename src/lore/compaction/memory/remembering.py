@@ -11,6 +11,10 @@ a change is stored even if its audit entry cannot be, and that is told. Without 
 deterministic. One consolidation at a time for an agent and its user, over all processes: a second one is skipped. Up to
 where the session was learnt from is marked in the same transaction, so that nothing is learnt from twice: by who comes
 next, after a restart, or where what is left was learnt from by another process meanwhile.
+
+Topics reach a session as `knowledge` events, entries `memory.TOPIC`: only what changed becomes an event. Before the
+first turn they are pinned with what else is known; later changes arrive as durable deltas, so that remembering never
+rewrites the prefix. A topic that was superseded, wiped or has expired is removed.
 """
 
 from __future__ import annotations
@@ -28,20 +32,41 @@ from lore.compaction.memory.buckets import change, read
 from lore.compaction.memory.consolidation import Consolidation, consolidate
 from lore.compaction.memory.heuristics import noticed
 from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
-from lore.compaction.memory.inject import topics_events
-from lore.compaction.memory.listening import NOTHING, Given, to_learn
-from lore.compaction.memory.marks import Mark, mark_of
-from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, consolidated, replaced
+from lore.compaction.memory.listening import NOTHING, Given, Mark, mark_of, to_learn
+from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, Topic, consolidated, replaced
 from lore.compaction.memory.transcript import transcript_of
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.formats.times import seconds
 from lore.model.canonical import encode
-from lore.model.events import Event, SessionStarted
+from lore.model.events import Event, Knowledge, SessionStarted
 from lore.model.items import CompactDivider
 from lore.model.state import Entry, Session
 from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
+
+PREFIX, CATEGORY = "memory.", "Memory"
+
+
+def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = None) -> tuple[Event, ...]:
+    """Return what a session is to be told, in the order of the topics' names: apply it before the turn begins.
+
+    `topics` are those that are visible now (`Known.visible`). Costs O(topics and entries known).
+    """
+    wanted = {PREFIX + topic.topic: topic for topic in topics}
+    events: list[Event] = []
+    for name in sorted(wanted):
+        topic, summary, content = wanted[name].topic, wanted[name].summary, wanted[name].content
+        title = f"{topic}: {summary}" if summary else topic
+        fact = state.knowledge.get(state.aliases.get(name, name))
+        if fact is None:
+            events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
+        elif (fact.title, fact.content) != (title, content):
+            events.append(Knowledge(op="update", id=name, title=title, content=content, at=at))
+    gone = sorted(name for name in state.knowledge if name.startswith(PREFIX) and name not in wanted)
+    events += [Knowledge(op="remove", id=name, at=at) for name in gone]
+    return tuple(events)
+
 
 WINDOW = 60_000  # tokens that a model reads at once
 ASKED = 3  # times that the same words are asked about because another writer came between

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import threading
 
-from lore.compaction.memory.listening import Silence, is_enough
-from lore.compaction.memory.marks import Mark, mark_of
+from lore.compaction.memory.listening import Mark, Silence, is_enough, mark_of
 from lore.compaction.memory.remembering import Remembering, is_idle
 from lore.model.events import Event
 from lore.model.state import Entry, Session

@@ -2,5 +2,5 @@
 
 `trial` takes the recorded events and asks one or two plans (`plan`) at the places where a harness would ask; each
 plan has a session with its own compactions (`counterfactual`) and its own sums (`ledger`); `accounts` adds up what was
-billed and, through `bills`, what would have been; `verdict_text` writes the answer.
+billed, and what would have been; `verdict_text` writes the answer.
 """

@@ -14,15 +14,7 @@ from msgspec.structs import replace
 from lore.compaction.activity import TimelineSizes
 from lore.compaction.tracking import Tracker
 from lore.fold.step import Folding
-from lore.model.events import (
-    Append,
-    CompactApplied,
-    Event,
-    PatchText,
-    PatchToolCall,
-    Remove,
-    ToolResultCleared,
-)
+from lore.model.events import Append, CompactApplied, Event, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import ToolCall
 from lore.model.state import Chain, Session
 

@@ -16,15 +16,15 @@ from msgspec import structs
 from lore.cache.rules import Rules
 from lore.compaction.activity import in_tokens, messages, overhead
 from lore.compaction.base import Firing, Trigger
-from lore.compaction.compacting import compacted
 from lore.compaction.costs import FREE, BillScale, Cache, PromptSizes
 from lore.compaction.cutting import kept, pruned
-from lore.compaction.executor import in_estimates, request_of, timestamp
+from lore.compaction.executor import compacted, in_estimates, request_of, timestamp
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import PolicyInput, due, silence
+from lore.compaction.prices import cost_of, dollars, summary_price
 from lore.compaction.settings import Compaction
 from lore.compaction.trial.counterfactual import Counterfactual
-from lore.compaction.trial.ledger import Ledger, cost_of, dollars, summary_price
+from lore.compaction.trial.ledger import Ledger
 from lore.model.canonical import encode
 from lore.model.compacted import Fired
 from lore.model.items import ToolCall

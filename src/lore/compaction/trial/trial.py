@@ -5,24 +5,76 @@ would ask it (after each finished turn; when a person speaks; before each turn),
 next is sought; recorded compactions stay; the summary is the extractive one, whichever is configured; sources are not
 asked, and counted with the most that they may say. Only the main chain is compacted, and counted. Costs one pass, a
 fold for each plan, and O(what is pruned) for each firing.
+
+Some logs (Claude Code's) write how a turn ended, and what it was billed, once the next one begins: a message between
+the two would seem to come while a request is out. `ended_first` puts the end before the message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from lore.cache.rules import Rules
+from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
 from lore.compaction.trial.accounts import Accounts
-from lore.compaction.trial.ordering import ENDS
 from lore.compaction.trial.plan import Moment, Plan
 from lore.compaction.trial.verdict_text import TrialFacts, notes, verdict
+from lore.formats.base import Read
 from lore.model.compacted import DryRun
-from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
+from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.items import AssistantMessage, ToolCall
 from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.prompt.speakers import is_real
+
+ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
+
+
+class PlacedEvent(NamedTuple):
+    """An event, and where it was read."""
+
+    read: Read
+    event: Event
+
+
+def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
+    """Yield events in the order in which they happened. Holds at most what one person says before an answer."""
+    held: list[PlacedEvent] = []
+    is_answered: dict[str, bool] = {}  # by chain, while a request is out: whether it was answered without tools
+    for read in reads:
+        placed = PlacedEvent(read, read.value)  # pyright: ignore[reportArgumentType]
+        event = placed.event
+        if held and event.chain == held[0].event.chain and _ends_request(event):
+            yield from (placed, *held) if isinstance(event, ENDS) else (*held, placed)
+            held = []
+        elif held or (is_answered.get(event.chain) and isinstance(event, Append) and is_real(event.item)):
+            held.append(placed)
+        else:
+            yield placed
+        _follow(is_answered, event)
+    yield from held
+
+
+def _ends_request(event: Event) -> bool:
+    """Tell whether the request that is out has ended, or cannot end any more."""
+    if isinstance(event, Append):
+        return isinstance(event.item, AssistantMessage | ToolCall)
+    return isinstance(event, TurnStarted | TurnCompleted | TurnFailed | TurnCanceled)
+
+
+def _follow(is_answered: dict[str, bool], event: Event) -> None:
+    match event:
+        case TurnStarted():
+            is_answered[event.chain] = False
+        case Append(item=AssistantMessage()) if event.chain in is_answered:
+            is_answered[event.chain] = True
+        case Append(item=ToolCall()) | TurnCompleted() | TurnFailed() | TurnCanceled():
+            is_answered.pop(event.chain, None)
+        case _:
+            pass
 
 
 class Trial:
@@ -101,7 +153,7 @@ class Trial:
         self._accounts.close(self._chain())  # its bill is known, and no compaction behind it saves any of it
         known = self._accounts.known
         for plan in self._plans:
-            plan.ask(("overflow", "cadence"), known, self._main, known.last)
+            plan.ask(AFTER_TURN, known, self._main, known.last)
 
     def _chain(self) -> Chain:
         return self._recorded().chain(self._main or MAIN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lore.compaction.overflow import CALM
+from lore.compaction.cutting import CALM
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import UNTIMED
 from lore.model.compacted import CompactedTotals

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from lore.compaction.base import Window
@@ -15,31 +13,25 @@ from lore.compaction.settings import Compaction
 from lore.compaction.sources import NESTED, ContextRequest, check_sources, is_nested, outside_context
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
+from lore.files import replaced
 
 KEY_BYTES = 32
 _KEY = "boundary.key"
 
 
-def dependencies_of(
-    settings: Compaction, tell: Tell, session_id: str, *, agent: str = "", user: str = ""
-) -> Dependencies:
-    """Return the means; raises LoreError where one cannot be had, before anything is run or read."""
+def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: str = "", user: str = "") -> Dependencies:
+    """Return what a compaction works with; raises LoreError where any of it is missing. Runs and asks nothing."""
     refuse_nested()
     check_sources(settings, os.environ)
     summarizer = summarizer_of(settings, os.environ, tell=tell)
     if not settings.context_sources:
         return Dependencies(summarizer, None, b"", tell)
-    return Dependencies(
-        summarizer, _asking(settings, tell, session_id, agent, user), boundary_key(state_folder()), tell
-    )
 
-
-def _asking(settings: Compaction, tell: Tell, session_id: str, agent: str, user: str) -> Callable[[Window], str]:
     def ask(window: Window) -> str:
-        asking = ContextRequest(session_id, window, agent, user)
-        return outside_context(settings, asking, environ=os.environ, tell=tell)
+        request = ContextRequest(session_id, window, agent, user)
+        return outside_context(settings, request, environ=os.environ, tell=tell)
 
-    return ask
+    return Dependencies(summarizer, ask, boundary_key(state_folder()), tell)
 
 
 def refuse_nested() -> None:
@@ -49,33 +41,16 @@ def refuse_nested() -> None:
 
 
 def boundary_key(folder: Path) -> bytes:
-    """Return this user's secret for boundary lines; made by chance when it is first asked for, and never shown."""
+    """Return this user's secret for boundary lines: random, made when it is first asked for, and never shown."""
     path = private(folder) / _KEY
-    if not path.exists():
-        _make(path)
-    return _read(path)
-
-
-def _make(path: Path) -> None:
-    """Put a key in place whole: of two that make one at once neither reads half of it, the later one's stays."""
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f"{_KEY}.", dir=path.parent)  # for this user's eyes alone
-        with open(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-        os.replace(name, path)
-    except OSError as error:
-        raise _refused(path, error) from None
-
-
-def _read(path: Path) -> bytes:
-    try:
+        if not path.exists():  # written whole: of two processes that make one, neither reads half of it
+            with replaced(str(path), private=True) as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
         key = path.read_bytes()
     except OSError as error:
-        raise _refused(path, error) from None
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot keep a key in {path}: {reason}", hint="set $LORE_STATE") from None
     if len(key) != KEY_BYTES:
         raise LoreError(f"{path} holds no key of {KEY_BYTES} bytes", hint="delete it: another one is made")
     return key
-
-
-def _refused(path: Path, error: OSError) -> LoreError:
-    return LoreError(f"cannot keep a key in {path}: {(error.strerror or str(error)).lower()}", hint="set $LORE_STATE")

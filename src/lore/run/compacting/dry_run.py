@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from lore.cache.rules import Rules
 from lore.compaction.settings import Compaction
-from lore.compaction.trial.ordering import ended_first
-from lore.compaction.trial.trial import Trial
+from lore.compaction.trial.trial import Trial, ended_first
 from lore.compaction.trial.verdict_text import UNCONFIGURED
 from lore.model.compacted import DryRun
 from lore.recording.events import session_log

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from lore.compaction.memory.identities import refuse_header, refuse_reserved
 from lore.errors import LoreError, Where
 from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
 from lore.formats.lore_log import LoreLog
@@ -19,14 +20,12 @@ from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
 from lore.model.problems import Problem
 from lore.model.stored import StoreAppended
-from lore.run.storing.clock import Clock, now
-from lore.run.storing.lines import kind_of
-from lore.run.storing.reserved import refuse, refuse_header
+from lore.recording.log_lines import kind_of
 from lore.store.address import noted
-from lore.store.applying import is_same
+from lore.store.applying import is_same, save_delta
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
 from lore.store.header import read_header
-from lore.store.saving import save_delta
+from lore.store.sync import Clock, now
 
 SHOWN = "<stdin>"
 ATTEMPTS = 1_000  # of one line to come behind what other writers append
@@ -53,7 +52,7 @@ def append_lines(
     `say` hears of events that readers of logs keep without understanding them. Raises LoreError for the first line
     that is refused; ConflictError where it expects another number than it can have.
     """
-    refuse(session_id)
+    refuse_reserved(session_id)
     writer = _Writer(store, session_id, clock)
     lines = Lines()
     for piece in data:
@@ -81,8 +80,9 @@ class _Writer:
                 error.where = Where(SHOWN, line.number, line.byte)
             error.hint = error.hint or HINT_MEND
             raise
-        for problem in _problems(event.data):
-            say(f"note: line {line.number}: {problem.message}")
+        for read in LoreLog().feed(event.data + b"\n"):
+            if isinstance(read.value, Problem) and read.value.code not in _BEGUN:
+                say(f"note: line {line.number}: {read.value.message}")
         return StoreAppended(self._session_id, number)
 
     def _stored(self, event: AppendedEvent) -> int:
@@ -95,7 +95,10 @@ class _Writer:
             if event.number is not None and event.number <= self._head.number:
                 return self._again(event, event.number, self._head)
             if event.number is not None and event.number > self._head.number + 1:
-                raise _out_of_order(event.number, self._head)
+                following = self._head.number + 1
+                held = f"the store holds {self._head}: the next is event {following}"
+                message = f"the line expects to be event {event.number}, {held}"
+                raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
             try:
                 return self._append(event, self._head)
             except ConflictError:
@@ -139,16 +142,6 @@ class _Writer:
         return number
 
 
-def _out_of_order(number: int, head: Head) -> ConflictError:
-    message = f"the line expects to be event {number}, the store holds {head}: the next is event {head.number + 1}"
-    return ConflictError(message, hint=f"send the events from number {head.number + 1} on", stored=head)
-
-
-def _problems(data: bytes) -> list[Problem]:
-    found = [read.value for read in LoreLog().feed(data + b"\n")]
-    return [problem for problem in found if isinstance(problem, Problem) and problem.code not in _BEGUN]
-
-
 def parsed(line: bytes) -> AppendedEvent:
     """Read one line: what of it is stored, and the number that it expects; raises LoreError.
 
@@ -160,7 +153,7 @@ def parsed(line: bytes) -> AppendedEvent:
     kind = kind_of(line)
     if kind == "saved":
         raise LoreError("a `saved` record is a store's own note, and no event", hint="leave it out")
-    key = _number_key(kind)
+    key = "number" if kind == "knowledge" else "id"
     values = [decode(line[span.value : span.end]) for span in spans(line) if span.key == key]
     if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has names of its own
         return AppendedEvent(line, kind, None)
@@ -168,10 +161,6 @@ def parsed(line: bytes) -> AppendedEvent:
     if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
         raise LoreError(f"the line's `{key}` is no number of an event", hint=HINT_NUMBER)
     return AppendedEvent(without_member(line, key), kind, number)
-
-
-def _number_key(kind: str) -> str:
-    return "number" if kind == "knowledge" else "id"
 
 
 def plain(line: bytes) -> bytes:

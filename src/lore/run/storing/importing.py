@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from lore.compaction.memory.identities import refuse_header
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
@@ -24,17 +25,15 @@ from lore.recording import corpus
 from lore.recording.base import UnrecognisedError
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
+from lore.recording.log_lines import headed, named, own_lines, renamed
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.converting import converted
 from lore.run.gc_tuning import collected_seldom
-from lore.run.storing.clock import Clock, now
-from lore.run.storing.lines import headed, named, own_lines, renamed
-from lore.run.storing.reserved import refuse_header
-from lore.run.storing.sync import Synced, SyncSource, sync
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
+from lore.store.sync import Clock, Synced, SyncSource, now, sync
 
 ImportProgress = Callable[[int, int], None]
 
@@ -68,10 +67,12 @@ def import_sessions(
     """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
     files = inputs(request.paths)
     sums = _Sums()
-    with_others = _companions(files)
+    companions = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
+    with_others = {os.path.realpath(path) for path in companions}  # subagents' files, read with their sessions
     files = [file for file in files if os.path.realpath(file.path) not in with_others]
     sums.joined = len(with_others)
-    _check(files, request)
+    if request.session_id is not None and len(files) != 1:
+        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
     total, done = sum(file.size for file in files), 0
     with collected_seldom():
         for file in files:
@@ -86,17 +87,6 @@ def import_sessions(
         store=store.url, sessions=sums.sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
         problems=sums.problems,
     )  # fmt: skip
-
-
-def _check(files: list[Input], request: ImportRequest) -> None:
-    if request.session_id is not None and len(files) != 1:
-        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
-
-
-def _companions(files: list[Input]) -> set[str]:
-    """Return the subagents' files that are read with their sessions."""
-    found = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
-    return {os.path.realpath(path) for path in found}
 
 
 def _told(progress: ImportProgress | None, done: int, total: int) -> Callable[[int], None]:
@@ -202,7 +192,7 @@ class _Importer:
             )
         if type(recording.reader) is LoreLog:
             return False, headed(own_lines(data, problems, recording.shown), recording.shown)
-        return True, _without_ends(recording)
+        return True, (line[:-1] for line in converted(recording).lines)
 
     def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0
@@ -218,10 +208,6 @@ class _Importer:
         there = noted(self._store, source.header.session_id)
         if there is not None and there.project_id != project:
             self._store.move(source.header.session_id, project)
-
-
-def _without_ends(recording: EventRecording) -> Iterator[bytes]:
-    return (line[:-1] for line in converted(recording).lines)
 
 
 def _beside(path: str) -> SessionData | None:

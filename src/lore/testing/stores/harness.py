@@ -11,8 +11,8 @@ from lore.model import checkpoint
 from lore.model.events import Append
 from lore.model.items import UserMessage
 from lore.session import Session, event
+from lore.store.applying import save_delta
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
-from lore.store.saving import save_delta
 from lore.store.session import StoredSession
 from lore.testing.stores.making import Scenarios, raised
 

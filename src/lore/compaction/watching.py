@@ -1,56 +1,51 @@
-"""`lore compact --watch`: compact the sessions of a store when it is due, until stopped.
+"""Watch a store: compact its sessions when it is due, and remember them, until stopped.
 
-In: a store, a policy, a clock, a wait. Out: a line a firing. Rules: heads are looked at, and only what is new of a
-session is read; a session is compacted between turns, never while a request is out; what is made is saved by delta, and
-a session that somebody else has written to meanwhile, or compacts, is left for the next look; no summary, nothing
-pruned: said, and tried again when the session has changed. Stopping waits for the save that is under way, and for no
-model and no command. What goes is
-learnt from first, and a session in which nobody speaks any more is learnt from and dreamt over (`idle_memory`), where
+In: a store, a policy, a clock, a wait. Out: a line for each firing. Rules: each look lists the heads, and reads only
+what is new of a session; a session is compacted between turns, never while a request is out; what is made is saved by
+delta, and a session that another writer changes or compacts meanwhile is left for the next look; without a summary
+nothing is pruned: that is told, and tried again when the session has changed. Stopping waits for a save under way,
+never for a model or a command. Memory learns from what is pruned, and from idle sessions (`memory.idle`), where
 `[memory]` says so; sessions that keep memory themselves are passed over.
 
-Memory: the folded states of the sessions seen last (`MOST`); others are read anew when they change.
+Memory: the folded states of the sessions seen last (`MOST`); others are read again when they change.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.base import Firing, Trigger
+from lore.compaction.base import Firing
 from lore.compaction.costs import Rhythm
-from lore.compaction.executor import execute, judged, timestamp, waits
+from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.identities import is_reserved
+from lore.compaction.memory.idle import IdleMemory
 from lore.compaction.memory.listening import Silence
+from lore.compaction.policy import AFTER_TURN, AUTOMATIC
+from lore.compaction.prices import cache_of
 from lore.compaction.settings import Compaction
+from lore.compaction.stopping import StoppedError, Waiting, interruptible_dependencies
 from lore.compaction.tracking import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
 from lore.prompt.speakers import is_real
-from lore.run.compacting.applying import AGENT, cache_of
-from lore.run.compacting.dependencies import dependencies_of, refuse_nested
-from lore.run.compacting.idle_memory import IdleMemory, IdleSettings
-from lore.run.compacting.stopping import StoppedError, Waiting, interruptible_dependencies
 from lore.session import Session
-from lore.store.address import open_there
-from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.chain import follow
+from lore.store.applying import save_delta
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
+from lore.store.header import follow
 from lore.store.registry import shown
-from lore.store.saving import save_delta
 
 MOST = 64  # sessions whose state is held
 LATEST = 1_000  # entries that no request has sent yet, looked at
-TRIGGERS: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 
 Wait = Callable[[], bool]  # waits until the next look; False ends it
-Say = Callable[[str], None]
 
 
 class Hands(NamedTuple):
@@ -61,8 +56,8 @@ class Hands(NamedTuple):
     """
 
     wait: Wait
-    say: Say
-    tell: Say
+    say: Tell
+    tell: Tell
     clock: Callable[[], float] = time.time
     is_ended: Callable[[], bool] = lambda: False
     waiting: Waiting = nullcontext
@@ -87,16 +82,8 @@ class _Watched:
         digests = follow(bytes.fromhex(self.head.digest), data.events)
         return data.head.digest == (digests[-1].hex() if digests else self.head.digest)
 
-    def take(self, data: SessionData) -> None:
-        """Take what was added."""
-        events = Session.events_of(data.log)
-        for event in events:
-            self.session.apply(event)
-        self._feed(events)
-        self.head = data.head
-
-    def took(self, events: tuple[Event, ...], head: Head) -> None:
-        """Take what was saved."""
+    def take(self, events: Sequence[Event], head: Head) -> None:
+        """Take events that are stored behind what was read."""
         for event in events:
             self.session.apply(event)
         self._feed(events)
@@ -109,20 +96,19 @@ class _Watched:
             self.silence.feed(event)
 
 
-_NOTHING = IdleSettings()
-
-
 class Watch:
     """Looks at one store again and again; not safe between threads."""
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleMemory,
+        dependencies_of: Callable[[Compaction, Tell, str, str, str], Dependencies],
     ) -> None:  # fmt: skip
         self._store = store
         self._settings = settings
         self._rules = rules
         self._hands = hands
-        self._rests = IdleMemory(store, remembered, settings, hands.tell, hands.clock, hands.waiting)
+        self._idle = idle
+        self._dependencies_of = dependencies_of
         self._waiting: set[str] = set()
         self._untimed: set[str] = set()  # those of which it was said
         self._heads: dict[str, Head] = {}
@@ -150,7 +136,7 @@ class Watch:
         for gone in self._heads.keys() - {summary.session_id for summary in listed}:
             del self._heads[gone]
             self._held.pop(gone, None)
-            self._rests.forget(gone)
+            self._idle.forget(gone)
         for summary in listed:
             if self._hands.is_ended():
                 return made
@@ -161,7 +147,7 @@ class Watch:
             except LoreError as error:  # also a source that is not there just now: others may need none of it
                 self._hands.tell(f"{summary.session_id}: {error.message}")
             self._heads[summary.session_id] = summary.head
-        for name in self._rests.due(self._hands.clock()):
+        for name in self._idle.due(self._hands.clock()):
             if self._hands.is_ended():
                 break
             try:
@@ -177,7 +163,7 @@ class Watch:
         except UnknownSessionError:
             return
         chain = settled(watched.session.state.chain(MAIN))
-        line = self._rests.rest(watched.header, watched.silence, chain)
+        line = self._idle.rest(watched.header, watched.silence, chain)
         if line:
             self._hands.say(f"{session_id}: {line}")
 
@@ -187,11 +173,11 @@ class Watch:
             watched = self._read(session_id)
         except UnknownSessionError:  # deleted since it was listed
             return False
-        self._rests.note(watched.header, watched.silence)
+        self._idle.note(watched.header, watched.silence)
         if self._settings is None:
             return False
         chain = watched.session.state.main()
-        if chain.id != MAIN or _is_out(chain):
+        if chain.id != MAIN or (chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)):
             return False
         now = self._hands.clock()
         firing = self._due(self._settings, watched, chain, now)
@@ -201,10 +187,10 @@ class Watch:
         watched = self._held.pop(session_id, None)
         added = None if watched is None else self._store.load(session_id, after=watched.head.number)
         if watched is not None and added is not None and watched.is_continued_by(added):
-            watched.take(added)
+            watched.take(Session.events_of(added.log), added.head)
         else:
             if watched is not None:  # it was deleted, and another one begun
-                self._rests.forget(session_id)
+                self._idle.forget(session_id)
             watched = _Watched(self._store.load(session_id))
         self._held[session_id] = watched
         while len(self._held) > MOST:
@@ -214,9 +200,11 @@ class Watch:
     def _due(self, settings: Compaction, watched: _Watched, chain: Chain, now: float) -> Firing | None:
         """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
         session_id = watched.header.session_id
-        ask = TRIGGERS if _is_asked(chain) else ("overflow", "cadence")
-        if ask == TRIGGERS and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed:
-            self._tell_untimed(session_id)
+        ask = AUTOMATIC if _is_asked(chain) else AFTER_TURN
+        is_untimed = ask == AUTOMATIC and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed
+        if is_untimed and session_id not in self._untimed:
+            self._untimed.add(session_id)
+            self._hands.tell(f"{session_id}: {UNTIMED}")
         firing = judged(watched.tracker, chain, settings, ask, now=now)
         cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
         if firing is not None and waits(firing, watched.tracker, chain, settings, cache, watched.rhythm, now):
@@ -225,24 +213,19 @@ class Watch:
         self._waiting.discard(session_id)
         return firing
 
-    def _tell_untimed(self, session_id: str) -> None:
-        if session_id not in self._untimed:
-            self._untimed.add(session_id)
-            self._hands.tell(f"{session_id}: {UNTIMED}")
-
     def _compact(
         self, settings: Compaction, watched: _Watched, chain: Chain, firing: Firing, now: float
     ) -> bool:  # fmt: skip
         session_id, state = watched.header.session_id, watched.session.state
-        user, agent = watched.tracker.user or "", watched.tracker.agent or AGENT
+        user, agent = watched.tracker.user or "", watched.tracker.agent or ""
         with trylock(self._store.url, agent, user) as free:
             if not free:
                 self._hands.tell(f"{session_id}: another compaction is at work, skipped")
                 self._waiting.add(session_id)  # whoever is at work may end without having done it
                 return False
-            dependencies = dependencies_of(settings, self._hands.tell, session_id, agent=agent, user=user)
+            dependencies = self._dependencies_of(settings, self._hands.tell, session_id, agent, user)
             dependencies = interruptible_dependencies(dependencies, self._hands.waiting)
-            memory = self._rests.memory_of(watched.header)
+            memory = self._idle.memory_of(watched.header)
             dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
             done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if not done.events:
@@ -255,15 +238,10 @@ class Watch:
             except ConflictError:
                 self._hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
                 return False
-        watched.took(done.events, head)
+        watched.take(done.events, head)
         context = f", {done.context_tokens:,} tokens of outside context" if done.context_tokens else ""
         self._hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{context}")
         return True
-
-
-def _is_out(chain: Chain) -> bool:
-    """Tell whether a request is out that has not been answered."""
-    return chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
 
 
 def _is_asked(chain: Chain) -> bool:
@@ -271,30 +249,3 @@ def _is_asked(chain: Chain) -> bool:
     return any(
         is_real(entry.item) for entry in islice(chain.entries.since(min(chain.sent, len(chain.entries))), LATEST)
     )
-
-
-def watch(
-    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
-) -> int:  # fmt: skip
-    """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
-    refuse_nested()
-    _refuse_nothing(settings, remembered)
-    if settings is not None:
-        dependencies_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
-    store = open_there(url, lru_cache(1_024)(hands.tell))  # a damaged session is told with every look otherwise
-    try:
-        hands.tell(f"watching {shown(url)}")
-        return Watch(store, settings, rules, hands, remembered).run()
-    finally:
-        store.close()
-
-
-def _refuse_nothing(settings: Compaction | None, remembered: IdleSettings) -> None:
-    """Raise LoreError where no trigger is switched on: such a watch would wait for ever."""
-    if remembered.is_on:
-        return
-    if settings is None:
-        raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
-    if not (settings.continuous_interval or settings.gap_secs or settings.window):
-        hint = "set continuous_interval, gap_secs or window"
-        raise LoreError("the policy switches no trigger on", hint=hint)

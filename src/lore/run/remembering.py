@@ -22,8 +22,8 @@ from lore.model.events import SessionStarted
 from lore.model.problems import Problem
 from lore.model.remembered import MemoryDreamt, MemoryExtracted
 from lore.model.state import Session
-from lore.run.storing.clock import Clock, now
 from lore.store.base import Store, Tell
+from lore.store.sync import Clock, now
 
 HINT_OPT_IN = '[memory] system = "structured" in lore.toml switches it on, agents = ["NAME"] names others than main'
 

@@ -15,25 +15,22 @@ from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.activity import tokens_of
 from lore.compaction.base import Trigger
-from lore.compaction.costs import Cache, PromptSizes, Rhythm
+from lore.compaction.costs import Rhythm
 from lore.compaction.executor import Done, Learn, Tell, execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking as model_of
 from lore.compaction.memory.remembering import remembering_of
+from lore.compaction.prices import cache_of, fired_of
 from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.summarizers import summarizer_of
 from lore.compaction.tracking import UNTIMED, Tracker
-from lore.compaction.trial.ledger import ModelCall, Prices, cost_of, summary_price
 from lore.compaction.trial.verdict_text import UNCONFIGURED
 from lore.errors import LoreError
-from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
-from lore.model.compacted import Compacted, Fired
+from lore.model.compacted import Compacted
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
-from lore.model.turn import seconds
 from lore.recording import corpus
 from lore.recording.events import session_log
 from lore.recording.options import Options
@@ -46,7 +43,6 @@ from lore.store.registry import scheme_of
 from lore.store.registry import shown as shown_url
 
 Clock = Callable[[], float]
-AGENT = ""  # of a session whose chain names none
 
 
 class Output(NamedTuple):
@@ -78,7 +74,7 @@ class Held(NamedTuple):
 
 
 def compact(
-    path: str, options: Options, settings: Compaction | None, rules: Rules, asking: CompactRequest
+    path: str, options: Options, settings: Compaction | None, rules: Rules, request: CompactRequest
 ) -> Compacted:
     """Compact a session where the trigger is due.
 
@@ -91,21 +87,21 @@ def compact(
     refuse_nested()  # before the log's lock is waited for: who runs this may hold it
     if settings is None:
         return _nothing(path, UNCONFIGURED, configured=False)
-    if asking.output is not None:
-        return _to_file(path, options, settings, rules, asking, asking.output)
+    if request.output is not None:
+        return _to_file(path, options, settings, rules, request, request.output)
     with appending(path, patience=0) as appender:  # who compacts it holds it for long: skipped, never queued
         held = _read(path, options)
-        with _alone(path, held), _learning(path, held, settings, asking) as learn:
-            made = _made(held, settings, rules, asking, learn)
+        with _alone(path, held), _learning(path, held, settings, request) as learn:
+            made = _made(held, settings, rules, request, learn)
             if not isinstance(made, Done):
                 return _nothing(path, made, problems=held.problems)
             if appender.append(made.events):
-                asking.tell("note: the last line of the log was torn; it stays as it is, with a line end")
-    return _result(path, path, held, made, settings, rules, asking.clock())
+                request.tell("note: the last line of the log was torn; it stays as it is, with a line end")
+    return _result(path, path, held, made, settings, rules, request.clock())
 
 
 def _to_file(
-    path: str, options: Options, settings: Compaction, rules: Rules, asking: CompactRequest, output: Output
+    path: str, options: Options, settings: Compaction, rules: Rules, request: CompactRequest, output: Output
 ) -> Compacted:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
     if output.path == corpus.STDIN or scheme_of(output.path) is not None:
@@ -115,14 +111,14 @@ def _to_file(
         raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
     held = _read(path, options)
     with _alone(path, held):
-        made = _made(held, settings, rules, asking)
+        made = _made(held, settings, rules, request)
         if not isinstance(made, Done):
             return _nothing(path, made, problems=held.problems)
         inputs = () if address_of(path) is not None else (path,)
         with written(output.path, force=output.force, inputs=inputs) as file:
             file.write(data if data.endswith(b"\n") or not data else data + b"\n")
             file.writelines(encode(event) + b"\n" for event in made.events)
-    return _result(path, output.path, held, made, settings, rules, asking.clock())
+    return _result(path, output.path, held, made, settings, rules, request.clock())
 
 
 def _read(path: str, options: Options) -> Held:
@@ -144,7 +140,7 @@ def _alone(path: str, held: Held) -> Generator[None]:
     """Hold the lock of the session's agent and user; raises LoreError where another compaction does."""
     address = address_of(path)
     place = f"jsonl:{path}" if address is None else address.url
-    with trylock(place, held.tracker.agent or AGENT, held.tracker.user or "") as free:
+    with trylock(place, held.tracker.agent or "", held.tracker.user or "") as free:
         if not free:
             message = f"another compaction is at work on {corpus.show(path)}, or on another session of this user there"
             raise LoreError(message, hint="nothing was done: run the command again later")
@@ -152,32 +148,32 @@ def _alone(path: str, held: Held) -> Generator[None]:
 
 
 @contextmanager
-def _learning(path: str, held: Held, settings: Compaction, asking: CompactRequest) -> Generator[Learn | None]:
+def _learning(path: str, held: Held, settings: Compaction, request: CompactRequest) -> Generator[Learn | None]:
     """Hold the memory that a stored session belongs to; None where nothing of it is remembered."""
     address = address_of(path)
-    if address is None or held.header is None or asking.memory.system != "structured":
+    if address is None or held.header is None or request.memory.system != "structured":
         yield None
         return
-    ask = model_of(summarizer_of(settings, os.environ, tell=asking.tell))
-    with closing(open_there(address.url, asking.tell)) as store:
+    ask = model_of(summarizer_of(settings, os.environ, tell=request.tell))
+    with closing(open_there(address.url, request.tell)) as store:
         memory = remembering_of(
-            store, held.header, asking.memory, clock=lambda: timestamp(asking.clock()), ask=ask,
-            window=settings.summarizer_window, tell=asking.tell,
+            store, held.header, request.memory, clock=lambda: timestamp(request.clock()), ask=ask,
+            window=settings.summarizer_window, tell=request.tell,
         )  # fmt: skip
         yield None if memory is None else memory.before_drop
 
 
 def _made(
-    held: Held, settings: Compaction, rules: Rules, asking: CompactRequest, learn: Learn | None = None
+    held: Held, settings: Compaction, rules: Rules, request: CompactRequest, learn: Learn | None = None
 ) -> Done | str:  # fmt: skip
     """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
     session, chain, tracker = held.session, held.chain, held.tracker
-    who = {"agent": tracker.agent or AGENT, "user": tracker.user or ""}
-    dependencies = dependencies_of(settings, asking.tell, session.id, **who)._replace(learn=learn)
-    now = asking.clock()
-    firing = judged(tracker, chain, settings, (asking.trigger,), now=now)
+    who = {"agent": tracker.agent or "", "user": tracker.user or ""}
+    dependencies = dependencies_of(settings, request.tell, session.id, **who)._replace(learn=learn)
+    now = request.clock()
+    firing = judged(tracker, chain, settings, (request.trigger,), now=now)
     if firing is None:
-        return _not_due(asking.trigger, held, settings)
+        return _not_due(request.trigger, held, settings)
     cache = cache_of(session, chain, rules, now)
     if waits(firing, tracker, chain, settings, cache, held.rhythm, now):
         return 'Nothing was compacted: the cache is warm, and waiting until it is cold costs less (when = "cheapest").'
@@ -202,7 +198,7 @@ def _not_due(trigger: Trigger, held: Held, settings: Compaction) -> str:
 def _result(
     path: str, place: str, held: Held, made: Done, settings: Compaction, rules: Rules, now: float
 ) -> Compacted:  # fmt: skip
-    fired = fired_of(held, made, settings, rules, now)
+    fired = fired_of(held.session, held.chain, scale_of(held.tracker, held.chain), made, settings, rules, now)
     shown = _shown(place)
     verb = "appended to" if place == path else "written behind the log, in"
     answer = f"{len(made.events):,} events were {verb} {shown}."
@@ -210,35 +206,6 @@ def _result(
         session=_shown(path), configured=True, triggers=[fired], events=len(made.events), written=shown, answer=answer,
         notes=[], problems=list(held.problems.kept),
     )  # fmt: skip
-
-
-def fired_of(held: Held, made: Done, settings: Compaction, rules: Rules, now: float) -> Fired:
-    """Describe what was made, with its cost as far as the prices of the chain's model are known."""
-    session, chain = held.session, held.chain
-    folding = Folding(session)
-    for event in made.events:
-        folding.apply(event)
-    after, scale = folding.chain(chain.id), scale_of(held.tracker, chain)
-    sizes = PromptSizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
-    sizes = sizes._replace(after=sizes.after + made.context_tokens)
-    cache = cache_of(session, chain, rules, now, sizes.before)
-    end = None if chain.last is None else seconds(chain.last.at)
-    summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
-    if not made.rewrites:
-        sizes = sizes._replace(head=sizes.before)
-    return Fired(
-        trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
-        pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
-        cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
-    )  # fmt: skip
-
-
-def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int = 0) -> Cache:
-    """Return the prices and the lifetime of a chain's cache, as billed last, else as the rules say."""
-    prices = Prices(rules)
-    if chain.last is not None and chain.last.usage is not None:
-        prices.learn(chain.last.usage)
-    return prices.cache(ModelCall(chain.model or session.model, session.dialect or "", now), size)
 
 
 def _nothing(path: str, why: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:

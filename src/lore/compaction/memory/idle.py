@@ -9,20 +9,16 @@ time for an agent and its user, over all processes: who comes second tries again
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import NamedTuple
 
 from lore.compaction.executor import timestamp
-from lore.compaction.memory.asking import asking
+from lore.compaction.memory.asking import Ask
 from lore.compaction.memory.listening import Silence
-from lore.compaction.memory.remembering import WINDOW, Remembering, Rested, is_idle, remembering_of
-from lore.compaction.settings import Compaction, MemorySettings, Sessions
-from lore.compaction.summarizers import summarizer_of
+from lore.compaction.memory.remembering import WINDOW, Remembering, is_idle, remembering_of
+from lore.compaction.settings import MemorySettings, Sessions
 from lore.model.events import SessionStarted
 from lore.model.state import Chain
-from lore.report.terminal import counted
-from lore.run.compacting.stopping import Waiting, interruptible
 from lore.store.base import Store, Tell
 
 
@@ -49,14 +45,11 @@ class IdleMemory:
     """Knows which sessions of a store are to be learnt from; not safe between threads."""
 
     def __init__(
-        self, store: Store, wanted: IdleSettings, settings: Compaction | None, tell: Tell, clock: Callable[[], float],
-        waiting: Waiting,
+        self, store: Store, wanted: IdleSettings, *, tell: Tell, clock: Callable[[], float], ask: Ask | None = None,
+        window: int = WINDOW,
     ) -> None:  # fmt: skip
         self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
-        self._ask = None
-        if settings is not None and wanted.memory.system == "structured":
-            self._ask = asking(interruptible(summarizer_of(settings, os.environ, tell=tell), waiting))
-        self._window = WINDOW if settings is None else settings.summarizer_window
+        self.ask, self.window = ask, window
         self._whose: dict[str, Remembering | None] = {}
         self._quiet: dict[str, _Quiet] = {}
         self._passed: dict[str, int] = {}  # how far each had moved at its latest pass
@@ -65,8 +58,8 @@ class IdleMemory:
         """Return the memory that a session belongs to; None where nothing of it is remembered."""
         if header.session_id not in self._whose:
             self._whose[header.session_id] = remembering_of(
-                self._store, header, self._wanted.memory, clock=lambda: timestamp(self._clock()), ask=self._ask,
-                window=self._window, tell=self._tell,
+                self._store, header, self._wanted.memory, clock=lambda: timestamp(self._clock()), ask=self.ask,
+                window=self.window, tell=self._tell,
             )  # fmt: skip
         return self._whose[header.session_id]
 
@@ -96,15 +89,11 @@ class IdleMemory:
             self._tell(f"{name}: another pass is at work for this agent and user, skipped until the next look")
             return ""
         self._passed[name] = silence.moves
-        return _said(done)
-
-
-def _said(done: Rested) -> str:
-    assert done.extracted is not None
-    added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
-    if not (added or removed or done.consolidated.topics):
-        is_quiet = done.extracted.skipped or done.extracted.failure or done.consolidated.failure  # a failure is told
-        return "" if is_quiet else "idle: looked through, nothing new to remember"
-    return (
-        f"idle: {added:,} remembered, {removed:,} taken away, {counted(len(done.consolidated.topics), 'topic')} dreamt"
-    )
+        added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
+        if not (added or removed or done.consolidated.topics):
+            is_quiet = (
+                done.extracted.skipped or done.extracted.failure or done.consolidated.failure
+            )  # a failure is told
+            return "" if is_quiet else "idle: looked through, nothing new to remember"
+        topics = len(done.consolidated.topics)
+        return f"idle: {added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"

@@ -8,21 +8,28 @@ does not hold, the session.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from lore.model.events import MAIN
-from lore.run.storing.clock import Clock
 from lore.store.address import noted
-from lore.store.applying import is_same
+from lore.store.applying import is_same, save_delta
 from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
-from lore.store.chain import NOTHING, follow
-from lore.store.header import Header
-from lore.store.saving import save_delta
+from lore.store.header import NOTHING, Header, follow
+
+Clock: TypeAlias = Callable[[], str]
+
+
+def now() -> str:
+    """Return the time in UTC, to the millisecond, as RFC 3339."""
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
 
 # How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
