@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lore.cache.drops import Drop, drop
 from msgspec import Raw
 
 from lore.cache.base import Prediction
@@ -37,7 +36,6 @@ class Talk:
         self.model = "claude-x"
         self.last: Turn | None = None
         self.situation: Situation | None = None
-        self.drop: Drop | None = None
         self.odd = ""
 
     def add(self, *items: Item) -> None:
@@ -86,7 +84,6 @@ class Talk:
         prediction = self.levels.predict(turn)
         self.situation, self.last = self.levels.situation, turn
         self.odd = self.levels.learn(turn)
-        self.drop = None if self.odd else drop(self.situation, usage, turn.verdict, turn.at)
         return prediction
 
     def open(self, *, hour: bool = False, read: int = 10_000, write: int = 2_000) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lore.judge.outlook import Outlook
-from lore.run.outlook import Expecting
 from msgspec.structs import replace
 
 from lore.judge.base import Place
-from lore.judge.chained import Chained
-from lore.judge.rules import ChainRules
+from lore.judge.judge import Judge
 from lore.model.events import Billed
 from lore.model.results import Finding
 from lore.model.turn import Turn
+from lore.run.verdicts import Dated
 from model.making import parsed, turn
 
 START = 1_789_000_000.0  # September 2026
@@ -51,13 +49,12 @@ def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | Non
     return Billed(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
 
 
-def told(turns: Sequence[Turn], outlook: Outlook | None = None) -> list[Finding]:
-    """What the rules of whole chains say of LORE304 and later."""
-    chained, rules = Chained(), ChainRules(outlook or Expecting().outlook())
+def told(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:
+    """What is found in whole chains: LORE304 and later."""
+    judge = judge or Dated().judge()
     for one in turns:
-        rules.turn(one, chained.advance(one))
-    found = [said for name in rules.chains for said in rules.ended(name, PLACE)]
-    return [one for one in found if one.code > "LORE303"]
+        judge.turn(one)
+    return [one for one in judge.finish(PLACE) if one.code > "LORE303"]
 
 
 def codes(turns: Sequence[Turn]) -> list[str]:

@@ -10,10 +10,12 @@ import pytest
 from lore.errors import LoreError
 from lore.judge.base import Place, finding
 from lore.judge.baseline import Baseline, Entry, Known, Recorder, belongs, decode, encode, stale
+from lore.model.evidence import Told
+from lore.report.sentences import worded
 
 
 def found(code="LORE101", path="a.jsonl", **fields):
-    return finding(code, Place(path, path), "said 10:30", evidence="10:30", **fields)
+    return finding(code, Place(path, path), Told("10:30"), **fields)
 
 
 def baseline(*findings):
@@ -64,7 +66,7 @@ def test_what_is_known_is_used_up():
 def test_what_is_left_over_is_stale():
     known = Known(decode(baseline(*SOME), "b"))
     known.take(SOME[0].fingerprint)
-    messages = [one.message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
+    messages = [worded(one).message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
     assert messages == [
         "LORE101 a.jsonl messages[].content[0].text: 1 of 2 are left",
         "LORE101 a.jsonl system[0].text: nothing matches it",

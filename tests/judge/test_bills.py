@@ -7,7 +7,9 @@ from msgspec.structs import replace
 
 from lore.judge.bills import contradiction, lost_lifetime, read_again, shortfall
 from lore.model.events import Billed
+from lore.model.evidence import BillUnlikeBody
 from lore.model.exchange import Call
+from lore.report.sentences import sentence
 from model.making import body, parsed, turn
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -39,20 +41,30 @@ def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_
 
 
 @pytest.mark.parametrize(
-    ("breakpoints", "usage", "said"),
+    ("breakpoints", "usage", "evidence", "said"),
     [
-        ((), Billed(write_tokens=900), "no cache breakpoint"),
-        ((SHORT,), Billed(write_tokens=900, write_1h_tokens=900), "for 1 hour, though no breakpoint"),
-        ((HOUR,), Billed(write_5m_tokens=1, write_1h_tokens=9), "for 5 minutes, though every breakpoint"),
-        ((SHORT,), Billed(uncached_tokens=60_000), "60,000 tokens are billed for a prompt of 50,000 bytes"),
-        ((SHORT,), Billed(uncached_tokens=51_000, write_tokens=900), ""),
-        ((), Billed(read_tokens=900, write_tokens=0), ""),
-        ((), None, ""),
+        ((), Billed(write_tokens=900), BillUnlikeBody("no-breakpoint", 900), "no cache breakpoint"),
+        (
+            (SHORT,), Billed(write_tokens=900, write_1h_tokens=900), BillUnlikeBody("hour-unasked", 900),
+            "for 1 hour, though no breakpoint",
+        ),
+        (
+            (HOUR,), Billed(write_5m_tokens=1, write_1h_tokens=9), BillUnlikeBody("five-minutes-unasked", 1),
+            "for 5 minutes, though every breakpoint",
+        ),
+        (
+            (SHORT,), Billed(uncached_tokens=60_000), BillUnlikeBody("more-tokens-than-bytes", 60_000, SIZE),
+            "60,000 tokens are billed for a prompt of 50,000 bytes",
+        ),
+        ((SHORT,), Billed(uncached_tokens=51_000, write_tokens=900), None, ""),
+        ((), Billed(read_tokens=900, write_tokens=0), None, ""),
+        ((), None, None, ""),
     ],
-)
-def test_a_bill_that_cannot_belong_to_its_body_is_told(breakpoints, usage, said):
+)  # fmt: skip
+def test_a_bill_that_cannot_belong_to_its_body_is_told(breakpoints, usage, evidence, said):
     found = contradiction(asked(*breakpoints, usage=usage), SIZE)
-    assert (said in found) if said else not found
+    assert found == evidence
+    assert said in sentence(found)
 
 
 def test_a_gateway_may_set_breakpoints_of_its_own():

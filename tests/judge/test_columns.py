@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from lore.judge.base import Place, finding
+from lore.judge.columns import BilledColumn, BytesColumn
 from lore.judge.pairs import Pairs
 from lore.model.events import Billed, Verdict
+from lore.model.evidence import Disputed, ProviderSaid, RuledOut
 from lore.model.exchange import Call
+from lore.report.sentences import columns_result, sentence, worded
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "input_schema": {}}, {"name": "cat", "input_schema": {}}]
@@ -28,23 +32,36 @@ WROTE, READ, FELL = Billed(3, 0, 6000), Billed(3, 6000, 40), Billed(3, 0, 6040)
 
 
 def test_bytes_speak_alone_where_nothing_else_is_recorded():
-    three = pair(ONE, TWO).columns
-    assert three.bytes.startswith("the prompt goes on: all ")
-    assert (three.billed, three.verdict, three.agree, three.dispute) == ("not recorded", "none recorded", None, "")
+    found = pair(ONE, TWO)
+    three, size = found.columns, found.bytes.left
+    assert three.bytes == BytesColumn(goes_on=True, shared=size, total=size)
+    assert three[1:] == (BilledColumn(None, None, None), None, None, None)
+    said = columns_result(three)
+    assert said.bytes.startswith("the prompt goes on: all ")
+    assert (said.billed, said.verdict, said.agree, said.dispute) == ("not recorded", "none recorded", None, None)
 
 
 def test_each_column_has_its_figures():
-    three = pair(ONE, EDITED, bills=(WROTE, FELL), verdict=Verdict("tools_changed", 6000, "d")).columns
-    assert three.bytes.startswith("they part at tools[0].name; ")
-    assert three.billed == "0 of 6,000 cached tokens read: 6,000 fell"
-    assert three.verdict == "tools_changed, 6,000 tokens missed"
-    assert three.agree is True
+    found = pair(ONE, EDITED, bills=(WROTE, FELL), verdict=Verdict("tools_changed", 6000, "d"))
+    three = found.columns
+    assert three.bytes == BytesColumn(
+        goes_on=False, shared=found.bytes.common + found.overlap.inside, total=found.bytes.left, path="tools[0].name"
+    )
+    assert three.billed == BilledColumn(0, 6000, 6000)
+    assert three.verdict == ProviderSaid("tools_changed", missed_tokens=6000)
+    assert (three.agree, three.dispute) == (True, None)
+    said = columns_result(three)
+    assert said.bytes.startswith("they part at tools[0].name; ")
+    assert said.billed == "0 of 6,000 cached tokens read: 6,000 fell"
+    assert said.verdict == "tools_changed, 6,000 tokens missed"
 
 
 def test_a_bill_that_reads_what_the_bytes_do_not_share_contradicts_them():
     found = pair(ONE, EDITED, bills=(WROTE, READ))
     assert [cause.code for cause in found.causes] == ["LORE102", "LORE302"]
-    assert "yet the bill read 6,000" in found.columns.dispute
+    dispute = found.columns.dispute
+    assert (dispute.what, dispute.read_tokens) == ("bill-reads-more", 6000)
+    assert "yet the bill read 6,000" in sentence(dispute)
     assert found.columns.agree is False
     assert (found.worst, found.lost[1]) == ("waste", 0)
 
@@ -55,44 +72,75 @@ def test_a_change_in_the_last_words_contradicts_no_bill():
 
 
 @pytest.mark.parametrize(
-    ("right", "bill", "reason", "missed", "said"),
+    ("right", "bill", "reason", "missed", "evidence", "said"),
     [
-        (TWO, FELL, "tools_changed", 6000, "nothing that was to be cached changed"),
-        (TWO, READ, "messages_changed", 6000, "nothing that was to be cached changed"),
-        (EDITED, FELL, "messages_changed", 6000, "the bytes part in the tools"),
-        (TWO, FELL, "model_changed", 6000, "both requests ask for claude-x"),
-        (EDITED, FELL, "tools_changed", 6000, ""),
-        (TWO, READ, "unavailable", None, ""),
-        (TWO, FELL, "previous_message_not_found", 6000, ""),
+        (
+            TWO, FELL, "tools_changed", 6000, Disputed("no-change-in-bytes", "tools_changed"),
+            "nothing that was to be cached changed",
+        ),
+        (
+            TWO, READ, "messages_changed", 6000, Disputed("no-change-in-bytes", "messages_changed"),
+            "nothing that was to be cached changed",
+        ),
+        (
+            EDITED, READ, "tools_changed", 6000, Disputed("bill-reads-more", tokens=3, read_tokens=6000),
+            "yet the bill read 6,000",
+        ),
+        (
+            EDITED, FELL, "messages_changed", 6000,
+            Disputed("other-section", "messages_changed", section="tools", path="tools[0].name"),
+            "the bytes part in the tools",
+        ),
+        (
+            TWO, FELL, "model_changed", 6000, Disputed("same-model", "model_changed", model="claude-x"),
+            "both requests ask for claude-x",
+        ),
+        (EDITED, FELL, "tools_changed", 6000, None, ""),
+        (TWO, READ, "unavailable", None, None, ""),
+        (TWO, FELL, "previous_message_not_found", 6000, None, ""),
     ],
-)
-def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, said):
+)  # fmt: skip
+def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, said):
     found = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
-    told = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), "")
-    assert (said in told) if said else not told
+    told = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)
+    assert told == evidence
+    assert said in sentence(told)
 
 
-def test_an_expired_cache_explains_a_verdict():
-    found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=Verdict("messages_changed", 6000, "d"), at=(0.0, 900.0))
-    assert [cause.code for cause in found.causes] == ["LORE128"]
+def test_an_expired_cache_explains_a_verdict_that_names_no_section():
+    said = Verdict("previous_message_not_found", 6000, "d")
+    found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
+    assert [(cause.code, [one.code for one in cause.also]) for cause in found.causes] == [("LORE128", ["LORE159"])]
+
+
+def test_an_expired_cache_stands_beside_a_verdict_that_names_a_section():
+    """A cause in another section than the verdict's may not lead, and that the bytes go on contradicts the verdict."""
+    said = Verdict("messages_changed", 6000, "d")
+    found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
+    causes = [(cause.code, cause.section, [one.code for one in cause.also]) for cause in found.causes]
+    assert causes == [("LORE159", "messages", ["LORE128"]), ("LORE302", None, [])]
+    assert found.worst == "unattributable"
 
 
 def test_a_fall_that_nothing_explains_is_a_contradiction_of_its_own():
     found = pair(ONE, TWO, bills=(WROTE, FELL))
     assert [cause.code for cause in found.causes] == ["LORE301"]
     assert found.columns.agree is False
-    assert "yet 6,000 tokens were not read again" in found.columns.dispute
+    assert found.columns.dispute == Disputed("unexplained", tokens=6000)
+    assert "yet 6,000 tokens were not read again" in sentence(found.columns.dispute)
 
 
 def test_a_read_beyond_what_was_recorded_is_no_contradiction_while_the_bytes_go_on():
     found = pair(ONE, TWO, bills=(WROTE, Billed(3, 9000, 40)))
     assert (found.causes, found.columns.agree) == ((), True)
-    assert "3,000 more than the request before left" in found.columns.billed
+    assert found.columns.billed == BilledColumn(9000, 6000, 0)
+    assert "3,000 more than the request before left" in columns_result(found.columns).billed
 
 
 def test_two_requests_that_do_not_follow_each_other_are_not_compared_by_bills():
     three = pair(ONE, TWO, bills=(WROTE, FELL), billed=False).columns
-    assert (three.billed, three.dispute) == ("0 tokens read", "")
+    assert (three.billed, three.dispute) == (BilledColumn(0, None, None), None)
+    assert columns_result(three).billed == "0 tokens read"
 
 
 # what is ruled out
@@ -100,19 +148,25 @@ def test_two_requests_that_do_not_follow_each_other_are_not_compared_by_bills():
 
 def test_what_was_ruled_out_is_named_with_its_figure():
     calls = (Call(endpoint="api.anthropic.com/v1/messages"),) * 2
-    found = pair(ONE, TWO, bills=(WROTE, FELL), calls=calls).causes[0].evidence
-    for said in (
-        "expiry (20 s of 5 min)", "an older entry (20 s later)", "model (claude-x)", "endpoint (api.anthropic.com)",
-        "parameters (the same)", "not recorded: a parallel start (when the answer began), breakpoints (none were sent)",
-    ):  # fmt: skip
-        assert said in found
+    found = pair(ONE, TWO, bills=(WROTE, FELL), calls=calls).causes[0]
+    assert found.ruled_out == (
+        RuledOut("expiry", out=True, seconds=20.0, limit=300.0),
+        RuledOut("a parallel start", out=None),
+        RuledOut("an older entry", out=True, seconds=20.0),
+        RuledOut("model", out=True, detail="claude-x"),
+        RuledOut("breakpoints", out=None),
+        RuledOut("endpoint", out=True, detail="api.anthropic.com"),
+        RuledOut("parameters", out=True),
+    )
+    said = worded(finding(found.code, Place("a"), found.evidence, ruled_out=found.ruled_out)).message
+    assert "ruled out: expiry (20 s of 5 min), an older entry (20 s), model (claude-x), endpoint" in said
+    assert "not recorded: a parallel start, breakpoints" in said
 
 
 def test_parameters_that_changed_are_not_ruled_out():
     right = {**TWO, "thinking": {"type": "disabled"}, "metadata": {"user_id": "u"}}
-    evidence = " ".join(cause.evidence for cause in pair(ONE, right, bills=(WROTE, FELL)).causes)
-    assert "thinking" in evidence
-    assert "metadata" not in evidence
+    (cause,) = pair(ONE, right, bills=(WROTE, FELL)).causes
+    assert (cause.code, cause.ruled_out[-1]) == ("LORE301", RuledOut("parameters", out=False, detail="thinking"))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import pytest
 
 from lore.judge.pairs import Pairs
 from lore.model.events import Billed
+from lore.model.evidence import MessagesTakenBack
 from lore.model.exchange import Call
+from lore.report.sentences import sentence
 from model.making import assistant, body, parsed, turn
 
 LONG = "long " * 10_000
@@ -72,7 +74,7 @@ def test_going_back_to_an_earlier_message_of_the_user_is_a_rewind():
     before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
     found = pair(before, asked(2, "a", assistant("b"), "not that"))
     assert [cause.code for cause in found.causes] == ["LORE143"]
-    assert "3 messages were taken back" in found.causes[0].evidence
+    assert found.causes[0].evidence == MessagesTakenBack(3)
     assert found.worst == "expected"
 
 
@@ -176,7 +178,7 @@ def test_a_new_text_that_says_nothing_of_what_is_gone_is_not_guessed_at(first):
 def test_a_history_that_was_cut_is_waste_and_no_compaction(first):
     found = pair(asked(1, *HISTORY), asked(2, *first, *LATEST))
     assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE100", "waste")]
-    assert "messages are gone" in found.causes[0].evidence
+    assert "messages are gone" in sentence(found.causes[0].evidence)
 
 
 def test_a_compaction_whose_first_turn_adds_much_is_one_all_the_same():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from lore.judge.outlook import Foreseen, Outlook
 from msgspec.structs import replace
 
 from judge.foretelling import HOUR, asked, bill, body, codes, told
 from lore.cache.base import Prediction
+from lore.cache.predictor import Predicted
+from lore.judge import read_short
 from lore.model.events import Billed
+from lore.model.evidence import ReadBelowForecast
 from lore.model.exchange import Call
+from lore.report.sentences import worded
+from lore.run.verdicts import Dated
 
 FIRST = asked(0, body("one"), bill(0, 3000))
 SECOND = asked(40, body("one", "1", "two"), bill(3000, 30))
@@ -20,12 +24,37 @@ def other(at=180, usage=None, *, text="another task", **fields):
     return asked(at, body(text), usage or bill(0, 3010), "side", **fields)
 
 
+@pytest.fixture
+def foretold(monkeypatch):
+    """What the model of the cache says of every turn; returns who was asked."""
+
+    def set_to(read, confidence="rule"):
+        asked_about = []
+
+        class Foretelling:
+            def __init__(self, rules):
+                asked_about.append(self)
+
+            def begin(self):
+                pass
+
+            def turn(self, turn):
+                return Predicted("anthropic", Prediction(read, 0, 0, confidence))
+
+        monkeypatch.setattr(read_short, "Predictor", Foretelling)
+        return asked_about
+
+    return set_to
+
+
 def test_a_first_turn_that_misses_what_another_chain_sent():
     (one,) = told([FIRST, SECOND, other()])
     assert (one.code, one.kind, one.severity, one.chain) == ("LORE304", "unattributable", "warning", "side")
     assert (one.tokens, one.confidence) == ("estimated", "rule")
     assert one.lost_tokens == pytest.approx(3000, rel=0.1)
-    assert "of chain main used the same beginning 2 min 18 s before" in one.evidence
+    assert isinstance(one.evidence, ReadBelowForecast)
+    assert (one.evidence.chain, one.evidence.seconds, one.evidence.read_tokens) == ("main", 138.0, 0)
+    assert "of chain main used the same beginning 2 min 18 s before" in worded(one).message
 
 
 @pytest.mark.parametrize(
@@ -98,36 +127,29 @@ def test_a_turn_without_a_bill_hides_no_fall():
 
 
 @pytest.mark.parametrize("confidence", ["ceiling", "rule"])
-def test_a_prediction_that_is_the_best_case_is_held_against_nobody(confidence):
-    foreseen = Foreseen("anthropic", Prediction(2990, 0, 0, confidence))
-    found = told([FIRST, SECOND, other()], Outlook(foresee=lambda turns: foreseen))
+def test_a_prediction_that_is_the_best_case_is_held_against_nobody(foretold, confidence):
+    foretold(2990, confidence)
+    found = told([FIRST, SECOND, other()])
     assert [one.code for one in found] == (["LORE304"] if confidence == "rule" else [])
 
 
-def test_the_tolerance_is_a_share_of_the_prompt():
-    outlook = Outlook(foresee=lambda turns: Foreseen("anthropic", Prediction(3030, 0, 0, "rule")), tolerance=0.5)
-    assert [one.code for one in told([FIRST, SECOND, other()], outlook)] == ["LORE304"]
-    assert told([FIRST, SECOND, other(usage=Billed(6100, 0, 10))], outlook) == []
+def test_the_tolerance_is_a_share_of_the_prompt(foretold):
+    foretold(3030)
+    half = Dated(tolerance=0.5)
+    assert [one.code for one in told([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
+    assert told([FIRST, SECOND, other(usage=Billed(6100, 0, 10))], half.judge()) == []
 
 
-def test_nothing_is_foreseen_where_bills_leave_no_room():
-    def never(turns):
-        raise AssertionError(turns)
-
-    outlook = Outlook(foresee=never)
+def test_nothing_is_foreseen_where_bills_leave_no_room(foretold):
+    asked_about = foretold(3000)
     last = asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))
-    assert told([FIRST, SECOND, other(usage=bill(2900, 100)), last], outlook) == []
+    assert told([FIRST, SECOND, other(usage=bill(2900, 100)), last]) == []
+    assert asked_about == []
 
 
 # Each of 300 conversations missed: predicting all of them took three times as long as judging the recording.
-def test_a_recording_in_which_every_conversation_misses_is_told_a_few_times():
-    count = 0
-
-    def foresee(turns):
-        nonlocal count
-        count += 1
-        return Foreseen("anthropic", Prediction(3000, 0, 0, "rule"))
-
+def test_a_recording_in_which_every_conversation_misses_is_told_a_few_times(foretold):
+    asked_about = foretold(3000)
     turns = [FIRST, SECOND]
     turns += [replace(other(at=100 + 5 * n, text=f"task {n}"), chain=f"c-{n}") for n in range(150)]
-    assert len(told(turns, Outlook(foresee=foresee))) == count == 8 + 1
+    assert len(told(turns)) == len(asked_about) == 8 + 1

@@ -7,13 +7,14 @@ import pytest
 from lore.judge.base import Place, finding, fingerprint
 from lore.judge.budgets import Budgets, below_reuse, over_budget
 from lore.judge.pairs import Pairs
-from lore.judge.rules import RULES
+from lore.judge.rules import damage, findings_of
 from lore.model.codes import CODES
 from lore.model.events import Billed
+from lore.model.evidence import Damage, Told
 from lore.model.problems import Problem
 from lore.model.results import Summary
 from lore.model.state import Change
-from lore.prefix.causes import Cause
+from lore.report.sentences import sentence, worded
 from model.making import assistant, body, parsed, turn
 
 PLACE = Place("dir/a.jsonl")
@@ -28,7 +29,7 @@ def pair(left, right, *, usages=(None, None), **fields):
 
 
 def judged(found):
-    return [one for rule in RULES.values() for one in rule.pair(found, PLACE)]
+    return [worded(one) for _, one in findings_of(found, PLACE)]
 
 
 def test_a_pair_that_holds_has_no_findings():
@@ -43,13 +44,15 @@ def test_a_moved_prefix_is_a_finding_at_its_place():
     assert (one.path, one.line, one.chain, one.turn, one.dialect) == ("dir/a.jsonl", 7, "main", 2, "anthropic")
     assert (one.section, one.json_path, one.offset, one.fidelity) == ("system", "system", 19, "wire")
     assert (one.lost_bytes > 0, one.tokens, one.fix) == (True, "estimated", CODES["LORE101"].fix)
-    assert one.evidence in one.message
+    assert (one.strength, one.actor, one.is_break) == ("certain", "author", True)
+    assert sentence(one.evidence) in one.message
 
 
 def test_a_fall_of_billed_reads_is_a_warning_with_recorded_tokens():
     usages = (Billed(0, 0, 9000), Billed(9000, 0, 0))
     one = judged(pair(body("a"), body("a", "b"), usages=usages))[0]
     assert (one.code, one.severity, one.lost_tokens, one.tokens) == ("LORE301", "warning", 9000, "recorded")
+    assert (one.json_path, one.offset, one.lost_bytes) == (None, None, 0)
 
 
 def test_an_expected_break_is_a_note():
@@ -66,16 +69,15 @@ def test_a_change_of_model_alone_has_no_place_in_the_prompt():
     "code", ["LORE106", "LORE112", "LORE146", "LORE119", "LORE128", "LORE100", "LORE301", "LORE125"]
 )
 def test_every_code_has_words_of_its_kind(code):
-    from lore.judge import rules  # noqa: PLC0415
-
-    said = rules._message(Cause(code, None, "what happened"))
-    assert said.endswith("what happened")
-    assert (said == "what happened") == (code == "LORE301")  # its evidence is a sentence of its own
+    said = worded(finding(code, PLACE, Told("what happened"), strength="certain")).message
+    lead, _, rest = said.partition(": ")
+    assert (len(lead) > 10, rest) == (True, "what happened")
 
 
 def test_damage_is_one_finding_a_code_with_its_number():
     problems = [Problem("LORE201", "first", line=3), Problem("LORE201", "second", line=4), Problem("LORE203", "odd")]
-    found = [one for rule in RULES.values() for one in rule.problems(problems, {"LORE201": 30, "LORE203": 1}, PLACE)]
+    found = [worded(one) for one in damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE)]
+    assert [one.evidence for one in found] == [Damage("first", 29), Damage("odd")]
     assert [(one.code, one.line, one.message, one.severity) for one in found] == [
         ("LORE201", 3, "first (and 29 more like it)", "error"),
         ("LORE203", None, "odd", "note"),
@@ -86,7 +88,7 @@ def test_damage_is_one_finding_a_code_with_its_number():
 
 
 def test_a_fingerprint_is_the_same_whatever_else_was_found():
-    first, second = (finding("LORE100", PLACE, "m", chain="main", evidence="e", line=line) for line in (3, 99))
+    first, second = (finding("LORE100", PLACE, Told("e"), chain="main", line=line) for line in (3, 99))
     assert first.fingerprint == second.fingerprint
     assert len(first.fingerprint) == 16
 
@@ -101,13 +103,15 @@ def test_a_fingerprint_tells_findings_apart(change):
 
 # Evidence quotes dates and figures, lore counts chains as they come, and a message moves when turns are inserted.
 def test_a_fingerprint_holds_nothing_that_moves():
-    one = finding("LORE101", PLACE, "m", chain="chain-3", json_path="messages[7].content[1].text", evidence="at 10:30")
-    other = finding("LORE101", PLACE, "n", chain="main", json_path="messages[9].content[1].text", evidence="at 10:31")
+    one = finding("LORE101", PLACE, Told("at 10:30"), chain="chain-3", json_path="messages[7].content[1].text")
+    other = finding("LORE101", PLACE, Told("at 10:31"), chain="main", json_path="messages[9].content[1].text")
     assert one.fingerprint == other.fingerprint
 
 
 def test_a_fingerprint_is_that_of_the_place_on_every_machine():
-    here, there = (finding("LORE101", Place(path, "a.jsonl"), "m").fingerprint for path in ("./a.jsonl", "/x/a.jsonl"))
+    here, there = (
+        finding("LORE101", Place(path, "a.jsonl"), Told("m")).fingerprint for path in ("./a.jsonl", "/x/a.jsonl")
+    )
     assert here == there
 
 

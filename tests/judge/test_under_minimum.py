@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from lore.run.outlook import Expecting
 from msgspec.structs import replace
 
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
-from lore.judge.chained import Chained
-from lore.judge.rules import ChainRules
+from lore.model.evidence import BelowMinimum
+from lore.report.sentences import worded
+from lore.run.verdicts import Dated
 
 TEXTS = ("one", "1", "two", "2", "three")
 SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}
@@ -22,8 +22,10 @@ def talk(*bills, **fields):
 def test_a_bill_says_how_short_a_prompt_is():
     (one,) = told(talk(bill(0, 0, 900), bill(0, 0, 950)))
     assert (one.code, one.kind, one.turn) == ("LORE306", "unattributable", 1)
-    assert one.evidence == "the prompt has 900 tokens; 4,096 are the fewest that claude-opus-4-6 caches"
-    assert "all 2 requests with breakpoints in this chain" in one.message
+    assert one.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
+    said = worded(one).message
+    assert "the prompt has 900 tokens; 4,096 are the fewest that claude-opus-4-6 caches" in said
+    assert "all 2 requests with breakpoints of this chain" in said
 
 
 def test_without_a_bill_bytes_say_it_with_room():
@@ -62,7 +64,8 @@ def test_a_long_prompt_with_an_early_breakpoint_is_said_once():
         asked(60 * n, body(*(SYSTEM * 3, "1", "x")[: 2 * n + 1], breakpoint=None, system="Be brief."), None)
         for n in range(2)
     ]
-    chained, rules = Chained(), ChainRules(Expecting().outlook())
+    judge = Dated().judge()
     for one in turns:
-        rules.turn(one, chained.advance(one))
-    assert [one.code for one in rules.ended("main", PLACE)] == ["LORE114"]
+        judge.turn(one)
+    assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
+    assert judge.finish(PLACE) == []

@@ -68,6 +68,17 @@ def relation(left: list[Seg], right: list[Seg]) -> str:
     return "shrunk" if common == len(right) else "diverged"
 
 
+def without_end(body: list[Seg], size: int) -> list[Seg]:
+    """Return a body without so many bytes at its end: whole segments, all of them of its last message."""
+    begin = len(body)
+    while size > 0:
+        begin -= 1
+        size -= body[begin].size
+    last = max(number for number, one in enumerate(body) if one.section == "messages" and one.kind == "envelope")
+    assert (size, begin >= last) == (0, True)
+    return body[:begin]
+
+
 def common_segments(left: list[Seg], right: list[Seg]) -> int:
     """Count the leading segments that are equal."""
     count = 0
