@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from lore.model.codes import actor_of
 from lore.model.common import common_bytes
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.report.console import line
@@ -123,10 +122,10 @@ def _count(count: int | None, name: str) -> str:
 
 def _cause(cause: CauseResult, out: Console) -> None:
     style = _KINDS[cause.kind]
-    out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.evidence}"))
+    out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.message}"))
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         out.print(line(f"            lost {cause.lost_bytes:,} bytes, {cause.lost_tokens:,} tokens ({cause.tokens})"))
-    if (actor := actor_of(cause.code, cause.kind)) != "nobody":
-        out.print(line(f"            can act: {actor}"))
+    if cause.actor != "nobody":
+        out.print(line(f"            can act: {cause.actor}"))
     if cause.kind != "expected":
         out.print(line("            fix: ", (cause.fix, "green")))
