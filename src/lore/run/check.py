@@ -70,8 +70,8 @@ class CheckContext(NamedTuple):
 
     `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
     `path` is the baseline's file (empty: there is none), which `update` writes anew. `redact`: what is said
-    carries no content. `narrowed` is what was asked for in this run alone; `dated` by which rules; `reader` whom findings
-    speak to.
+    carries no content. `narrowed` is what was asked for in this run alone; `dated` by which rules; `reader` whom
+    findings speak to.
     """
 
     policy: Policy = Policy()
