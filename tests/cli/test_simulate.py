@@ -440,3 +440,14 @@ def test_odd_bills_are_problems_and_no_crash():
     ran = lore("simulate", path, "--json")
     assert ran.code == 0
     assert all((one["predicted"]["read_tokens"] or 0) >= 0 for one in ran.json["turns"])
+
+
+def test_a_row_spends_its_words_on_what_shows_a_cause():
+    """What every such row said alike took so much room that the second text of two was cut."""
+    path = capture(
+        (body("one", system=f"It is 2026-01-01 09:14. {LONG}"), usage(0, 5000), 0),
+        (body("one", "1", "two", system=f"It is 2026-01-01 09:15. {LONG}"), usage(0, 5100), 60),
+    )
+    row = next(line for line in lore("simulate", path).out.splitlines() if "LORE101" in line)
+    assert "09:14" in row.partition(" became ")[0]
+    assert "09:15" in row.partition(" became ")[2]
