@@ -73,7 +73,10 @@ def test_a_named_file_holds_alone(tmp_path):
         (
             "[check]\nzzz=1\n",
             "check.zzz",
-            "known keys: select, ignore, count_as_waste, per_path, exempt, min_reuse, max_breaks, max_lost_tokens",
+            (
+                "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, min_reuse, max_breaks, "
+                "max_lost_tokens, reader"
+            ),
         ),
         ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
         ("[check]\nmax_breaks=1.5\n", "max_breaks", ""),

@@ -134,7 +134,7 @@ def test_a_difference_is_described():
     found = valid("diff-prefix", lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json").json)
     assert [cause["code"] for cause in found["causes"]] == ["LORE101"]
     assert (found["divergence"]["path"], found["divergence"]["offset"]) == ("system", 19)
-    assert found["causes"][0]["tokens"] == "counted"
+    assert found["causes"][0]["tokens"] == "estimated"  # as `check` says: no bill, so from bytes
     prompt = found["prompt"]
     assert prompt["common_prefix_bytes"] == found["divergence"]["prompt_offset"] == 19
     assert found["reuse_ratio"] == pytest.approx(19 / prompt["left_bytes"], abs=1e-6)

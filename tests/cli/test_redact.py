@@ -204,6 +204,20 @@ def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):
     assert CANARY not in lore("check", "r.jsonl", "--redact").err
 
 
+# The path of a cause named a member of a tool's schema, which the divergence beside it did not.
+@pytest.mark.parametrize("names", [("a.json", "b.json"), ("r.jsonl#1", "r.jsonl#2"), ("r.jsonl",)])
+def test_no_cause_of_a_comparison_names_a_member(names):
+    tool = {"name": "t", "input_schema": {"type": "object", "properties": {CANARY: {"description": "one"}}}}
+    first, second = ({"model": "m", "tools": [tool], "messages": [{"role": "user", "content": "go"}]} for _ in "ab")
+    second = json.loads(json.dumps(second).replace("one", "two"))
+    put("a.json", first), put("b.json", second), put("r.jsonl", first, second)
+    plain, ran = (lore("diff-prefix", *names, "--no-tokens", "--json", *more) for more in ((), ("--redact",)))
+    path = "tools[0].input_schema.properties.{}.description"
+    assert plain.lines[0]["causes"][0]["path"] == path.format(CANARY)
+    assert ran.lines[0]["causes"][0]["path"] == ran.lines[0]["divergence"]["path"] != path.format(CANARY)
+    assert CANARY not in ran.out + ran.err
+
+
 def test_a_redacted_baseline_knows_what_another_knows():
     put("r.jsonl", *planted(RECORDINGS["anthropic"], (1, "request", "system", 0, "text"), "text"))
     lore("check", "r.jsonl", "--redact", "--baseline", "b.json", "--update-baseline")

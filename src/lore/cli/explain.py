@@ -23,7 +23,10 @@ def run(
         ),
     ] = None,
 ) -> int:
-    """Explain a finding code; without one, list them: code, kind, who can act, name."""
+    """Explain a finding code; without one, list them.
+
+    The list has a code, its kind, who can act and its name on each line.
+    """
     from lore.errors import LoreError
     from lore.model.codes import CODES, NOT_SHOWN
 

@@ -434,6 +434,11 @@ def cause_result(one: Finding) -> CauseResult:
     )  # fmt: skip
 
 
+def grounds(one: CauseResult) -> str:
+    """Say what shows a cause and what was ruled out, without what its name says already: for a short line."""
+    return "; ".join([sentence(one.evidence) or one.message, *_ruled_out(one.ruled_out)])
+
+
 def columns_result(three: Columns, change: dict[str, Callable[[str], str]] | None = None) -> ColumnsResult:
     """Say what bytes, bill and the provider's verdict show."""
     change = _MASK if change is None else change

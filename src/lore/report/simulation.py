@@ -11,7 +11,7 @@ from lore.model.codes import CODES
 from lore.model.results import BilledResult
 from lore.model.simulated import AgreementResult, GroupResult, Saving, Simulated, SimulatedTurn
 from lore.report.console import line
-from lore.report.sentences import money_of
+from lore.report.sentences import grounds, money_of
 from lore.report.terminal import counted
 
 CHART = 72  # columns
@@ -73,7 +73,7 @@ def _row(one: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
         lost = f" {one.lost_tokens:,} tokens" if one.lost_tokens else ""
         sure = "" if why.code == UNEXPLAINED else f" ({why.strength})"
         yield f"{why.code} {why.name}{lost}", _STYLES[why.kind]
-        yield f"{sure} {why.message}"[:_EXPLAINED]
+        yield f"{sure} {grounds(why)}"[:_EXPLAINED]
     elif said is not None and bill is not None and bill > said + _WARM:
         yield "warmed elsewhere: more was read than anything recorded here had written", "dim"
 

@@ -27,7 +27,7 @@ from lore.recording.corpus import Name
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.recording.select_turn import Picked, pick
-from lore.report.redacted import REDACTED, redacted_diff, redacted_error
+from lore.report.redacted import redacted_diff, redacted_error, redacted_finding
 from lore.report.sentences import cause_result, worded
 from lore.run import byte_diff
 from lore.run.diff_metrics import Figures
@@ -159,9 +159,9 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
     diff = figures.describe(
         pair, *sides, file=None, problems=problems.kept, caches=foreseen, place=place, redact=how.redact
     )
-    change = REDACTED if how.redact else None
-    more = [one for one in late if one.chain == wanted and one.turn == right.turn]
-    return msgspec.structs.replace(diff, causes=[*diff.causes, *(cause_result(worded(one, change)) for one in more)])
+    said = redacted_finding if how.redact else worded
+    more = [said(one) for one in late if one.chain == wanted and one.turn == right.turn]
+    return msgspec.structs.replace(diff, causes=[*diff.causes, *map(cause_result, more)])
 
 
 def _asked(turn: Turn) -> Turn:

@@ -32,7 +32,7 @@ from lore.model.turn import Turn
 from lore.prefix.divergence import divergence
 from lore.prefix.measure import Measure, Measured
 from lore.prefix.overlap import canonical_of, relation, since
-from lore.report.redacted import REDACTED
+from lore.report.redacted import REDACTED, redacted_finding
 from lore.report.sentences import cause_result, columns_result, worded
 from lore.tokens.base import TokenCounter
 
@@ -101,7 +101,8 @@ class Figures:
             common_prefix_tokens=None if tokens is None else tokens.common,
             tokenizer=None if self._counter is None else self._counter.name,
         )
-        causes = [cause_result(worded(found, change)) for _, found in findings_of(pair, place)]
+        said = redacted_finding if redact else worded
+        causes = [cause_result(said(found)) for _, found in findings_of(pair, place)]
         return Diff(
             left=left,
             right=right,

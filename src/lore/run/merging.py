@@ -111,7 +111,7 @@ class Merged:
             yield from over_budget(sums, _only(budgets, name), place)
             for entry, one in enumerate(policy.per_path):
                 sums = self._limited.get((name, entry), Summary())
-                yield from over_budget(sums, _only(one.budgets, name), Place(one.path), f" in {one.path}")
+                yield from over_budget(sums, _only(one.budgets, name), Place(one.path), one.path)
 
     def keep(self, findings: Iterable[Finding]) -> None:
         """Add findings, as many as are kept."""
