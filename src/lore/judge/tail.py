@@ -44,7 +44,7 @@ def replaced_tail(left: Prompt, right: Prompt) -> Tail | None:
     start = last_message(left)
     segments = list(left.messages.since(start))
     envelope = segments[0]
-    if len(segments) > LONGEST or envelope.kind != "envelope" or is_models(envelope) or start == 0:
+    if len(segments) > LONGEST or envelope.kind != "envelope" or is_models(envelope):
         return None
     begin = _begin(left, right, start, segments)
     if begin is None:
