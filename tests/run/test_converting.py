@@ -286,8 +286,11 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path):
     path = put(tmp_path, joined(*made))
     log_ = put(tmp_path, converted(path), "made.jsonl")
     both = [
-        [(one.result.predicted, one.result.cause) for one in Simulation(Predictor(packaged())).turns(turns, "a")]
-        for turns in (list(open_recording(p).turns()) for p in (path, log_))
+        [
+            (one.result.predicted, one.result.causes)
+            for one in Simulation(Predictor(packaged()), reader="user").recording(open_recording(p))
+        ]
+        for p in (path, log_)
     ]
     assert both[0] == both[1]
     signs = {sign for turn in open_recording(log_).turns() for sign in turn.signs}
