@@ -196,7 +196,7 @@ class Pairs:
         self._measured = right
         ratio = bytes_per_token(right, sums.right)
         sizes = Sizes(sums.left - tail_bytes, wanted, sums.common + found.inside, ratio)
-        why = self._at_the_end(context, why, sizes)
+        why = self._at_the_end(context, why, begins, sizes)
         why = (*why, *self._remarks(context, why, sums, sizes))
         if tail is not None:
             why = self._with_tail(context, why, tail, ratio)
@@ -207,8 +207,13 @@ class Pairs:
         three = columns(context, why, sizes)
         return Pair(left, right, found, sums, tail_bytes, why, lost, context.fell, short, ratio, three)
 
-    def _at_the_end(self, context: PairContext, why: tuple[Cause, ...], sizes: Sizes) -> tuple[Cause, ...]:
-        """Say of an end that gave way that no cache holds it, where it is less than one block of it."""
+    def _at_the_end(
+        self, context: PairContext, why: tuple[Cause, ...], begins: list[int], sizes: Sizes
+    ) -> tuple[Cause, ...]:  # fmt: skip
+        """Say of an end that gave way that no cache holds it, where it is less than one block of it.
+
+        A changed field may cost what stands far before that end: it is weighed from where it begins itself.
+        """
         left, right = context.left, context.right
         gone, block = (sizes.wanted - sizes.shared) / sizes.per_token, block_tokens(left)
         if gone > block or context.fell or not self._billed:
@@ -218,7 +223,12 @@ class Pairs:
         short = shortfall(left, right)
         if short is not None and short > block:
             return why
-        return tuple([_within_a_block(cause, round(gone), block) for cause in why])
+        parts = sizes.shared - context.found.inside
+        tokens = [(sizes.wanted - (sizes.shared if at == parts else at)) / sizes.per_token for at in begins]
+        return tuple([
+            _within_a_block(cause, max(0, round(size)), block) if size <= block else cause
+            for cause, size in zip(why, tokens, strict=True)
+        ])  # fmt: skip
 
     def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
         """Add the replaced tail; a bill that fell behind a breakpoint on it fell because of that."""
