@@ -8,7 +8,7 @@ import pytest
 
 from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens, shortfall
 from lore.model.events import Billed, Verdict
-from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut
+from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock
 from lore.model.exchange import Call
 from lore.model.state import Change
 from lore.report.sentences import sentence
@@ -259,6 +259,28 @@ def test_an_end_that_was_edited_within_one_block_of_the_cache_is_a_note(usages):
     within = found.causes[0].also[0].evidence
     assert (within.block_tokens, 0 < within.tokens < 128) == (128, True)
     assert lost_tokens(found, 0)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"thinking": {"type": "enabled", "budget_tokens": 9}}, "LORE120"), ({"tool_choice": {"type": "any"}}, "LORE121")],
+)
+def test_a_changed_field_costs_what_it_costs_though_the_end_goes_on_or_hardly_changed(fields, code):
+    """What stood in the last message alone was weighed: a field that loses all messages was called a note."""
+    first = [*ONE["messages"], assistant("two"), "three"]
+    goes_on, hardly = [*first, assistant("four"), "five"], [*first[:-1], "3", assistant("four"), "five"]
+    for left, right in ((first, goes_on), (first, hardly), (first[:1], first)):
+        found = pair(*turns(body(*left, model="claude-opus-4-5", **fields), body(*right, model="claude-opus-4-5")))
+        assert (codes(found)[0], found.causes[0].kind, found.worst) == (code, "waste", "waste")
+        assert found.lost[0] > 30_000
+
+
+def test_a_changed_field_of_a_prompt_that_is_shorter_than_a_block_is_a_note_with_its_size():
+    left, right = body("one", tool_choice={"type": "any"}), body("one", assistant("two"), "three")
+    found = pair(*turns(left, right))
+    assert (codes(found), found.is_break) == (["LORE146"], False)
+    size = len('"role":"user"') + len('"one"')
+    assert found.causes[0].also[0].evidence == WithinBlock(round(size / BYTES_PER_TOKEN), 128)
 
 
 @pytest.mark.parametrize(
