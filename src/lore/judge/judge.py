@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+<<<<<<< HEAD
 from msgspec.structs import replace
 
 from lore.cache.predictor import Predicted, Transcripts, served_by
 from lore.cache.prices import MILLION
+=======
+from lore.cache.predictor import Predicted, Transcripts, cache_of, served_by
+>>>>>>> t3
 from lore.cache.rules import Rules
 from lore.judge.base import Place
 from lore.judge.chained import Chained
@@ -70,7 +74,7 @@ class Judge:
 
     def turn(self, turn: Turn, foreseen: Predicted | None = None) -> Verdict:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
-        levels = self._transcripts.turn(turn) if foreseen is None or foreseen.situation is None else foreseen
+        levels = foreseen if foreseen is not None and _by_levels(foreseen, turn) else self._transcripts.turn(turn)
         situation = None if levels is None or levels.odd else levels.situation
         foreseen = foreseen if foreseen is not None else levels
         extension = self._chained.extended(turn, situation) if self._quick else None
@@ -113,3 +117,8 @@ class Judge:
     def finish(self, place: Place) -> list[Finding]:
         """Return what was found in the chains that are left, when there are no more turns."""
         return [finding for chain in self._rules.chains for finding in self._rules.ended(chain, place)]
+
+
+def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
+    """Tell whether a prediction followed the levels of the cache that served the turn, and not of one asked for."""
+    return foreseen.situation is not None and foreseen.cache == cache_of(turn, served_by(turn))
