@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-<<<<<<< HEAD
 from msgspec.structs import replace
 
-from lore.cache.predictor import Predicted, Transcripts, served_by
-from lore.cache.prices import MILLION
-=======
 from lore.cache.predictor import Predicted, Transcripts, cache_of, served_by
->>>>>>> t3
+from lore.cache.prices import MILLION
 from lore.cache.rules import Rules
 from lore.judge.base import Place
 from lore.judge.chained import Chained

@@ -164,20 +164,14 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
     diff = figures.describe(
         pair, *sides, file=None, problems=problems.kept, caches=foreseen, place=place, redact=how.redact
     )
-<<<<<<< HEAD
-    said = redacted_finding if how.redact else worded
-    more = [said(one) for one in late if one.chain == wanted and one.turn == right.turn]
-    return msgspec.structs.replace(diff, causes=[*diff.causes, *map(cause_result, more)])
-=======
     return _with(diff, [one for one in late if (one.chain, one.turn) == (pair.right.chain, pair.right.number)], how)
 
 
 def _with(diff: Diff, findings: Iterable[Finding], how: Comparison) -> Diff:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
-    change = REDACTED if how.redact else None
-    more = [cause_result(worded(one, change)) for one in findings]
+    said = redacted_finding if how.redact else worded
+    more = [cause_result(said(one)) for one in findings]
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
->>>>>>> t3
 
 
 def _asked(turn: Turn) -> Turn:
