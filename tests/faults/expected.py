@@ -301,7 +301,7 @@ EXPECTED: tuple[Expected, ...] = (
     Expected("a subagent in between", "", _interleaved),
     Expected("a title in between", "", _titled),
     Expected("the tool set dropped", "LORE154", _restarted),
-    Expected("a tail behind the last breakpoint", "LORE146", _tail, WITH_BREAKPOINTS),
+    Expected("a tail behind the last breakpoint", "LORE156", _tail, WITH_BREAKPOINTS),
     Expected("one breakpoint alone from now on", "", breakpoints_set("once"), WITH_BREAKPOINTS),
     Expected("breakpoints elsewhere", "", breakpoints_set("moved"), WITH_BREAKPOINTS),
     Expected("breakpoints added, up to four", "", breakpoints_set("added"), WITH_BREAKPOINTS),
