@@ -20,7 +20,6 @@ from lore.cache.rules import Rules
 from lore.judge.base import Place, finding
 from lore.judge.pairs import Pair
 from lore.model.canonical import printable, text_of
-from lore.model.codes import CODES
 from lore.model.evidence import BreakpointsCount, BreakpointsMissing, Evidence, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
@@ -34,7 +33,7 @@ from lore.prefix.volatile import LONGEST
 from lore.prefix.volatile_now import surely_varies
 
 MOST_BREAKPOINTS = 4
-_VOLATILE = frozenset(("LORE101", "LORE108", "LORE109"))
+_VOLATILE = {"LORE101": "a date or time", "LORE108": "an id", "LORE109": "a count of tokens"}
 _BYTES_PER_TOKEN = 4.0
 _SURELY = 1.5  # an estimate is taken for enough tokens where it is so much more
 
@@ -114,7 +113,7 @@ class Laws:
                     turn,
                     cause.section or "",
                     cause.path,
-                    VolatileText(CODES[cause.code].name, on_breakpoint=True),
+                    VolatileText(_VOLATILE[cause.code], on_breakpoint=True),
                 )
 
     def _breakpoints(self, turn: Turn) -> None:

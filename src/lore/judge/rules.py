@@ -36,7 +36,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
     for number, cause in enumerate(pair.causes):
         if cause.code == "LORE107" and cause.harmless:
             continue
-        where = None if cause.code in BILLED or cause.strength != "certain" else _where(pair, cause)
+        where = None if cause.code in BILLED else _where(pair, cause)
         exact = counted if pair.lost[number] == pair.lost_bytes else None
         tokens, source = lost_tokens(pair, number, exact)
         made = finding(
