@@ -17,7 +17,7 @@ from typing import ClassVar, TypeAlias
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.bills import position, total, unbelievable
 from lore.cache.event_priors import CHANCES, LIKELY, Habits
-from lore.cache.growth import growth, runs_collapse, shared, timeline
+from lore.cache.growth import Growth, growth, runs_collapse, shared, timeline
 from lore.cache.lifetime import ONE_HOUR, lifetime
 from lore.cache.model_state import Anchor, Lane
 from lore.cache.turn_context import DROP, POSITIONS, SOON, Level, Situation
@@ -126,7 +126,7 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         signs=turn.signs,
         models=(chain.model if chain.begun else model, model),
         moved_head=moved_head,
-        reach=_reach(lane, same, at),
+        reach=_reach(lane, top, base, grown, at),
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=waiting,
         put_back=_left(lane, waiting, turn.at) if waiting is not None and grown.prompted else None,
@@ -146,10 +146,12 @@ def _pause(lane: Lane, at: float | None) -> float | None:
     return at - lane.used
 
 
-def _reach(lane: Lane, same: int, at: float | None) -> int:
-    """Count the positions between the last known position that still holds and the end."""
-    top = lane.before(same)
-    return 0 if top is None else _positions(lane, top, at)
+def _reach(lane: Lane, top: Anchor | None, base: int, grown: Growth, at: float | None) -> int:
+    """Count the positions between the last known position that still holds and the end; measured once with `grown`."""
+    if top is None:
+        return 0
+    near = top.size == base and len(lane.entries) - base <= _FAR
+    return grown.positions if near else _positions(lane, top, at)
 
 
 def _left(lane: Lane, size: int, at: float | None) -> int:
