@@ -362,3 +362,11 @@ def test_where_nothing_can_be_persisted_no_file_is_written_either(monkeypatch):
         assert (ran.code, "cannot write to s.jsonl: no space left" in ran.err) == (2, True)
         assert not Path("out.json").exists()
         assert Path("s.jsonl").read_bytes() == session()
+
+
+def test_breakpoints_are_chosen_and_their_old_name_is_understood_for_one_version():
+    """`--marks` was the word before; it stays, hidden."""
+    given = (["--breakpoints", "none"], ["--marks", "none"], ["--breakpoints", "lore"])
+    bodies = [lore("assemble", "fixtures/sessions/plain.jsonl", *options).out for options in given]
+    assert bodies[0] == bodies[1]
+    assert ["cache_control" in one for one in bodies] == [False, False, True]

@@ -82,6 +82,10 @@ def run(
     dialect: Dialect = None,
     template: TemplateFile = None,
     tail: Tail = None,
+    breakpoints: Annotated[
+        str | None, typer.Option("--breakpoints", help="Which cache breakpoints are set: lore, recorded, none.")
+    ] = None,
+    marks: Annotated[str | None, typer.Option("--marks", hidden=True)] = None,
     system: System = None,
     tools: Tools = None,
     output: Output = None,
@@ -102,7 +106,7 @@ def run(
     name = _named(corpus.parse_name(session), turn)
     asked = _Asked(full, persist, explain, as_json, color, output, force)
     _refuse_what_contradicts(asked, turn, every=every)
-    rules = settings(config).assemble
+    rules = common.with_breakpoints(settings(config).assemble, breakpoints if breakpoints is not None else marks)
     options = Options(
         format=format, dialect=None if template is not None else dialect, policy=tail_policy(tail, rules.tail),
         rules=rules, completion=completion(system, tools), template=common.template(template, dialect),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
-    from lore.prompt.settings import Policy
+    from lore.prompt.settings import Policy, Rules
     from lore.recording.events import Template
     from lore.recording.overrides import Completion
     from lore.recording.problems import Problems
@@ -130,6 +130,21 @@ def tail_policy(given: str | None, configured: Policy) -> Policy:
         if policy == given:
             return policy
     raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
+
+
+def with_breakpoints(rules: Rules, given: str | None) -> Rules:
+    """Return the settings with the breakpoints that were asked for; raises LoreError for an unknown word."""
+    from msgspec.structs import replace
+
+    from lore.errors import LoreError
+
+    if given is None:
+        return rules
+    made = replace(rules, breakpoints=given)
+    fault = made.fault()
+    if fault is not None:
+        raise LoreError(f"--breakpoints: {fault}", hint="lore (its own places), recorded (as they were), none")
+    return made
 
 
 def template(path: str | None, dialect: str | None) -> Template | None:
