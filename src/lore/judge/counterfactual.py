@@ -24,7 +24,7 @@ from lore.model.codes import CauseKind
 from lore.model.events import Billed
 from lore.prefix.causes import Cause, Strength
 
-SAID = "LORE159"  # the provider's word that the client changed something: a witness beside a cause that it fits
+SAID = "LORE159"  # the provider's word that the client changed something, and not what: a witness, and no fix
 _TAIL = "LORE133"  # names its own text in `also`: one fault
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lore.cache.predictor import Touched
 from lore.cache.prices import Price
-from lore.judge.counterfactual import Break, Played, otherwise
+from lore.judge.counterfactual import SAID, Break, Played, otherwise
 from lore.judge.policy import Ruling
 from lore.judge.tally import UNEXPLAINED
 from lore.model.codes import CODES, Reader, fix_of
@@ -104,7 +104,7 @@ def told(saving: Saving, other: Run) -> Iterator[str]:
         yield f"{saving.change} is so already: {already}"
     elif already and touched.already:
         both = touched.already + touched.changed
-        yield f"{saving.change} is so already in {touched.already:,} of {both:,} turns, which stay as they are"
+        yield f"{saving.change} is so already in {touched.already:,} of {_turns(both)}, which stay as they are"
     if key in _HOLDS and not touched.already and not saving.turns and not saving.saved:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
@@ -179,7 +179,7 @@ def ranked(base: Run) -> list[Saving]:
     codes = {
         one.code
         for one in _breaks(base)
-        if one.kind != "expected" and one.strength != "weak" and one.code != UNEXPLAINED
+        if one.kind != "expected" and one.strength != "weak" and one.code not in _NO_FIX
     }
     found = [_without(base, code.__eq__, f"cause={code}") for code in sorted(codes)]
     return in_order(one for one in found if one.turns)
@@ -193,9 +193,10 @@ def in_order(savings: Iterable[Saving]) -> list[Saving]:
 def left_out(base: Run) -> Iterator[str]:
     """Say what was paid again and cannot be simulated, and why."""
     turns = base.result.turns
-    bare = [one.unexplained_tokens for one in turns if one.unexplained_tokens and _leads(one, UNEXPLAINED)]
-    if bare:
-        yield f"not simulated: {sum(bare):,} tokens in {len(bare):,} turns that nothing explains ({UNEXPLAINED})"
+    for code, why in _NO_FIX.items():
+        bare = [one.unexplained_tokens for one in turns if one.unexplained_tokens and _leads(one, code)]
+        if bare:
+            yield f"not simulated: {sum(bare):,} tokens in {_turns(len(bare))} {why} ({code})"
     weak = Counter(
         one.cause.code
         for one in turns
@@ -205,9 +206,19 @@ def left_out(base: Run) -> Iterator[str]:
         yield f"not simulated: {', '.join(sorted(weak))}, for which the evidence is weak"
     unpriced = sum(one.played.paid is not None and one.price is None for one in base.turns)
     if unpriced:
-        yield f"not simulated in money: {unpriced:,} turns without a price"
-    if base.transcripts and base.result.turns:
-        yield f"not simulated: breakpoints=auto in {base.transcripts:,} turns of transcripts, which hold no breakpoints"
+        yield f"not simulated in money: {_turns(unpriced)} without a price"
+    if base.transcripts:
+        yield f"not simulated: breakpoints=auto in {_turns(base.transcripts)} of transcripts, which hold no breakpoints"
+
+
+_NO_FIX = {
+    UNEXPLAINED: "that nothing explains",
+    SAID: "of which only the provider says that the client changed something",
+}
+
+
+def _turns(count: int) -> str:
+    return f"{count:,} turn{'' if count == 1 else 's'}"
 
 
 def _leads(turn: SimulatedTurn, code: str) -> bool:

@@ -94,7 +94,7 @@ def _every_fix(base: Run, played: _Play, *, once: bool) -> tuple[list[Saving], l
             notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
         else:
             saving, said = _saved(text, change, base, played)
-            found.append(saving)
+            found += [saving] if saving.turns or saving.saved else []
             notes += said
     return in_order(found), notes
 
