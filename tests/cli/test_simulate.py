@@ -113,7 +113,7 @@ def test_a_longer_life_outlives_a_pause_of_a_transcript():
         lines.append({**said, "timestamp": clock})
     put("log.jsonl", joined(*lines))
     ran = lore("simulate", "log.jsonl", "--what-if", "ttl=1h", "--json").json
-    assert ran["turns"][4]["cause"]["code"] == "LORE128"
+    assert ran["turns"][4]["causes"][0]["code"] == "LORE128"
     assert ran["what_if"][0]["turns"] >= 1
     assert ran["what_if"][0]["tokens"] > 15_000
 
@@ -130,7 +130,7 @@ def test_a_cache_break_is_foreseen_before_its_bill_and_costs_money():
     late = ran["turns"][1]
     assert late["predicted"]["read_tokens"] == 0
     assert (late["lost_tokens"], late["waste_tokens"]) == (5000, 5000)
-    assert late["cause"]["code"] == "LORE101"
+    assert late["causes"][0]["code"] == "LORE101"
     # opus 4.6: 6.25 to write and 0.50 to read a million tokens
     assert late["cost"]["waste"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
     assert ran["what_if"][0]["change"] == "cause=LORE101"
@@ -235,13 +235,6 @@ def test_a_pause_that_was_too_long_names_what_to_try():
     """Of a session that lost most to pauses only the fix of its smallest cause was named."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
     assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in lore("simulate", path).out
-
-
-def test_what_an_expected_cause_would_have_saved_is_not_known():
-    """`--what-if cause=LORE128` answered "15,000 tokens, $0.00": each of them had been written again, and paid."""
-    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
-    saving = lore("simulate", path, "--what-if", "cause=LORE128", "--json").json["what_if"][0]
-    assert (saving["tokens"], saving["saved"]) == (5000, None)
 
 
 def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
