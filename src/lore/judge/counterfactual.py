@@ -107,10 +107,10 @@ def _behind(pair: Pair) -> int:
     return max(0, round((pair.bytes.left - pair.left_tail_bytes - pair.bytes.common) / pair.bytes_per_token))
 
 
-def remaining(breaks: Iterable[Break], without: Callable[[str], bool]) -> int | None:
+def remaining(breaks: Iterable[Break], without: Callable[[Break], bool]) -> int | None:
     """Return the tokens that are lost all the same without some causes; None where none of them is there."""
     every = list(breaks)
-    gone = [one for one in every if without(one.code) and one.code != UNEXPLAINED]
+    gone = [one for one in every if without(one) and one.code != UNEXPLAINED]
     if not gone:
         return None
     left = [
@@ -127,7 +127,7 @@ def _explains(cause: Break, said: Break) -> bool:
     return cause.strength != "weak" and fits(cause.code, cause.section, said.section)
 
 
-def otherwise(turns: Iterable[Played], without: Callable[[str], bool]) -> Iterator[Otherwise]:
+def otherwise(turns: Iterable[Played], without: Callable[[Break], bool]) -> Iterator[Otherwise]:
     """Yield the turns that would have paid something else without some causes."""
     more: dict[str, int] = {}  # by chain: tokens that stand in the cache beyond what stood there
     for number, turn in enumerate(turns):
@@ -143,7 +143,7 @@ def otherwise(turns: Iterable[Played], without: Callable[[str], bool]) -> Iterat
             yield Otherwise(number, other)
 
 
-def _back(turn: Played, paid: Billed, more: int, without: Callable[[str], bool]) -> int:
+def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool]) -> int:
     """Return how many tokens a turn would have read beyond what it read."""
     read = paid.read_tokens or 0
     lost = max((one.loses for one in turn.breaks), default=0)
@@ -154,7 +154,8 @@ def _back(turn: Played, paid: Billed, more: int, without: Callable[[str], bool])
         found = max(0, lost - left) + (0 if left else more)
     if turn.stood is not None:
         found = min(found, max(0, turn.stood + more - read))
-    return min(found, max(0, asked(paid) - read))
+    marked = turn.exact and cached(paid)  # then what stands behind the last breakpoint is never read
+    return min(found, paid.write_tokens or 0 if marked else max(0, asked(paid) - read))
 
 
 def reading(paid: Billed, back: int) -> Billed:

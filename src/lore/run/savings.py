@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from functools import partial
 from typing import NamedTuple
 
 from lore.cache.predictor import Touched
@@ -105,7 +106,8 @@ def told(saving: Saving, other: Run) -> Iterator[str]:
     elif already and touched.already:
         both = touched.already + touched.changed
         yield f"{saving.change} is so already in {touched.already:,} of {_turns(both)}, which stay as they are"
-    if key in _HOLDS and not touched.already and not saving.turns and not saving.saved:
+    idle = saving.saved is None if key == "model" else not touched.changed and not saving.turns
+    if key in _HOLDS and not touched.already and idle:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
 
@@ -117,12 +119,12 @@ def removed(base: Run, code: str, text: str = "") -> Saving:
     return _without(base, _meant(code), text or f"cause={code}")
 
 
-def _meant(code: str) -> Callable[[str], bool]:
+def _meant(code: str) -> Callable[[Break], bool]:
     wanted = Ruling(select=(code,))
-    return lambda one: wanted.wants(one, CODES[one].name if one in CODES else "")
+    return lambda one: wanted.wants(one.code, CODES[one.code].name if one.code in CODES else "")
 
 
-def _without(base: Run, without: Callable[[str], bool], text: str) -> Saving:
+def _without(base: Run, without: Callable[[Break], bool], text: str) -> Saving:
     changed = list(otherwise([one.played for one in base.turns], without))
     saved, priced, tokens = Decimal(0), False, 0
     for number, paid in changed:
@@ -136,7 +138,7 @@ def _without(base: Run, without: Callable[[str], bool], text: str) -> Saving:
         fix_of(found.code, one.reader)
         for one in base.turns
         for found in one.played.breaks
-        if without(found.code) and found.code in CODES
+        if without(found) and found.code in CODES
     }
     return Saving(
         change=text, turns=len(changed), tokens=tokens, currency=CURRENCY,
@@ -147,7 +149,7 @@ def _without(base: Run, without: Callable[[str], bool], text: str) -> Saving:
 def told_of_cause(base: Run, code: str, saving: Saving) -> Iterator[str]:
     """Say why a cause that is taken away saves nothing, or how far it can be believed."""
     without = _meant(code)
-    found = [one for one in _breaks(base) if without(one.code)]
+    found = [one for one in _breaks(base) if without(one)]
     if not found:
         yield f"{saving.change}: no turn has it"
     elif all(one.code == UNEXPLAINED for one in found):
@@ -164,10 +166,10 @@ def told_of_cause(base: Run, code: str, saving: Saving) -> Iterator[str]:
         yield f"{saving.change}: the same prompts are played; a session without what is expected would ask others"
 
 
-def _beside(breaks: tuple[Break, ...], without: Callable[[str], bool]) -> list[Break]:
-    if not any(without(one.code) for one in breaks):
+def _beside(breaks: tuple[Break, ...], without: Callable[[Break], bool]) -> list[Break]:
+    if not any(without(one) for one in breaks):
         return []
-    return [one for one in breaks if not without(one.code) and (one.leads or one.strength != "weak")]
+    return [one for one in breaks if not without(one) and (one.leads or one.strength != "weak")]
 
 
 def _breaks(base: Run) -> Iterator[Break]:
@@ -176,13 +178,17 @@ def _breaks(base: Run) -> Iterator[Break]:
 
 def ranked(base: Run) -> list[Saving]:
     """Rank the causes found by what their fixes would have saved; those that would have saved nothing are none."""
-    codes = {
-        one.code
-        for one in _breaks(base)
-        if one.kind != "expected" and one.strength != "weak" and one.code not in _NO_FIX
-    }
-    found = [_without(base, code.__eq__, f"cause={code}") for code in sorted(codes)]
+    codes = {one.code for one in _breaks(base) if _has_fix(one)}
+    found = [_without(base, partial(_is_sure, code), f"cause={code}") for code in sorted(codes)]
     return in_order(one for one in found if one.turns)
+
+
+def _has_fix(one: Break) -> bool:
+    return one.kind != "expected" and one.strength != "weak" and one.code not in _NO_FIX
+
+
+def _is_sure(code: str, one: Break) -> bool:
+    return one.code == code and _has_fix(one)
 
 
 def in_order(savings: Iterable[Saving]) -> list[Saving]:
