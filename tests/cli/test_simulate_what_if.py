@@ -86,11 +86,11 @@ def test_what_stands_or_is_asked_already_saves_nothing_and_says_so(change):
     assert any(note.startswith(f"{change} is so already") for note in notes)
 
 
-def moved(*, gap: int = 60) -> str:
+def moved(*, gap: int = 60, billed: bool = True) -> str:
     """Two requests whose tools come in another order."""
     return capture(
-        (body("one", tools=TOOLS), usage(0, 5000), 0),
-        (body("one", "1", "two", tools=TOOLS[::-1]), usage(0, 5100), gap),
+        (body("one", tools=TOOLS), usage(0, 5000) if billed else None, 0),
+        (body("one", "1", "two", tools=TOOLS[::-1]), usage(0, 5100) if billed else None, gap),
     )
 
 
@@ -99,6 +99,21 @@ def test_a_cause_alone_saves_what_stood():
     one = saved["cause=LORE102"]
     assert (one["turns"], one["tokens"]) == (1, 5000)
     assert one["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
+
+
+def test_without_bills_predictions_are_played():
+    saved, _ = what_if(moved(billed=False), "cause=LORE102")
+    one = saved["cause=LORE102"]
+    assert (one["turns"], one["tokens"]) == (1, pytest.approx(4100, rel=0.1))
+    assert one["saved"] == pytest.approx(one["tokens"] * (6.25 - 0.5) / 1e6, abs=1e-6)
+
+
+def test_what_changed_beside_an_expiry_is_told():
+    """Only the pause was named: that the tools had changed, too, nobody knew."""
+    (late,) = [one for one in lore("simulate", moved(gap=400), "--json").json["turns"] if one["causes"]]
+    assert late["causes"][0]["code"] == "LORE128"
+    assert "LORE102" in [one["code"] for one in late["causes"][0]["also"]]
+    assert "also seen: tools-reordered: " in late["causes"][0]["message"]
 
 
 def test_a_change_of_tools_beside_an_expiry_saves_nothing():
