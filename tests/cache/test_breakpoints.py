@@ -173,6 +173,18 @@ def test_the_last_breakpoint_stands_where_it_was_billed():
     assert model.predict(Request("main", text, 2, breakpoints=(Breakpoint(2),))).read == 2500
 
 
+def test_a_bill_is_about_the_breakpoints_that_were_recorded():
+    """A what-if moved the breakpoint to the end, and the bill of the recorded one was learned as the end's."""
+    asked = [
+        request("ab", breakpoints=[1])._replace(recorded=(Breakpoint(0),)),
+        request("abc", breakpoints=[2], same=2)._replace(recorded=(Breakpoint(0),)),
+    ]
+    model = make("anthropic", rules(NOW))
+    model.predict(asked[0])
+    assert not model.learn(Billed(16, 0, 20))
+    assert model.predict(asked[1]).read == 36  # 20 before the recorded one, and the 16 behind it
+
+
 def test_a_bill_for_a_body_without_a_breakpoint_is_said():
     model = make("anthropic", rules(NOW))
     model.predict(request("ab"))

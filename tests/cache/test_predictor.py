@@ -14,16 +14,36 @@ from lore.model.turn import Turn
 BILL = Billed(3, 0, 22_500, 10, 22_500, 0)
 
 
+def seen(pause=None, why="goes-on", lifetime=300.0):
+    return SimpleNamespace(pause=pause, stood=22_000, lifetime=lifetime, level=SimpleNamespace(why=why))
+
+
+def billed(usage):
+    return Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage)
+
+
 @pytest.mark.parametrize(
     ("pause", "why", "read"), [(3400.0, "goes-on", 22_000), (60.0, "goes-on", 0), (None, "goes-on", 0),
                                (4000.0, "goes-on", 0), (3400.0, "compaction", 0)],
 )  # fmt: skip
 def test_what_a_pause_lost_counts_as_read_where_it_would_have_lived(pause, why, read):
     """Learned from as it was billed, such a drop became the level of a head, and a compaction fell to it later."""
-    situation = SimpleNamespace(pause=pause, stood=22_000, level=SimpleNamespace(why=why))
-    found = living(Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=BILL), 3600.0, situation).usage
+    found = living(billed(BILL), 3600.0, seen(why=why), seen(pause, "expiry")).usage
     assert (found.read_tokens, found.write_tokens) == (read, 22_500 - read)
     assert (found.write_1h_tokens, found.write_5m_tokens) == (found.write_tokens, 0)
+
+
+@pytest.mark.parametrize("pause", [60.0, 3400.0])
+def test_a_bill_of_what_lives_an_hour_already_is_left_as_it_is(pause):
+    """A drop for another reason counted as read: of sessions whose every write lives an hour, 5 of 29 gained by it."""
+    turn = billed(Billed(3, 0, 22_500, 10, 0, 22_500))
+    assert living(turn, 3600.0, seen(pause), seen(pause, lifetime=3600.0)) is turn
+
+
+def test_a_bill_that_says_nothing_of_lifetimes_had_the_default():
+    turn = billed(Billed(3, 20_000, 500, 10))
+    assert living(turn, 300.0, seen(), seen()) is turn
+    assert living(turn, 3600.0, seen(), seen()).usage.write_1h_tokens == 500
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ class Request(NamedTuple):
     `salts` holds, by section, what enters the prefix at that section's beginning besides its text (parameters
     that invalidate it). `breakpoints` ascend; `implicit` says that the request leaves breakpoints to the provider.
     `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
+    `recorded` are the breakpoints that its bill is about, where `breakpoints` are otherwise than recorded.
     """
 
     chain: str
@@ -89,6 +90,7 @@ class Request(NamedTuple):
     salts: tuple[tuple[Section, bytes], ...] = ()
     output: Sequence[Piece] = ()
     cached: bytes = b""
+    recorded: tuple[Breakpoint, ...] | None = None
 
 
 Look: TypeAlias = Callable[[str, str | None, float | None], float | None]  # rule, model, time -> number

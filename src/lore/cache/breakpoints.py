@@ -200,13 +200,14 @@ class Breakpoints:
             return ""
         if read + write == 0:
             return self._uncached(asked, usage)
-        if not asked.request.breakpoints:
+        told = _told(asked.request)
+        if not told:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
-        last = asked.request.breakpoints[-1].place
+        last = told[-1].place
         why = self._ruler.learn(last, read + write) if write or asked.hit in (-1, last) else ""
         if why:
             return why
-        self._stored(asked)
+        self._stored(asked, last)
         self._learn_breakpoints(asked, usage, read)
         self._learn_suffix(asked, usage, last)
         return ""
@@ -218,34 +219,33 @@ class Breakpoints:
 
     def _learn_breakpoints(self, asked: _Asked, usage: Billed, read: int) -> None:
         """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
-        hours = [breakpoint.place for breakpoint in asked.request.breakpoints if (breakpoint.lifetime or 0) >= HOUR]
+        told = _told(asked.request)
+        hours = [breakpoint.place for breakpoint in told if (breakpoint.lifetime or 0) >= HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
             return
-        if asked.hit >= 0 and self._ruler.known(asked.hit) is None and self._fits(asked.hit, read):
+        same = asked.request.recorded is None  # else what was read is not what is read now
+        if same and asked.hit >= 0 and self._ruler.known(asked.hit) is None and self._fits(asked.hit, read):
             self._ruler.learn(asked.hit, read)
             return
-        if all(self._ruler.known(breakpoint.place) != read for breakpoint in asked.request.breakpoints):
-            self._warmed(asked, read)
-        for breakpoint in asked.request.breakpoints:
+        if all(self._ruler.known(breakpoint.place) != read for breakpoint in told):
+            self._warmed(told, read)
+        now = {breakpoint.place: breakpoint for breakpoint in asked.request.breakpoints}
+        for breakpoint in told:
             node = asked.path.nodes[breakpoint.place]
             if self._ruler.known(breakpoint.place) == read and node not in self._entries:
-                self._put(node, self._entry(asked.request, breakpoint))
+                self._put(node, self._entry(asked.request, now.get(breakpoint.place, breakpoint)))
 
-    def _stored(self, asked: _Asked) -> None:
-        """Keep an entry at the last breakpoint: the bill shows that there was enough before it."""
-        last = asked.request.breakpoints[-1]
-        if asked.path.nodes[last.place] not in self._entries:
+    def _stored(self, asked: _Asked, billed: int) -> None:
+        """Keep an entry at the last breakpoint: the bill shows that there was enough before the one at `billed`."""
+        last = asked.request.breakpoints[-1] if asked.request.breakpoints else None
+        if last is not None and last.place >= billed and asked.path.nodes[last.place] not in self._entries:
             self._put(asked.path.nodes[last.place], self._entry(asked.request, last))
 
-    def _warmed(self, asked: _Asked, read: int) -> None:
+    def _warmed(self, told: Sequence[Breakpoint], read: int) -> None:
         """Place a read that nothing recorded explains at the only breakpoint of no known position that it fits."""
-        unknown = [
-            breakpoint.place
-            for breakpoint in asked.request.breakpoints[:-1]
-            if self._ruler.known(breakpoint.place) is None
-        ]
+        unknown = [breakpoint.place for breakpoint in told[:-1] if self._ruler.known(breakpoint.place) is None]
         fitting = [place for place in unknown if self._fits(place, read)]
         if len(fitting) == 1:
             self._ruler.learn(fitting[0], read)
@@ -264,6 +264,11 @@ class Breakpoints:
         else:
             cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
             self._ruler.learn(end, cached + uncached - self._suffix.get(asked.model, 0))
+
+
+def _told(request: Request) -> tuple[Breakpoint, ...]:
+    """Return the breakpoints that a request's bill is about."""
+    return request.breakpoints if request.recorded is None else request.recorded
 
 
 def _breakpoints(request: Request) -> tuple[Breakpoint, ...]:

@@ -11,14 +11,14 @@ from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
-from lore.cache.base import UNKNOWN, CacheModel, Prediction
+from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Prediction, Request
 from lore.cache.bills import unbelievable
-from lore.cache.breakpoints import HOUR
+from lore.cache.breakpoints import HOUR, Breakpoints
 from lore.cache.levels import Levels
 from lore.cache.lifetime import FIVE_MINUTES
 from lore.cache.registry import Option, make
 from lore.cache.rules import Rules
-from lore.cache.served import Served, served
+from lore.cache.served import Served, normal, served
 from lore.cache.turn_context import Situation
 from lore.cache.views import (
     ANTHROPIC,
@@ -32,6 +32,7 @@ from lore.cache.views import (
     Views,
     automatic,
 )
+from lore.model.events import Billed
 from lore.model.prompt import Section
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
@@ -75,6 +76,21 @@ class Change(NamedTuple):
 NO_CHANGE = Change()
 
 
+class Touched:
+    """Count the turns that a change changes (`changed`), and those that are so already (`already`).
+
+    What a change cannot be about (another provider's requests, a turn that wrote nothing) is neither.
+    """
+
+    def __init__(self) -> None:
+        self.changed = self.already = 0
+
+    def take(self, *, changed: bool) -> None:
+        """Count a turn."""
+        self.changed += changed
+        self.already += not changed
+
+
 class _Bound:
     """Rules of one provider on one platform, as models look them up."""
 
@@ -97,20 +113,36 @@ class _Asking(Protocol):
 class _Requests:
     """Turns of one recording for a model that looks at requests."""
 
-    def __init__(self, model: CacheModel, views: Views, recording: int, change: Change) -> None:
+    def __init__(
+        self, model: CacheModel, views: Views, recording: int, change: Change, touched: Touched
+    ) -> None:  # fmt: skip
         self._model = model
         self._views = views
         self._recording = recording
         self._change = change
+        self._touched = touched
 
     def predict(self, turn: Turn) -> Prediction:
         request = self._views.of(turn)
-        change = self._change
-        breakpoints = automatic(request) if change.breakpoints else request.breakpoints
-        if change.lifetime is not None and self._model.provider == "anthropic":  # nobody else offers the choice
-            breakpoints = tuple([breakpoint._replace(lifetime=change.lifetime) for breakpoint in breakpoints])
-        chain = f"{self._recording}:{turn.chain}"
-        return self._model.predict(request._replace(chain=chain, breakpoints=breakpoints))
+        recorded, breakpoints = request.breakpoints, self._changed(request, turn)
+        request = request._replace(chain=f"{self._recording}:{turn.chain}", breakpoints=breakpoints)
+        return self._model.predict(request if breakpoints == recorded else request._replace(recorded=recorded))
+
+    def _changed(self, request: Request, turn: Turn) -> tuple[Breakpoint, ...]:
+        """Return the breakpoints as they are asked to be; what is so already stays as it is."""
+        change, breakpoints = self._change, request.breakpoints
+        if change.breakpoints:
+            breakpoints = automatic(request)
+        lives = change.lifetime
+        if lives is not None and self._model.provider == "anthropic":  # nobody else offers the choice
+            held = turn.usage is not None and bool(turn.usage.write_tokens) and all_live(turn.usage, lives)
+            if not (held and lives >= HOUR):  # a bill knows better than the body for how long it was kept
+                breakpoints = tuple([_living(breakpoint, lives) for breakpoint in breakpoints])
+        elif not (change.breakpoints and isinstance(self._model, Breakpoints)):
+            return breakpoints
+        if breakpoints:
+            self._touched.take(changed=breakpoints != request.breakpoints)
+        return breakpoints
 
     def learn(self, turn: Turn) -> str:
         if turn.usage is not None and turn.usage.uncached_tokens is not None:
@@ -119,15 +151,37 @@ class _Requests:
         return self._model.learn(None if odd else turn.usage) or odd
 
 
-class _Levels(Levels):
-    """Levels of which every entry lives as long as is asked for, if that is asked."""
+def _living(breakpoint: Breakpoint, lives: float) -> Breakpoint:
+    """Return a breakpoint that asks for a lifetime; the provider's default is five minutes."""
+    return breakpoint if (breakpoint.lifetime or FIVE_MINUTES) == lives else breakpoint._replace(lifetime=lives)
 
-    def __init__(self, lives: float | None) -> None:
+
+class _Levels(Levels):
+    """Levels of which every entry lives as long as is asked for, if that is asked.
+
+    The recorded levels are followed beside: they know what had expired and what was lost for another reason.
+    """
+
+    def __init__(self, lives: float | None, touched: Touched) -> None:
         super().__init__()
         self._lives = lives
+        self._touched = touched
+        self._recorded = None if lives is None else Levels()
+
+    def predict(self, turn: Turn) -> Prediction:
+        if self._recorded is not None:
+            self._recorded.predict(turn)
+        return super().predict(turn)
 
     def learn(self, turn: Turn) -> str:
-        return super().learn(turn if self._lives is None else living(turn, self._lives, self.situation))
+        if self._recorded is None or self._lives is None:
+            return super().learn(turn)
+        before = self._recorded.situation
+        self._recorded.learn(turn)
+        other = living(turn, self._lives, self.situation, before)
+        if turn.usage is not None and turn.usage.write_tokens:
+            self._touched.take(changed=other is not turn)
+        return super().learn(other)
 
 
 class Transcripts:
@@ -168,6 +222,7 @@ class Predictor:
         self._models: dict[tuple[str, str, str], CacheModel] = {}
         self._asking: dict[tuple[str, str, str], _Asking] = {}
         self._recording = 0
+        self.touched = Touched()
         if cache is not None:  # what cannot be made is said before anything is read
             make(cache, _Bound(rules, cache, ""), dict(change.options))
 
@@ -182,6 +237,8 @@ class Predictor:
         name = self._cache or cache_of(turn, where)
         if not name or turn.failed:
             return Predicted(name, UNKNOWN)
+        if self.model is not None:
+            self.touched.take(changed=normal(turn.model) != normal(self.model))
         by_level = name in _BY_LEVEL and is_transcript(turn)
         asking = self._for(LEVELS if by_level else name, where, turn)
         prediction = asking.predict(turn)
@@ -192,9 +249,11 @@ class Predictor:
         key = (name, name if name in _ENGINES else where.provider, where.platform)
         if key not in self._asking:
             self._asking[key] = (
-                _Levels(self._change.lifetime)
+                _Levels(self._change.lifetime, self.touched)
                 if name == LEVELS
-                else _Requests(self._model(key), self._views(name, key, turn), self._recording, self._change)
+                else _Requests(
+                    self._model(key), self._views(name, key, turn), self._recording, self._change, self.touched
+                )
             )
         return self._asking[key]
 
@@ -218,25 +277,33 @@ def minimum_tokens(rules: Rules, turn: Turn) -> int | None:
     return rules.whole("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
 
 
-def living(turn: Turn, seconds: float, situation: Situation) -> Turn:
-    """Return a turn as if all that was written lived so long: five minutes, or an hour.
+def living(turn: Turn, seconds: float, situation: Situation, recorded: Situation) -> Turn:
+    """Return a turn as if all that was written lived so long (five minutes, or an hour); itself where it does.
 
-    What the bill lost over a pause that the longer life would have outlived counts as read: nothing is to be
-    learned from a drop that would not have been.
+    What the bill lost over a pause that this life would have outlived and the `recorded` one did not counts as read:
+    nothing is to be learned from a drop that would not have been. Any other drop stays: it has another reason.
     """
-    usage, pause, stood = turn.usage, situation.pause, situation.stood
+    usage, pause, lives, stood = turn.usage, recorded.pause, recorded.lifetime, situation.stood
     if usage is None or usage.write_tokens is None:
         return turn
     read, write = usage.read_tokens, usage.write_tokens
-    outlived = pause is not None and FIVE_MINUTES < pause <= seconds and situation.level.why in _GOES_ON
-    if outlived and read is not None and stood is not None and read < stood:
-        back = min(stood - read, write)
-        read, write = read + back, write - back
+    outlived = pause is not None and lives is not None and lives < pause <= seconds and situation.level.why in _GOES_ON
+    back = min(stood - read, write) if outlived and read is not None and stood is not None and read < stood else 0
+    if not back and all_live(usage, seconds):
+        return turn
+    write -= back
     hour = write if seconds >= HOUR else 0
     changed = structs.replace(
-        usage, read_tokens=read, write_tokens=write, write_1h_tokens=hour, write_5m_tokens=write - hour
-    )
+        usage, read_tokens=None if read is None else read + back, write_tokens=write, write_1h_tokens=hour,
+        write_5m_tokens=write - hour,
+    )  # fmt: skip
     return structs.replace(turn, usage=changed)
+
+
+def all_live(usage: Billed, seconds: float) -> bool:
+    """Tell whether a bill shows that all it wrote lives that long; what it does not split had the default."""
+    hour = usage.write_1h_tokens or 0
+    return hour >= (usage.write_tokens or 0) if seconds >= HOUR else not hour
 
 
 _GOES_ON = ("goes-on", "hidden-request")  # why a level is where it is, if nothing fell

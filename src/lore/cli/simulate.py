@@ -23,7 +23,9 @@ def run(
     ] = None,
     what_if: Annotated[
         list[str] | None,
-        typer.Option("--what-if", help="Simulate a change (ttl=1h, cause=CODE, …); without a value: rank the fixes."),
+        typer.Option(
+            "--what-if", help="Simulate a change (ttl=1h, cause=CODE, …); without a value: every fix that can be."
+        ),
     ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="Print the dated rules and prices instead.")] = False,
     rules_file: Annotated[
@@ -67,7 +69,7 @@ def run(
     dated = dated_rules(settings)
     if rules_file is not None:
         dated = dated._replace(path=rules_file)
-    asked = Asked(paths, tuple(cache or settings.settings.simulate.caches), tuple(what_if or ("",)), dated)
+    asked = Asked(paths, tuple(cache or settings.settings.simulate.caches), tuple(what_if or ()), dated)
     for number, result in enumerate(simulate(asked, options, table)):
         if as_json:
             from lore.report.json_report import render

@@ -70,7 +70,7 @@ def attribute(context: PairContext) -> Cause:
     if said is not None:
         strong = [cause for cause in ranked if cause.strength != "weak"]
         weak = ranked[len(strong) :]
-        leads = [cause for cause in strong if _fits(cause, section)]
+        leads = [cause for cause in strong if fits(cause.code, cause.section, section)]
         rest = [cause for cause in strong if cause not in leads]
         ranked = [*leads, said, *rest, *weak]
     if not ranked:
@@ -78,13 +78,13 @@ def attribute(context: PairContext) -> Cause:
     return replace(ranked[0], also=tuple(ranked[1:]))
 
 
-def _fits(cause: Cause, section: str | None) -> bool:
+def fits(code: str, about: str | None, section: str | None) -> bool:
     """Tell whether a cause may lead beside a verdict on a section; a client's update rewrites tools and system."""
     if section not in ("tools", "system", "messages"):
         return True
-    if cause.code in ("LORE157", "LORE145"):
+    if code in ("LORE157", "LORE145"):
         return section != "messages"
-    return cause.section == section
+    return about == section
 
 
 def _provider(context: PairContext) -> Cause | None:

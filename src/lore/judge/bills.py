@@ -57,10 +57,10 @@ def testifies(left: Turn) -> bool:
     Where writes are not billed, a turn that read little may have left much.
     """
     there = cached(left.usage)
-    return there is not None and (there > TOLERANCE_TOKENS or left.dialect in _BILLS_WRITES)
+    return there is not None and (there > TOLERANCE_TOKENS or left.dialect in BILLS_WRITES)
 
 
-_BILLS_WRITES = frozenset(("anthropic", "bedrock"))
+BILLS_WRITES = frozenset(("anthropic", "bedrock"))
 
 
 def read_again(left: Turn, right: Turn) -> bool:
@@ -81,7 +81,7 @@ def read_again(left: Turn, right: Turn) -> bool:
 def bills_writes(turn: Turn) -> bool:
     """Tell whether a bill says what was written; elsewhere all that was asked may be in the cache."""
     wrote = None if turn.usage is None else turn.usage.write_tokens
-    return wrote is not None and (wrote > 0 or turn.dialect in _BILLS_WRITES)
+    return wrote is not None and (wrote > 0 or turn.dialect in BILLS_WRITES)
 
 
 def never_cached(left: Turn) -> bool:

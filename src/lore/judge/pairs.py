@@ -266,7 +266,9 @@ class Pairs:
         if not broken:
             return (*why, *self._of_bill(context))
         gone = (expired(context) or parallel(context)) if fell or fell is None else None
-        return (gone,) if gone is not None else (*self._gone_elsewhere(context), *why)
+        if gone is None:
+            return (*self._gone_elsewhere(context), *why)
+        return (replace(gone, also=tuple([cause for cause in why if not is_remark(cause)])),)
 
     def _gone_elsewhere(self, context: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a request to another place, where no bill says that its cache was read there."""

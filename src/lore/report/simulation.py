@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
@@ -20,6 +21,7 @@ _TOP = 3  # of each kind of group, and of the changes, where not all are asked f
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _WARM = 1000  # tokens read beyond the prediction that are worth a word
 _EXPLAINED = 160  # characters of evidence on a line
+_RULED_OUT = 5  # reasons that most unexplained turns rule out
 
 
 def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
@@ -73,9 +75,17 @@ def _row(one: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
         lost = f" {one.lost_tokens:,} tokens" if one.lost_tokens else ""
         sure = "" if why.code == UNEXPLAINED else f" ({why.strength})"
         yield f"{why.code} {why.name}{lost}", _STYLES[why.kind]
-        yield f"{sure} {grounds(why)}"[:_EXPLAINED]
+        yield _shortened(f"{sure} {grounds(why)}")
     elif said is not None and bill is not None and bill > said + _WARM:
         yield "warmed elsewhere: more was read than anything recorded here had written", "dim"
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of a text, up to a whole word where one ends not too far before."""
+    if len(text) <= _EXPLAINED:
+        return text
+    end = text.rfind(" ", _EXPLAINED // 2, _EXPLAINED)
+    return text[: _EXPLAINED - 1 if end < 0 else end].rstrip(" ,;:") + "…"
 
 
 def _number(value: int | None) -> str:
@@ -116,6 +126,22 @@ def _totals(result: Simulated, out: Console) -> None:
     again = f", {money_of(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
     out.print(line((f"paid again without need: {totals.waste_tokens:,} tokens{again}", style)))
+    _unexplained(result, out)
+
+
+def _unexplained(result: Simulated, out: Console) -> None:
+    """Say what was paid again and nothing explains, and what most of those turns rule out."""
+    turns = [one for one in result.turns if one.unexplained_tokens]
+    if not turns:
+        return
+    again = result.totals.cost.unexplained
+    paid = "" if again is None else f", {money_of(again)}"
+    every = [one.cause.ruled_out for one in turns if one.cause is not None]
+    seen = Counter(reason.reason for reasons in every for reason in reasons if reason.out)
+    most = ", ".join(reason for reason, _ in seen.most_common(_RULED_OUT))
+    said = f"; ruled out: {most}" if most else ""
+    tokens = result.totals.unexplained_tokens
+    out.print(line((f"unexplained: {tokens:,} tokens in {counted(len(turns), 'turn')}{paid}{said}", "yellow")))
 
 
 def _counts(found: BilledResult) -> str:

@@ -1,14 +1,15 @@
 """`lore simulate`: all recordings under some paths, once a cache, and again as they might have been.
 
 In: paths, rules, names of caches, changes as `KEY=VALUE`. Out: a `Simulated` a cache. Rules: a change is simulated by
-the same models over the same recordings, and what it saves is the difference of the two predictions; a cause that is
-removed saves what its turns paid again; nothing asked, the fixes of the causes found are ranked.
+the same models over the same recordings, and what it saves is the difference of the two plays; nothing asked, the
+causes found are ranked from the one look at the files; a bare `--what-if` plays every fix that can be simulated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -16,8 +17,7 @@ from lore.cache.predictor import NO_CHANGE, Change, Predictor
 from lore.cache.registry import Option
 from lore.cache.rules import Rules
 from lore.errors import LoreError
-from lore.judge.policy import Policy, Ruling
-from lore.model.codes import CODES
+from lore.judge.policy import Policy
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
 from lore.recording import corpus
@@ -26,11 +26,13 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.rules import stale
-from lore.run.simulating import CURRENCY, Simulation
-from lore.run.sums import Sums, money
+from lore.run.savings import Paid, Run, compared, expired, in_order, left_out, ranked, removed, told, told_of_cause
+from lore.run.simulating import Simulation
+from lore.run.sums import Sums
 from lore.run.verdicts import PACKAGED, Dated
 
 RANK = ""  # a change without a value: which fix saves most
+TTL, AUTO = "ttl=1h", "breakpoints=auto"
 KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE, or an option of the cache that --cache names"
 _TTL = {"5m": 300.0, "1h": 3600.0}
 
@@ -56,27 +58,62 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     changes = [(text, _change(text, asked.caches)) for text in asked.changes if text != RANK]
     for cache in asked.caches or (None,):
-        base = _run(files, asked, options, rules, cache, NO_CHANGE)
-        savings = [
-            saving for text, change in changes for saving in _saved(text, change, base, files, asked, options, rules)
-        ]
-        notes = [*base.notes, *_idle(savings)]
+        played = partial(_run, files, asked, options, rules, cache)
+        base = played(NO_CHANGE)
+        savings, notes = list[Saving](), list(base.result.notes)
+        for text, change in changes:
+            saving, said = _saved(text, change, base, played)
+            savings.append(saving)
+            notes += said
         if RANK in asked.changes:
+            more, said = _every_fix(base, played, once=once)
+            savings += more
+            notes += said
+        elif not asked.changes:
             savings += ranked(base)
-            notes += _longer(base)
-        yield msgspec.structs.replace(base, what_if=savings, notes=notes)
+        if once or not asked.changes:
+            notes += _longer(base.result)
+        yield msgspec.structs.replace(base.result, what_if=savings, notes=notes)
+
+
+_Play: TypeAlias = Callable[[Change], Run]
+
+
+def _saved(text: str, change: Change | None, base: Run, played: _Play) -> tuple[Saving, list[str]]:
+    """Return what one change saves, and what is to be said of it; a cause needs no second look at the files."""
+    if change is None:
+        code = text.partition("=")[2].strip()
+        saving = removed(base, code, text)
+        return saving, list(told_of_cause(base, code, saving))
+    other = played(change)
+    saving = compared(text, base, other)
+    return saving, list(told(saving, other))
+
+
+def _every_fix(base: Run, played: _Play, *, once: bool) -> tuple[list[Saving], list[str]]:
+    """Rank every fix that can be simulated, and say what cannot."""
+    found, notes = ranked(base), list(left_out(base))
+    wanted = [(TTL, expired(base)), (AUTO, bool(base.marked))]
+    for text, change in ((text, _change(text, ())) for text, there in wanted if there):
+        if once:
+            notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
+        else:
+            saving, said = _saved(text, change, base, played)
+            found += [saving] if saving.turns or saving.saved else []
+            notes += said
+    return in_order(found), notes
 
 
 def _run(
     files: list[Input], asked: Asked, options: Options, rules: Rules, cache: str | None, change: Change
-) -> Simulated:  # fmt: skip
-    sums, found = Sums(), list[Problem]()
-    count = None if options.counter is None else options.counter.count
-    simulation = Simulation(Predictor(rules, cache, change, count), dated=asked.dated)
+) -> Run:  # fmt: skip
+    sums, found, turns = Sums(), list[Problem](), list[Paid]()
+    predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
+    simulation = Simulation(predictor, dated=asked.dated)
     read = 0
     for file in files:
         problems = Problems()
-        read += _file(file, simulation, sums, options, problems)
+        read += _file(file, simulation, sums, turns, options, problems)
         found.extend(problems.kept)
     found.extend(simulation.problems.kept)
     if not read:
@@ -84,10 +121,13 @@ def _run(
             f"no recordings in {corpus.show(asked.paths[0])}", hint="lore simulate reads sessions and captures"
         )
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
-    return sums.result(cache, as_of, _notes(sums.turns, rules, simulation.copied), found)
+    result = sums.result(cache, as_of, _notes(sums.turns, rules, simulation.copied), found)
+    return Run(result, turns, predictor.touched, simulation.transcripts, simulation.marked)
 
 
-def _file(file: Input, simulation: Simulation, sums: Sums, options: Options, problems: Problems) -> bool:
+def _file(
+    file: Input, simulation: Simulation, sums: Sums, turns: list[Paid], options: Options, problems: Problems
+) -> bool:  # fmt: skip
     """Simulate one file; return whether it is a recording."""
     shown = corpus.show(file.path)
     try:
@@ -95,6 +135,7 @@ def _file(file: Input, simulation: Simulation, sums: Sums, options: Options, pro
             raise file.error
         for seen in simulation.recording(options.open(file.path, problems)):
             sums.add(seen)
+            turns.append(Paid.of(seen))
     except UnrecognisedError:
         if file.named:
             raise
@@ -126,21 +167,6 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
         yield f"{copied:,} turns are copies of others and counted once"
 
 
-_HOLDS = {
-    "ttl": "entries live as long as a client asks at Anthropic and Bedrock alone",
-    "breakpoints": "it holds for requests to caches with breakpoints, and transcripts hold no breakpoints",
-    "model": "no price is known for both models here (--rules-file can give one)",
-}
-
-
-def _idle(savings: Iterable[Saving]) -> Iterator[str]:
-    """Say of changes that change nothing why that is."""
-    for one in savings:
-        why = _HOLDS.get(one.change.partition("=")[0].strip())
-        if why is not None and not one.turns and not one.saved:
-            yield f"--what-if {one.change} changes nothing here: {why}"
-
-
 def _longer(base: Simulated) -> Iterator[str]:
     """Say what to try where entries expired: what that saves is known once it is simulated."""
     lost = [one.lost_tokens or 0 for one in base.turns if one.cause is not None and one.cause.code == "LORE128"]
@@ -154,7 +180,7 @@ def _longer(base: Simulated) -> Iterator[str]:
 
 
 def _change(text: str, caches: Sequence[str]) -> Change | None:
-    """Read `KEY=VALUE`; None for a cause, which changes no prediction. Raises LoreError for what cannot be."""
+    """Read `KEY=VALUE`; None for a cause: the turns are played already. Raises LoreError for what cannot be."""
     key, equals, value = text.partition("=")
     key, value = key.strip().replace("-", "_"), value.strip()
     if not equals or not value:
@@ -190,70 +216,3 @@ def _number(key: str, value: str) -> Option:
         return float(value)
     except ValueError:
         raise LoreError(f"--what-if {key}={value}: not a number", hint=KEYS) from None
-
-
-def _saved(
-    text: str, change: Change | None, base: Simulated, files: list[Input], asked: Asked, options: Options, rules: Rules
-) -> Iterable[Saving]:  # fmt: skip
-    if change is None:
-        return removed(base, text.partition("=")[2].strip(), text)
-    other = _run(files, asked, options, rules, base.cache if _is_named(base) else None, change)
-    return (compared(text, base, other),)
-
-
-def _is_named(base: Simulated) -> bool:
-    return base.cache is not None
-
-
-def compared(text: str, base: Simulated, other: Simulated) -> Saving:
-    """Compare two simulations of the same recordings: tokens that are read in the second alone, and money.
-
-    Money is compared over the turns that have a price in both.
-    """
-    moved = [
-        (one.predicted.read_tokens, two.predicted.read_tokens)
-        for one, two in zip(base.turns, other.turns, strict=True)
-        if one.predicted.read_tokens != two.predicted.read_tokens
-    ]
-    paid = [
-        (before, after)
-        for one, two in zip(base.turns, other.turns, strict=True)
-        if (before := _predicted_cost(one)) is not None and (after := _predicted_cost(two)) is not None
-    ]
-    before, after = money(one for one, _ in paid), money(two for _, two in paid)
-    tokens = sum((two or 0) - (one or 0) for one, two in moved)
-    saved = None if before is None or after is None else round(before - after, 6)
-    return Saving(change=text, turns=len(moved), tokens=tokens, currency=CURRENCY, saved=saved, fix="")
-
-
-def _predicted_cost(turn: SimulatedTurn) -> float | None:
-    return None if turn.cost is None else turn.cost.predicted
-
-
-def removed(base: Simulated, code: str, text: str = "") -> list[Saving]:
-    """Say what a cause cost: what would have been saved without it."""
-    meant = Ruling(select=(code,))
-    found = [one for one in base.turns if one.cause is not None and meant.wants(one.cause.code, one.cause.name)]
-    if not found:
-        return [Saving(change=text or f"cause={code}", turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")]
-    fixes = {CODES[one.cause.code].fix for one in found if one.cause is not None}
-    return [
-        Saving(
-            change=text or f"cause={code}", turns=len(found), tokens=sum(one.lost_tokens or 0 for one in found),
-            currency=CURRENCY, saved=money(_again(one) for one in found), fix=" ".join(sorted(fixes)),
-        )
-    ]  # fmt: skip
-
-
-def _again(turn: SimulatedTurn) -> float | None:
-    """Return what a turn paid again without need; what a session without an expected cause costs, nobody knows."""
-    if turn.cause is not None and turn.cause.kind == "expected" and turn.lost_tokens:
-        return None
-    return None if turn.cost is None else turn.cost.waste
-
-
-def ranked(base: Simulated) -> list[Saving]:
-    """Rank the fixes of the causes found by what each would have saved; what is expected has none."""
-    codes = {one.cause.code for one in base.turns if one.cause is not None and one.cause.kind != "expected"}
-    found = [saving for code in sorted(codes) for saving in removed(base, code)]
-    return sorted(found, key=lambda one: (-(one.saved or 0.0), -one.tokens, one.change))

@@ -17,6 +17,7 @@ from lore.cache.prices import Price
 from lore.judge.agreement import Row
 from lore.judge.base import Place
 from lore.judge.bills import cached
+from lore.judge.counterfactual import Played, played
 from lore.judge.money import paid_again
 from lore.judge.rules import findings_of
 from lore.judge.verdict import Verdict
@@ -35,12 +36,18 @@ CURRENCY = "USD"
 
 
 class Seen(NamedTuple):
-    """One turn of the answer, the row by which it is compared with its bill, what was paid at each price."""
+    """One turn of the answer, the row by which it is compared with its bill, what was paid at each price.
+
+    `played` is the turn as what-ifs play it again, `price` at what prices, `reader` whom its fixes speak to.
+    """
 
     result: SimulatedTurn
     row: Row | None
     parts: dict[str, Decimal]
     verdict: Verdict
+    played: Played
+    price: Price | None
+    reader: Reader
 
 
 class Simulation:
@@ -60,12 +67,14 @@ class Simulation:
         self._responses: set[str] = set()
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}
         self.copied = 0
+        self.transcripts = self.marked = 0  # turns that hold no breakpoints, and those that do
 
     def recording(self, recording: Recording) -> Iterator[Seen]:
         """Yield every turn of a recording, but copies of those that an earlier one had."""
         self._predictor.begin()
         place = Place(recording.shown, reader=reader_of(recording, self._chosen))
         stood: dict[str, int] = {}
+        left_behind: dict[str, int | None] = {}
         for verdict, ended in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.turn):
             for finding in ended:
                 self._late(finding)
@@ -74,10 +83,14 @@ class Simulation:
             turn, predicted = verdict.turn, verdict.foreseen
             assert predicted is not None, "every turn is predicted"
             left = stood.get(turn.chain) if predicted.situation is None else predicted.situation.stood
+            again = played(verdict, predicted.prediction, left_behind.get(turn.chain))
+            if not turn.failed:
+                left_behind[turn.chain] = again.left
             if turn.usage is not None and not predicted.odd and (there := cached(turn.usage)) is not None:
                 stood[turn.chain] = there
             if self._is_copy(turn):
                 continue
+            self._count(turn)
             odd = turn.usage.odd if isinstance(turn.usage, OddBill) else predicted.odd
             if odd:
                 said = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {odd}"
@@ -86,7 +99,7 @@ class Simulation:
             result = _result(verdict, predicted, price, place)
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
-            yield Seen(result, _row(turn, predicted, left), parts, verdict)
+            yield Seen(result, _row(turn, predicted, left), parts, verdict, again, price, place.reader)
         self._turns.clear()
 
     def _late(self, finding: Finding) -> None:
@@ -94,6 +107,12 @@ class Simulation:
         turn = self._turns.get((finding.chain or "", finding.turn or 0))
         if turn is not None:
             turn.causes.append(cause_result(worded(finding)))
+
+    def _count(self, turn: Turn) -> None:
+        if is_transcript(turn):
+            self.transcripts += 1
+        elif turn.prompt.breakpoints or turn.prompt.auto_breakpoint:
+            self.marked += 1
 
     def _is_copy(self, turn: Turn) -> bool:
         name = turn.response_id

@@ -1,0 +1,189 @@
+"""`lore simulate --what-if`: the same turns, the same evidence, the one thing changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, process, put
+from cli.test_simulate import body, capture, stable, usage
+from formats.claude import answered, asked, joined, text
+from lore.model.codes import fix_of
+
+TOOLS = [{"name": name, "description": name * 9, "input_schema": {"type": "object"}} for name in ("a", "b")]
+
+
+def log(*turns, name="log.jsonl", model="claude-opus-4-6") -> str:
+    """Write (minute, read, write, lives an hour) as a transcript."""
+    lines = []
+    for number, (minute, read, write, hour) in enumerate(turns):
+        clock = f"2026-05-01T{minute // 60:02}:{minute % 60:02}:00Z"
+        lives = {"ephemeral_1h_input_tokens": write if hour else 0, "ephemeral_5m_input_tokens": 0 if hour else write}
+        bill = {**usage(read, write), "cache_creation": lives}
+        lines.append(asked(f"u{number}", f"question {number}", f"a{number - 1}" if number else None, timestamp=clock))
+        said = answered(f"a{number}", f"m{number}", text("well"), f"u{number}", usage=bill, model=model)
+        lines.append({**said, "timestamp": clock})
+    put(name, joined(*lines))
+    return name
+
+
+def what_if(path: str, *changes: str):
+    """Return the savings by change, and the notes."""
+    args = [word for change in changes for word in ("--what-if", change)] or ["--what-if"]
+    ran = lore("simulate", path, *args, "--json").json
+    return {one["change"]: one for one in ran["what_if"]}, ran["notes"]
+
+
+def talk(*, hour: bool, pause: int) -> str:
+    """A transcript with a pause of some minutes, behind which all was written again."""
+    return log(
+        (0, 0, 20_000, hour), (1, 20_000, 500, hour), (2, 20_500, 500, hour), (3 + pause, 0, 21_500, hour),
+        (4 + pause, 21_500, 500, hour), (5 + pause, 22_000, 500, hour),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pause", [1, 30, 90])
+def test_an_hour_that_is_so_already_saves_nothing_and_says_so(pause):
+    """$16.89 was claimed for a session whose every write lives an hour: the changed run dropped evidence."""
+    saved, notes = what_if(talk(hour=True, pause=pause), "ttl=1h")
+    assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0, 0.0)
+    assert "ttl=1h is so already: every write of these turns lives an hour" in notes
+
+
+def test_an_hour_saves_what_a_pause_of_half_of_it_lost():
+    saved, notes = what_if(talk(hour=False, pause=30), "ttl=1h")
+    assert saved["ttl=1h"]["tokens"] == 21_000
+    assert not [note for note in notes if "already" in note]
+
+
+def test_an_hour_costs_more_where_no_pause_was_too_long():
+    saved, _ = what_if(talk(hour=False, pause=1), "ttl=1h")
+    assert saved["ttl=1h"]["tokens"] <= 0
+    assert saved["ttl=1h"]["saved"] < 0
+
+
+def test_of_a_session_of_both_only_what_lived_five_minutes_changes():
+    path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 20_500, 500, False), (32, 20_500, 1000, True),
+               (62, 21_500, 500, True))  # fmt: skip
+    saved, notes = what_if(path, "ttl=1h")
+    assert "ttl=1h is so already in 3 of 5 turns, which stay as they are" in notes
+    assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"]) == (1, 500)
+
+
+def test_a_request_that_asks_for_an_hour_already_saves_nothing():
+    path = capture((body("one", ttl="1h"), usage(0, 5000), 0), (body("one", "1", "two", ttl="1h"), usage(5000, 9), 900))
+    saved, notes = what_if(path, "ttl=1h")
+    assert (saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0.0)
+    assert any(note.startswith("ttl=1h is so already") for note in notes)
+
+
+@pytest.mark.parametrize("change", ["breakpoints=auto", "model=claude-opus-4-6-20260205", "ttl=5m"])
+def test_what_stands_or_is_asked_already_saves_nothing_and_says_so(change):
+    """A dated name of the same model is the same model; breakpoints at the end of each section are automatic ones."""
+    saved, notes = what_if(stable(), change)
+    assert (saved[change]["tokens"], saved[change]["saved"]) == (0, 0.0)
+    assert any(note.startswith(f"{change} is so already") for note in notes)
+
+
+def moved(*, gap: int = 60, billed: bool = True) -> str:
+    """Two requests whose tools come in another order."""
+    return capture(
+        (body("one", tools=TOOLS), usage(0, 5000) if billed else None, 0),
+        (body("one", "1", "two", tools=TOOLS[::-1]), usage(0, 5100) if billed else None, gap),
+    )
+
+
+def test_a_cause_alone_saves_what_stood():
+    saved, _ = what_if(moved(), "cause=LORE102")
+    one = saved["cause=LORE102"]
+    assert (one["turns"], one["tokens"]) == (1, 5000)
+    assert one["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
+
+
+def test_without_bills_predictions_are_played():
+    saved, _ = what_if(moved(billed=False), "cause=LORE102")
+    one = saved["cause=LORE102"]
+    assert (one["turns"], one["tokens"]) == (1, pytest.approx(4100, rel=0.1))
+    assert one["saved"] == pytest.approx(one["tokens"] * (6.25 - 0.5) / 1e6, abs=1e-6)
+
+
+def test_what_changed_beside_an_expiry_is_told():
+    """Only the pause was named: that the tools had changed, too, nobody knew."""
+    (late,) = [one for one in lore("simulate", moved(gap=400), "--json").json["turns"] if one["causes"]]
+    assert late["causes"][0]["code"] == "LORE128"
+    assert "LORE102" in [one["code"] for one in late["causes"][0]["also"]]
+    assert "also seen: tools-reordered: " in late["causes"][0]["message"]
+
+
+def test_a_change_of_tools_beside_an_expiry_saves_nothing():
+    """The entries were dead: without the change of tools as much is written again."""
+    saved, notes = what_if(moved(gap=400), "cause=LORE102", "cause=LORE128")
+    assert (saved["cause=LORE102"]["tokens"], saved["cause=LORE102"]["saved"]) == (0, 0.0)
+    assert saved["cause=LORE128"]["tokens"] < 100  # and without the expiry the tools still differ
+    assert "still breaks them (LORE128)" in "".join(notes)
+
+
+def test_a_cause_that_no_turn_has_says_so():
+    saved, notes = what_if(stable(), "cause=LORE102")
+    assert saved["cause=LORE102"]["saved"] == 0.0
+    assert "cause=LORE102: no turn has it" in notes
+
+
+def test_a_bare_what_if_ranks_every_fix_that_can_be_simulated():
+    """Of a session that lost most to pauses only the fix of its smallest cause was ranked."""
+    path = capture(
+        (body("one", tools=TOOLS), usage(0, 5000), 0),
+        (body("one", "1", "two", tools=TOOLS[::-1]), usage(0, 5100), 60),
+        (body("one", "1", "two", "2", "three", tools=TOOLS[::-1]), usage(0, 5200), 1000),
+        (body("one", "1", "two", "2", "three", "3", "four", tools=TOOLS[::-1]), usage(5200, 90), 1010),
+    )
+    saved, _ = what_if(path)
+    assert list(saved)[:2] == ["cause=LORE102", "ttl=1h"] or list(saved)[:2] == ["ttl=1h", "cause=LORE102"]
+    assert saved["ttl=1h"]["tokens"] > 4000
+
+
+def test_without_the_option_no_file_is_read_twice():
+    """The cheap answer: causes alone, and a word on what a second look would say."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
+    ran = lore("simulate", path, "--json").json
+    assert ran["what_if"] == []
+    assert any("--what-if ttl=1h says" in note for note in ran["notes"])
+
+
+def test_the_unexplained_is_no_fix_and_is_named():
+    path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 9_000, 12_000, True), (3, 21_000, 500, True))
+    saved, notes = what_if(path)
+    assert not saved
+    assert "not simulated: 11,500 tokens in 1 turn that nothing explains (LORE301)" in notes
+    assert any("which hold no breakpoints" in note for note in notes)
+    out = lore("simulate", path).out
+    assert "unexplained: 11,500 tokens in 1 turn, $" in out
+    assert "; ruled out: expiry" in out
+    assert "would have saved most" not in out
+    taken, notes = what_if(path, "cause=LORE301")
+    assert (taken["cause=LORE301"]["tokens"], "cannot be taken away" in "".join(notes)) == (0, True)
+
+
+def test_a_fix_speaks_to_whoever_reads_it():
+    """The user of an agent was told what its author does."""
+    code = "cause=LORE128"
+    assert what_if(talk(hour=False, pause=30), code)[0][code]["fix"] == fix_of("LORE128", "user")
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
+    assert what_if(path, code)[0][code]["fix"] == fix_of("LORE128", "author")
+
+
+def test_what_expired_is_played_without_the_pause():
+    """What an expected cause cost was said to be unknown, though each of its tokens was written again, and paid."""
+    saved, notes = what_if(talk(hour=False, pause=30), "cause=LORE128")
+    assert saved["cause=LORE128"]["tokens"] == 21_000
+    assert saved["cause=LORE128"]["saved"] == pytest.approx(21_000 * (6.25 - 0.5) / 1e6)
+    assert any("the same prompts are played" in note for note in notes)
+
+
+def test_standard_input_says_what_it_could_not_simulate():
+    """It can be read once only: what needs a second look is named, and no error."""
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
+    ran = process("simulate", "-", "--what-if", "--json", stdin=Path(path).read_bytes())
+    notes = "".join(ran.json["notes"])
+    assert "not simulated: ttl=1h, since standard input and pipes can be read once only" in notes

@@ -1,0 +1,108 @@
+"""Turns without a cause: what else broke the prefix still does, and nothing is saved twice."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.judge.counterfactual import Break, Played, otherwise, reading, remaining
+from lore.model.events import Billed
+
+CODES = ("LORE102", "LORE128", "LORE110", "LORE159", "LORE301")
+
+
+def broken(code="LORE102", loses=5000, *, strength="certain", section="tools", kind="waste", leads=True):
+    return Break(code, kind, strength, section, loses, leads)
+
+
+def bill(read, write, uncached=3, *, hour=False):
+    return Billed(uncached, read, write, 10, 0 if hour else write, write if hour else 0)
+
+
+def of(code):
+    return lambda one: one.code == code
+
+
+def play(*turns, without="LORE102"):
+    """Each turn is a bill, what stood before it, and its causes; answers what was read more, by turn."""
+    found = otherwise([Played("main", paid, stood, tuple(breaks)) for paid, stood, *breaks in turns], of(without))
+    return {one.number: (one.paid.read_tokens, one.paid.write_tokens, one.paid.uncached_tokens) for one in found}
+
+
+def test_a_cause_that_stood_alone_leaves_what_stood():
+    assert play((bill(0, 5100), 5000, broken())) == {0: (5000, 100, 3)}
+
+
+def test_each_turn_of_a_list_that_flips_reads_what_the_one_before_left():
+    """Tools came in another order each turn: every one pays for itself, and none for the one before."""
+    turns = [
+        (bill(0, 5000 + 100 * number), 4900 + 100 * number, broken(loses=4900 + 100 * number)) for number in (1, 2)
+    ]
+    assert play(*turns) == {0: (5000, 100, 3), 1: (5100, 100, 3)}
+
+
+def test_an_expiry_beside_a_change_of_tools_still_loses_all():
+    """`cause=LORE102` added up what turns paid whose entries were dead anyway."""
+    expired = broken("LORE128", strength="strong", section="time", kind="expected")
+    assert play((bill(0, 5100), 5000, expired, broken(leads=False))) == {}
+
+
+def test_a_change_at_a_later_place_loses_from_there_on():
+    late = broken("LORE110", 1000, section="messages", leads=False)
+    assert play((bill(0, 5100), 5000, broken(), late)) == {0: (4000, 1100, 3)}
+    assert play((bill(0, 5100), 5000, broken(), late), without="LORE110") == {}
+
+
+def test_a_weak_cause_beside_breaks_nothing():
+    assert play((bill(0, 5100), 5000, broken(), broken("LORE161", strength="weak", leads=False))) == {0: (5000, 100, 3)}
+
+
+@pytest.mark.parametrize(("section", "left"), [("tools", 0), ("messages", 5000)])
+def test_the_provider_says_the_same_again_or_something_else(section, left):
+    """Beside a change of tools `tools_changed` is its witness; `messages_changed` is another cause."""
+    said = broken("LORE159", strength="strong", section=section, kind="unattributable", leads=False)
+    assert remaining((broken(), said), of("LORE102")) == left
+
+
+def test_what_nothing_explains_cannot_be_taken_away():
+    assert play((bill(0, 5100), 5000, broken("LORE301", strength="weak", section="outside")), without="LORE301") == {}
+
+
+def test_no_more_is_read_than_was_asked():
+    """A compaction left 700 tokens of 5,000: without it the turn would have read those, up to its last breakpoint."""
+    assert play((bill(0, 700, 18), 5000, broken()), (bill(700, 30), 700)) == {0: (700, 0, 18)}
+
+
+def test_what_was_not_written_again_is_read_by_the_turn_behind():
+    """A turn under the minimum wrote nothing, so the next one wrote all: it would have stood there."""
+    assert play((bill(0, 0, 5100), 5000, broken()), (bill(0, 6000), 0)) == {0: (5000, 0, 100), 1: (5000, 1000, 3)}
+
+
+def test_what_breaks_behind_it_reads_nothing_more():
+    shrunk = broken("LORE143", 100, strength="strong", section="messages", kind="expected")
+    assert play((bill(0, 0, 5100), 5000, broken()), (bill(0, 6000), 100, shrunk)) == {0: (5000, 0, 100)}
+
+
+def test_an_hour_is_given_back_before_five_minutes():
+    paid = Billed(3, 0, 600, 10, 400, 200)
+    assert reading(paid, 300) == Billed(3, 300, 300, 10, 300, 0)
+
+
+_counts = st.integers(0, 9000)
+_breaks = st.lists(st.builds(broken, st.sampled_from(CODES), _counts, strength=st.sampled_from(("certain", "weak")),
+                             leads=st.booleans()), max_size=3)  # fmt: skip
+_turns = st.lists(st.tuples(st.builds(bill, _counts, _counts, _counts), st.none() | _counts, _breaks), max_size=6)
+
+
+@given(_turns, st.sampled_from(CODES))
+def test_law_a_prompt_keeps_its_size_and_reads_no_less(turns, code):
+    every = [Played("main", paid, stood, tuple(breaks)) for paid, stood, breaks in turns]
+    for one in otherwise(every, of(code)):
+        before = every[one.number].paid
+        assert before is not None
+        sizes = [(bill.uncached_tokens or 0) + (bill.read_tokens or 0) + (bill.write_tokens or 0)
+                 for bill in (before, one.paid)]  # fmt: skip
+        assert sizes[0] == sizes[1]
+        assert (one.paid.read_tokens or 0) > (before.read_tokens or 0)
+        assert min(one.paid.uncached_tokens or 0, one.paid.write_tokens or 0) >= 0
