@@ -367,6 +367,7 @@ def test_where_nothing_can_be_persisted_no_file_is_written_either(monkeypatch):
 def test_breakpoints_are_chosen_and_their_old_name_is_understood_for_one_version():
     """`--marks` was the word before; it stays, hidden."""
     given = (["--breakpoints", "none"], ["--marks", "none"], ["--breakpoints", "lore"])
-    bodies = [lore("assemble", "fixtures/sessions/plain.jsonl", *options).out for options in given]
+    plain = Path(__file__).parents[2] / "fixtures" / "sessions" / "plain.jsonl"
+    bodies = [lore("assemble", str(plain), *options).out for options in given]
     assert bodies[0] == bodies[1]
     assert ["cache_control" in one for one in bodies] == [False, False, True]
