@@ -196,7 +196,7 @@ class Pairs:
         self._measured = right
         ratio = bytes_per_token(right, sums.right)
         sizes = Sizes(sums.left - tail_bytes, wanted, sums.common + found.inside, ratio)
-        why = self._at_the_end(context, why, sizes)
+        why = self._at_the_end(context, why, begins, sizes)
         why = (*why, *self._remarks(context, why, sums, sizes))
         if tail is not None:
             why = self._with_tail(context, why, tail, ratio)
@@ -207,18 +207,30 @@ class Pairs:
         three = columns(context, why, sizes)
         return Pair(left, right, found, sums, tail_bytes, why, lost, context.fell, short, ratio, three)
 
-    def _at_the_end(self, context: PairContext, why: tuple[Cause, ...], sizes: Sizes) -> tuple[Cause, ...]:
-        """Say of an end that gave way that no cache holds it, where it is less than one block of it."""
+    def _at_the_end(
+        self, context: PairContext, why: tuple[Cause, ...], begins: list[int], sizes: Sizes
+    ) -> tuple[Cause, ...]:  # fmt: skip
+        """Say of an end that gave way that no cache holds it, where it is less than one block of it.
+
+        What changed further in front, or in no byte (a parameter), costs what stands behind it.
+        """
         left, right = context.left, context.right
-        gone, block = (sizes.wanted - sizes.shared) / sizes.per_token, block_tokens(left)
-        if gone > block or context.fell or not self._billed:
+        if context.fell or not self._billed:
             return why
-        if context.found.common < len(left.prompt.head) + last_message(left.prompt):
-            return why
-        short = shortfall(left, right)
+        block, short = block_tokens(left), shortfall(left, right)
         if short is not None and short > block:
             return why
-        return tuple([_within_a_block(cause, round(gone), block) for cause in why])
+        end = len(left.prompt.head) + last_message(left.prompt)
+        gone = [
+            (sizes.wanted - begin - _inside(context, cause)) / sizes.per_token
+            for cause, begin in zip(why, begins, strict=True)
+        ]
+        return tuple(
+            [
+                _within_a_block(cause, round(lost), block) if cause.position >= end and lost <= block else cause
+                for cause, lost in zip(why, gone, strict=True)
+            ]
+        )
 
     def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
         """Add the replaced tail; a bill that fell behind a breakpoint on it fell because of that."""
@@ -301,8 +313,12 @@ def _lost(context: PairContext, cause: Cause, begins: int, wanted: int) -> int:
     """Weigh a cause in bytes: from where it begins to where the left wanted to be cached."""
     if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause):
         return 0
-    inside = context.found.inside if cause.position == context.found.common else 0
-    return max(0, wanted - begins - inside)
+    return max(0, wanted - begins - _inside(context, cause))
+
+
+def _inside(context: PairContext, cause: Cause) -> int:
+    """Count the bytes that both share of the segment in which a cause begins."""
+    return context.found.inside if cause.position == context.found.common else 0
 
 
 def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
