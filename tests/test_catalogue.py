@@ -19,8 +19,9 @@ ROWS = range(1, 36)
 # These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
 NO_PAIR = frozenset(f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 304, 305, 306))
 # What no file in a repository can hold: a file that cannot be opened (tests/cli/test_many.py), what an older version
-# said, and a line of 12 MiB (tests/hostile/test_size.py); and what no rule reports yet (LORE156 to LORE166).
-NO_FIXTURE = frozenset(("LORE215", "LORE216", "LORE217", *(f"LORE{n}" for n in range(156, 167))))
+# said, and a line of 12 MiB (tests/hostile/test_size.py).
+NO_FIXTURE = frozenset(("LORE215", "LORE216", "LORE217"))
+OF_VERDICTS = [f"LORE{n}" for n in range(156, 167)]  # what signs of a log, pauses, verdicts and replaced ends show
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
 PARTS = ("### If you write the agent", "### If you run it")
 
@@ -55,12 +56,27 @@ def test_a_recording_that_looks_alike_does_not(code, capsys, monkeypatch):
         assert code not in found(capsys, path), path
 
 
-@pytest.mark.parametrize("code", [code for code in CASES if code < "LORE149" and code not in NO_PAIR])
+OF_PAIRS = [code for code in CASES if code < "LORE149" and code not in NO_PAIR]
+
+
+@pytest.mark.parametrize("code", [*OF_PAIRS, *OF_VERDICTS])
 def test_diff_prefix_names_the_cause_of_a_pair(code, capsys):
     for path in recordings(code, "positive"):
         assert main(["diff-prefix", str(path), "--json", "--no-tokens"]) in (0, 3)
         lines = capsys.readouterr().out.splitlines()
         assert any(cause["code"] == code for line in lines for cause in json.loads(line)["causes"])
+
+
+@pytest.mark.parametrize("code", OF_VERDICTS)
+def test_check_and_simulate_tell_it_of_the_same_turns(code, capsys):
+    for kind in ("positive", "negative"):
+        (path,) = recordings(code, kind)
+        main(["check", "-v", str(path), "--json"])
+        checked = [one["turn"] for one in json.loads(capsys.readouterr().out)["findings"] if one["code"] == code]
+        assert main(["simulate", str(path), "--json"]) == 0
+        turns = json.loads(capsys.readouterr().out)["turns"]
+        assert checked == [turn["turn"] for turn in turns for one in turn["causes"] if one["code"] == code]
+        assert bool(checked) == (kind == "positive")
 
 
 @pytest.mark.parametrize("row", ROWS)
