@@ -73,7 +73,7 @@ class Simulation:
                 return
             turn, predicted = verdict.turn, verdict.foreseen
             assert predicted is not None, "every turn is predicted"
-            left = stood.get(turn.chain)
+            left = stood.get(turn.chain) if predicted.situation is None else predicted.situation.stood
             if turn.usage is not None and not predicted.odd and (there := cached(turn.usage)) is not None:
                 stood[turn.chain] = there
             if self._is_copy(turn):
