@@ -29,7 +29,7 @@ def judged(paths: list[Path]) -> dict[str, Agreement]:
     """Compare each file; a response that several hold counts in the first."""
     simulation, found = Simulation(Predictor(packaged())), dict[str, Agreement]()
     for path in paths:
-        every = simulation.turns(open_recording(str(path)).turns(), path.name)
+        every = simulation.recording(open_recording(str(path)))
         found[path.name] = agreement(one.row for one in every if one.row is not None)
     return found
 
@@ -72,7 +72,7 @@ def clean(paths: list[Path]) -> tuple[int, int]:
     found = exact = 0
     for path in paths:
         simulation = Simulation(Predictor(packaged()))
-        for one in simulation.turns(Options().open(str(path)).turns(), path.name):
+        for one in simulation.recording(Options().open(str(path))):
             if one.result.cache == "anthropic" and one.result.cause is None and one.row is not None and one.row.naive:
                 found += 1
                 exact += one.row.predicted == one.row.billed

@@ -286,15 +286,13 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path):
     path = put(tmp_path, joined(*made))
     log_ = put(tmp_path, converted(path), "made.jsonl")
     both = [
-        [(one.result.predicted, one.result.cause) for one in Simulation(Predictor(packaged())).turns(turns, "a")]
-        for turns in (list(open_recording(p).turns()) for p in (path, log_))
+        [
+            (one.result.predicted, one.result.causes)
+            for one in Simulation(Predictor(packaged()), reader="user").recording(open_recording(p))
+        ]
+        for p in (path, log_)
     ]
     assert both[0] == both[1]
-<<<<<<< HEAD
-    signs = {sign.name for turn in open_recording(log_).turns() for sign in turn.signs}
-    assert signs == {"tool-reference", "client-version"}
-=======
-    signs = {sign for turn in Recording(log_).turns() for sign in turn.signs}
+    signs = {sign for turn in open_recording(log_).turns() for sign in turn.signs}
     assert signs == {Sign("tool-reference", ("x",)), Sign("client-version", before="1", after="2")}
->>>>>>> signs
     assert any(why for _, why in both[0])
