@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lore.cache.predictor import Predicted, Transcripts
+from lore.cache.predictor import Predicted, Transcripts, cache_of, served_by
 from lore.cache.rules import Rules
 from lore.judge.base import Place
 from lore.judge.chained import Chained
@@ -45,7 +45,7 @@ class Judge:
 
     def turn(self, turn: Turn, foreseen: Predicted | None = None) -> Verdict:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
-        levels = self._transcripts.turn(turn) if foreseen is None or foreseen.situation is None else foreseen
+        levels = foreseen if foreseen is not None and _by_levels(foreseen, turn) else self._transcripts.turn(turn)
         situation = None if levels is None or levels.odd else levels.situation
         foreseen = foreseen if foreseen is not None else levels
         extension = self._chained.extended(turn, situation) if self._quick else None
@@ -69,3 +69,8 @@ class Judge:
     def finish(self, place: Place) -> list[Finding]:
         """Return what was found in the chains that are left, when there are no more turns."""
         return [finding for chain in self._rules.chains for finding in self._rules.ended(chain, place)]
+
+
+def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
+    """Tell whether a prediction followed the levels of the cache that served the turn, and not of one asked for."""
+    return foreseen.situation is not None and foreseen.cache == cache_of(turn, served_by(turn))
