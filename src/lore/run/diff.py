@@ -6,7 +6,7 @@ turn; two whole files are also compared byte by byte, whatever they hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec import UNSET
 from lore.errors import LoreError
 from lore.judge.base import Place
 from lore.judge.pairs import Pairs
+from lore.judge.verdict import Verdict
 from lore.model.codes import Reader
 from lore.model.events import MAIN
 from lore.model.exchange import Call
@@ -129,29 +130,33 @@ def diff_files(left: str, right: str, how: Comparison) -> Diff:
 def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
     """Return the session's own comparison of two successive turns that are named by their numbers; None else."""
     left, right = names
-    if left.turn is None or right.turn is None or right.turn <= left.turn:
+    if left.turn is None or right.turn is None:
         return None
     problems = Problems()
+    several = left.chain is not None or right.chain is not None
     try:
-        recording = how.options.open(right.path, problems, subagents=right.chain is not None)
+        recording = how.options.open(right.path, problems, subagents=several)
     except LoreError:
         return None  # said where the names are read one by one
-    chains = {name.chain or MAIN for name in names}
-    wanted = chains.pop()
-    if chains or (how.options.completion is not None and not recording.events):
+    if how.options.completion is not None and not recording.events:
         return None
-    place, judge, found = how.place(recording), how.dated.judge(), None
-    foreseen: list[CachePrediction] = []
+    place, judge = how.place(recording), how.dated.judge()
+    first, main = "", False
+    found: dict[str, tuple[Verdict, list[CachePrediction]]] = {}  # of each chain that may be meant
     late: list[Finding] = []
     for verdict, ended in verdicts(recording, judge, place):
         late += ended
         if verdict is None:
             break
         predicted = [] if how.caches is None else how.caches.turn(verdict.turn)
-        if verdict.turn.chain == wanted and verdict.turn.number == right.turn:
-            found, foreseen = verdict, predicted
-    pair = None if found is None else found.pair
-    if pair is None or (pair.left.chain, pair.left.number) != (wanted, left.turn):
+        chain = verdict.turn.chain
+        first, main = first or chain, main or chain == MAIN
+        if verdict.turn.number == right.turn and chain in (right.chain or MAIN, right.chain or first):
+            found[chain] = verdict, predicted
+    unnamed = MAIN if main else first
+    verdict, foreseen = found.get(right.chain or unnamed) or (None, [])
+    pair = None if verdict is None else verdict.pair
+    if pair is None or (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
         return None
     figures = Figures(how.options.counter)
     figures.first(pair.left)
@@ -159,9 +164,14 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
     diff = figures.describe(
         pair, *sides, file=None, problems=problems.kept, caches=foreseen, place=place, redact=how.redact
     )
+    return _with(diff, [one for one in late if (one.chain, one.turn) == (pair.right.chain, pair.right.number)], how)
+
+
+def _with(diff: Diff, findings: Iterable[Finding], how: Comparison) -> Diff:
+    """Add to a pair what was found in its whole chain, where that is about its right turn."""
     change = REDACTED if how.redact else None
-    more = [one for one in late if one.chain == wanted and one.turn == right.turn]
-    return msgspec.structs.replace(diff, causes=[*diff.causes, *(cause_result(worded(one, change)) for one in more)])
+    more = [cause_result(worded(one, change)) for one in findings]
+    return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
 
 
 def _asked(turn: Turn) -> Turn:
@@ -194,7 +204,11 @@ def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
 
 
 def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
-    """Compare every turn of a session with the one before it in its chain, in the order recorded."""
+    """Compare every turn of a session with the one before it in its chain, in the order recorded.
+
+    What holds for whole chains is known when they end: pairs of requests are told then, but those of a stream, which
+    may have no end, at once and without it.
+    """
     parsed, options = corpus.parse_name(name), how.options
     if parsed.turn is not None:
         raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
@@ -204,7 +218,11 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     place, judge, figured = how.place(recording), how.dated.judge(), dict[str, Figures]()
     latest: Diff | None = None  # held back: what is wrong behind the last pair is told with it
-    for verdict, _ in verdicts(recording, judge, place):
+    at_once = recording.events or corpus.is_stream(parsed.path)  # chains of a session log have no findings of their own
+    held: list[Diff] = []
+    late: list[Finding] = []
+    for verdict, ended in verdicts(recording, judge, place):
+        late += ended
         if verdict is None:
             break
         turn, pair = verdict.turn, verdict.pair
@@ -216,8 +234,10 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
         if pair.left.chain != turn.chain:
             figured[turn.chain] = _begun(pair.left, options)
         sides = [_described(f"{recording.shown}#{one.chain}:{one.number}", recording, one) for one in (pair.left, turn)]
-        if latest is not None:
+        if latest is not None and at_once:
             yield latest
+        elif latest is not None:
+            held.append(latest)
         latest = figured[turn.chain].describe(
             pair, *sides, file=None, problems=problems.take(), named=True, caches=foreseen, place=place,
             redact=how.redact,
@@ -227,7 +247,12 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
             f"{recording.shown} holds {judge.turns} turn{'s' * (judge.turns != 1)} and no pair to compare",
             hint="name two files, or a session of several turns",
         )
-    yield msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()])
+    held.append(msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()]))
+    about: dict[tuple[str | None, int | None], list[Finding]] = {}
+    for one in late:
+        about.setdefault((one.chain, one.turn), []).append(one)
+    for diff in held:
+        yield _with(diff, about.get((diff.chain, diff.turn), ()), how)
 
 
 def _begun(turn: Turn, options: Options) -> Figures:
