@@ -52,6 +52,8 @@ _HEADING = re.compile(
     rf"|^(?:here(?:'s| is)|this is|below is|the following is|what follows is)\b[^\n]{{0,80}}{_NOUN}",
     re.MULTILINE,
 )
+# The text itself begins so, and goes on: "Summary so far: the parser reads …".
+_OPENS = re.compile(rf"[\W_]{{0,8}}(?:[\w'-]{{1,24}}[ _-]){{0,3}}{_NOUN}(?:[ _-][\w'-]{{1,24}}){{0,3}} ?[:：]")
 _CUT = re.compile(
     r"(?:truncat|omitt|remov|dropp|trimm|delet|clear|elid|left out|cut off|not shown|no longer)", re.IGNORECASE
 )
@@ -101,13 +103,19 @@ def before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 def is_headed(segment: Segment) -> bool:
     """Tell whether a text is headed like a summary; a user may head a report so, too."""
-    return _HEADING.search(text_of_segment(segment)[:_HEADED].lower()) is not None
+    low = text_of_segment(segment)[:_HEADED].lower()
+    return _HEADING.search(low) is not None or _OPENS.match(low) is not None
 
 
 def is_placeholder(segment: Segment) -> bool:
-    """Tell whether a text is too short to retell anything, or says in few words that something was left out."""
+    """Tell whether a text is too short to retell anything, or says in few words that something was left out.
+
+    One that calls itself a summary and goes on retells what little there was.
+    """
     text = text_of_segment(segment).strip()
-    return len(text) < PLACEHOLDER or (len(text) < 2 * PLACEHOLDER and _CUT.search(text) is not None)
+    if len(text) < 2 * PLACEHOLDER and _CUT.search(text) is not None:
+        return True
+    return len(text) < PLACEHOLDER and _OPENS.match(text.lower()) is None
 
 
 def retells(segment: Segment, gone: Iterable[Segment]) -> bool:
