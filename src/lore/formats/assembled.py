@@ -14,14 +14,14 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Struct
 
-from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.formats.base import Read, Yields
+from lore.formats.line_reader import LineReader, problem
+from lore.formats.lines import Line, each
 from lore.model import lenient
 from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
 from lore.model.exchange import Fidelity
 from lore.model.jsonslice import table
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.turn import Turn
 from lore.model.vector import Vector
@@ -41,10 +41,6 @@ class _Saved(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    number: int
-    byte: int
-    pending: bytes
-    skipping: bool
     lost: bool
     chains: dict[str, _Saved]
 
@@ -64,15 +60,14 @@ class _MissedError(_RefusedError):
     """A line that does not fit what came before it, as far as that could be read."""
 
 
-class Assembled:
+class Assembled(LineReader):
     """Reader of assembled sessions."""
 
     name: ClassVar[str] = "assembled"
     yields: ClassVar[Yields] = "turns"
-    clock: ClassVar[Clock] = "end"
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        super().__init__()
         self._lost = False  # whether a line could not be read: of which chain, nobody knows
         self._chains: dict[str, _Held] = {}
 
@@ -80,48 +75,25 @@ class Assembled:
     def recognises(cls, head: bytes) -> bool:
         return (table(next(each(head), b"")) or {}).keys() >= _SIGNS
 
-    @classmethod
-    def restore(cls, state: bytes) -> Assembled:
-        saved = msgspec.msgpack.decode(state, type=_State)
-        made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._lost = saved.lost
-        made._chains = {name: _held(one) for name, one in saved.chains.items()}
-        return made
-
-    @property
-    def state(self) -> bytes:
-        lines = self._lines
+    def _save(self) -> bytes:
         chains = {name: _saved(held.prompt) for name, held in self._chains.items()}
-        return msgspec.msgpack.encode(
-            _State(lines.number, lines.byte, lines.pending, lines.skipping, self._lost, chains)
-        )
+        return msgspec.msgpack.encode(_State(self._lost, chains))
 
-    def feed(self, data: bytes) -> list[Read]:
-        return [read for line in self._lines.feed(data) for read in self._read(line, torn=False)]
+    def _load(self, saved: bytes) -> None:
+        state = msgspec.msgpack.decode(saved, type=_State)
+        self._lost = state.lost
+        self._chains = {name: _held(one) for name, one in state.chains.items()}
 
-    def finish(self) -> list[Read]:
-        return [read for line in self._lines.finish() for read in self._read(line, torn=True)]
-
-    def _read(self, line: Line, *, torn: bool) -> list[Read]:
-        if not line.data:
-            self._lost = True
-            return [_problem("LORE217", f"line passed over: {too_long()}", line)]
+    def _record(self, line: Line) -> list[Read] | None:
         told = _decoded(line.data)
-        if told is not None:
-            return [self._turn(told, line)]
-        reason = fault(line.data)
-        if not reason:
-            self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
-            return [_problem("LORE207", "no turn of an assembled session: missing or wrong fields", line)]
-        joined = split_joined(line.data)
-        if joined is None:
-            self._lost = True
-            return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
-        found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
-        for piece in joined:
-            found.extend(self._read(Line(line.number, line.byte, piece), torn=False))
-        return found
+        return None if told is None else [self._turn(told, line)]
+
+    def _odd(self, line: Line) -> list[Read]:
+        self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
+        return [problem("LORE207", "no turn of an assembled session: missing or wrong fields", line)]
+
+    def _lose(self) -> None:
+        self._lost = True
 
     def _turn(self, told: AssembledTurn, line: Line) -> Read:
         held = self._chains.pop(told.chain, None)
@@ -130,15 +102,11 @@ class Assembled:
         except _RefusedError as error:
             where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
-            return _problem("LORE204" if missed else "LORE207", f"{where} {error}", line)
+            return problem("LORE204" if missed else "LORE207", f"{where} {error}", line)
         self._chains[told.chain] = made
         changes = changes_of(told.reset)
         turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)
         return Read(turn, line.number, line.byte)
-
-
-def _problem(code: str, message: str, line: Line) -> Read:
-    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
 
 
 def _decoded(data: bytes) -> AssembledTurn | None:

@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.answers import Answer, answer_of
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Read
 from lore.formats.contents import events_in, unescaped
 from lore.formats.http import headers_of, status_of
 from lore.formats.identity import call_of, endpoint_of
-from lore.formats.lines import BOM, Line, Lines, fault, is_crowded, split_joined, too_long, too_many
+from lore.formats.line_reader import LineReader, problem
+from lore.formats.lines import BOM, Line, Lines, fault, is_crowded, split_joined, too_many
 from lore.formats.requests import ASKED, is_body
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import seconds
@@ -27,18 +27,9 @@ from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.exchange import Exchange, Fidelity, Form, Streamed
 from lore.model.jsonslice import Sliced, is_json, parts, table
-from lore.model.problems import Problem
 
 
-class _State(Struct, frozen=True):
-    number: int
-    byte: int
-    pending: bytes
-    held: bytes | None
-    skipping: bool = False
-
-
-class Bodies:
+class Bodies(LineReader):
     """Reader of request bodies.
 
     Until a line is met that is a record by itself, the file may be one JSON value over several lines, and
@@ -47,11 +38,9 @@ class Bodies:
     """
 
     name: ClassVar[str] = "bodies"
-    yields: ClassVar[Yields] = "exchanges"
-    clock: ClassVar[Clock] = "end"
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        super().__init__()
         self._probe = Lines()
         self._held: list[bytes] | None = []
         self._size = 0  # of what is held
@@ -65,25 +54,18 @@ class Bodies:
             return True
         return _looks_like_body(head) and bool(fault(lines[0].data))  # what decodes all of it comes last
 
-    @classmethod
-    def restore(cls, state: bytes) -> Bodies:
-        saved = msgspec.msgpack.decode(state, type=_State)
-        made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._held = None if saved.held is None else [saved.held]
-        made._size = len(saved.held or b"")
-        made._probe.feed(saved.held or b"")
-        return made
+    def _save(self) -> bytes:
+        return msgspec.msgpack.encode(None if self._held is None else b"".join(self._held))
 
-    @property
-    def state(self) -> bytes:
-        lines = self._lines
-        held = None if self._held is None else b"".join(self._held)
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, held, lines.skipping))
+    def _load(self, saved: bytes) -> None:
+        held = msgspec.msgpack.decode(saved, type=bytes | None)
+        self._held = None if held is None else [held]
+        self._size = len(held or b"")
+        self._probe.feed(held or b"")
 
     def feed(self, data: bytes) -> list[Read]:
         if self._held is None:
-            return _read_all(self._lines.feed(data))
+            return super().feed(data)
         self._held.append(data)
         self._size += len(data)
         if any(_stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
@@ -92,18 +74,27 @@ class Bodies:
 
     def finish(self) -> list[Read]:
         if self._held is None:
-            return _read_all(self._lines.finish(), torn=True)
+            return super().finish()
         whole = b"".join(self._held)
         last = self._probe.finish()
         if last and last[0].number > 1 and _stands_alone(last[0]):
-            return [*self._by_lines(), *_read_all(self._lines.finish(), torn=True)]
+            return [*self._by_lines(), *super().finish()]
         self._held = None
         start = len(whole) - len(whole.removeprefix(BOM))
-        return _read(Line(1, start, whole[start:]), torn=False) if whole[start:].strip(b" \t\r\n") else []
+        return self._read([Line(1, start, whole[start:])]) if whole[start:].strip(b" \t\r\n") else []
 
     def _by_lines(self) -> list[Read]:
         held, self._held, self._probe = self._held or [], None, Lines()
-        return _read_all(self._lines.feed(b"".join(held)))
+        return self._read(self._lines.feed(b"".join(held)))
+
+    def _record(self, line: Line) -> list[Read] | None:
+        if is_crowded(line.data):
+            return [problem("LORE220", f"a request is passed over: {too_many()}", line)]
+        exchange = _exchange(line.data)
+        return None if exchange is None else [Read(exchange, line.number, line.byte)]
+
+    def _odd(self, line: Line) -> list[Read]:
+        return [problem("LORE210", "a record without a request body that lore knows", line)]
 
 
 def _stands_alone(line: Line) -> bool:
@@ -121,34 +112,6 @@ def _looks_like_body(head: bytes) -> bool:
     gemini = b'"contents"' in text and b'"parts"' in text
     responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in ASKED)
     return text[:1] == b"{" and (named or gemini or responses)
-
-
-def _read_all(lines: list[Line], *, torn: bool = False) -> list[Read]:
-    return [read for line in lines for read in _read(line, torn=torn)]
-
-
-def _read(line: Line, *, torn: bool) -> list[Read]:
-    if not line.data:
-        return [_problem("LORE217", f"line passed over: {too_long()}", line)]
-    if is_crowded(line.data):
-        return [_problem("LORE220", f"a request is passed over: {too_many()}", line)]
-    exchange = _exchange(line.data)
-    if exchange is not None:
-        return [Read(exchange, line.number, line.byte)]
-    reason = fault(line.data)
-    if not reason:
-        return [_problem("LORE210", "a record without a request body that lore knows", line)]
-    joined = split_joined(line.data)
-    if joined is None:
-        return [_problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line)]
-    found = [_problem("LORE209", f"{len(joined)} records on one line; all were read", line)]
-    for piece in joined:
-        found.extend(_read(Line(line.number, line.byte, piece), torn=False))
-    return found
-
-
-def _problem(code: str, message: str, line: Line) -> Read:
-    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
 
 
 def _exchange(data: bytes) -> Exchange | None:

@@ -41,15 +41,15 @@ from lore.formats.claude_records import (
     source_of,
     type_of,
 )  # fmt: skip
-from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.formats.line_reader import LineReader, problem
+from lore.formats.lines import Line, each
 from lore.model import events as e
 from lore.model.items import Item, OpaqueItem
-from lore.model.problems import Problem
 
 _SYNTHETIC = "<synthetic>"
 
 
-class ClaudeCode:
+class ClaudeCode(LineReader):
     """Reader of Claude Code's session logs."""
 
     name: ClassVar[str] = "claude-code"
@@ -57,8 +57,8 @@ class ClaudeCode:
     clock: ClassVar[Clock] = "first_line"
 
     def __init__(self) -> None:
+        super().__init__()
         self._state = Memory()
-        self._lines = Lines()
         self._found: list[Read] = []
         self._line = Line(0, 0, b"")
 
@@ -68,38 +68,23 @@ class ClaudeCode:
             any(marker in line for marker in MARKERS) and type_of(line) in METADATA | MODELLED for line in each(head)
         )
 
-    @classmethod
-    def restore(cls, state: bytes) -> ClaudeCode:
-        made = cls()
-        made._state = msgspec.json.decode(state, type=Memory)
-        saved = made._state
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._line = Line(*saved.last, b"")
-        saved.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in saved.chains.items()}
-        return made
+    def _save(self) -> bytes:
+        self._state.last = (self._line.number, self._line.byte)
+        return msgspec.json.encode(self._state)
 
-    @property
-    def state(self) -> bytes:
-        lines, state = self._lines, self._state
-        state.number, state.byte, state.pending = lines.number, lines.byte, lines.pending
-        state.skipping, state.last = lines.skipping, (self._line.number, self._line.byte)
-        return msgspec.json.encode(state)
+    def _load(self, saved: bytes) -> None:
+        self._state = state = msgspec.json.decode(saved, type=Memory)
+        self._line = Line(*state.last, b"")
+        state.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in state.chains.items()}
 
-    def feed(self, data: bytes) -> list[Read]:
-        for line in self._lines.feed(data):
-            self._read(line, torn=False)
-        return self._taken()
-
-    def finish(self) -> list[Read]:
-        for line in self._lines.finish():
-            self._read(line, torn=True)
+    def _rest(self) -> list[Read]:
         for name, chain in self._state.chains.items():
             self._flush_boundary(name, chain)
             self._close(name, chain)
         for parent, places in self._state.missing.items():
             for number, byte in places:
                 said = f"parent {parent!r} is not in the file; file order carries on"
-                self._found.append(Read(Problem("LORE206", said, line=number, byte=byte), number, byte))
+                self._found.append(problem("LORE206", said, Line(number, byte, b"")))
         return self._taken()
 
     def _taken(self) -> list[Read]:
@@ -111,34 +96,24 @@ class ClaudeCode:
         self._found.append(Read(event, line.number, line.byte))
 
     def _problem(self, code: str, message: str) -> None:
-        place = self._line
-        problem = Problem(code, message, line=place.number, byte=place.byte)
-        self._found.append(Read(problem, place.number, place.byte))
+        self._found.append(problem(code, message, self._line))
 
-    def _read(self, line: Line, *, torn: bool) -> None:
+    def _record(self, line: Line) -> list[Read] | None:
         self._line = line
         try:
             record = decode_record(line.data)
         except OddContentError as error:
             self._take(error.record, str(error))
-            return
-        if record is not None:
-            self._take(record)
-            return
-        if not line.data:
-            self._problem("LORE217", f"line passed over: {too_long()}")
-            return
-        reason = fault(line.data)
-        if not reason:
-            self._opaque("LORE207", "record has no type, or a field of the wrong type; kept as opaque")
-            return
-        joined = split_joined(line.data)
-        if joined is None:
-            self._problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}")
-            return
-        self._problem("LORE209", f"{len(joined)} records on one line; all were read")
-        for piece in joined:
-            self._read(Line(line.number, line.byte, piece), torn=False)
+            return self._taken()
+        if record is None:
+            return None
+        self._take(record)
+        return self._taken()
+
+    def _odd(self, line: Line) -> list[Read]:
+        self._line = line
+        self._opaque("LORE207", "record has no type, or a field of the wrong type; kept as opaque")
+        return self._taken()
 
     def _opaque(self, code: str, message: str) -> None:
         self._problem(code, message)

@@ -50,12 +50,10 @@ class ClaudeEvents(RecordReader):
         self._asked: list[_Asked] = []
         self._cut = False
 
-    @property
     def _own(self) -> bytes:
         return msgspec.msgpack.encode((self._cut, self._asked))
 
-    @_own.setter
-    def _own(self, saved: bytes) -> None:
+    def _remember(self, saved: bytes) -> None:
         self._cut, self._asked = msgspec.msgpack.decode(saved, type=tuple[bool, list[_Asked]])
 
     @classmethod
@@ -64,7 +62,7 @@ class ClaudeEvents(RecordReader):
             return False
         return any(_kind(one) for record in first_records(head) for one in told(record))
 
-    def _record(self, data: bytes, line: Line) -> list[Problem | Read]:
+    def _values(self, data: bytes, line: Line) -> list[Problem | Read]:
         found: list[Problem | Read] = []
         for one in told(data):
             kind = _kind(one)

@@ -58,10 +58,6 @@ class Memory(Struct):
     lines that rewinds took back; `walked` how many lines compactions were followed over.
     """
 
-    number: int = 0
-    byte: int = 0
-    pending: bytes = b""
-    skipping: bool = False
     last: tuple[int, int] = (0, 0)
     session: str | None = None
     parents: dict[str, str | None] = {}

@@ -51,7 +51,7 @@ class GenAI(RecordReader):
             return False
         return any(_is_call(one) for record in first_records(head) for one in told(record))
 
-    def _record(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+    def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
         return [_exchange(one) for one in told(data) if _is_call(one)]
 
 

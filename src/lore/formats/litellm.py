@@ -44,7 +44,7 @@ class LiteLLM(RecordReader):
             return False
         return any(is_logged(table(record) or {}) for record in first_records(head))
 
-    def _record(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+    def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
         record = table(data) or {}
         record = table(record.get("standard_logging_object", b"null")) or record
         return [found for found in [exchange_of(record)] if found is not None]
