@@ -26,7 +26,9 @@ from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.exchange import Exchange, Fidelity, Form, Streamed
-from lore.model.jsonslice import Sliced, is_json, parts, table
+from lore.model.jsonslice import Sliced, parts, table
+
+_SPACE = b" \t\r\n"
 
 
 class Bodies(LineReader):
@@ -39,8 +41,10 @@ class Bodies(LineReader):
 
     name: ClassVar[str] = "bodies"
 
-    def __init__(self) -> None:
+    def __init__(self, known: bytes | None = None) -> None:
+        """Read a file of which `known` is the first request, where it was sliced already."""
         super().__init__()
+        self._known = known
         self._probe = Lines()
         self._held: list[bytes] | None = []
         self._size = 0  # of what is held
@@ -68,7 +72,7 @@ class Bodies(LineReader):
             return super().feed(data)
         self._held.append(data)
         self._size += len(data)
-        if any(_stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
+        if any(self._stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
             return self._by_lines()
         return []
 
@@ -77,37 +81,43 @@ class Bodies(LineReader):
             return super().finish()
         whole = b"".join(self._held)
         last = self._probe.finish()
-        if last and last[0].number > 1 and _stands_alone(last[0]):
+        if last and last[0].number > 1 and self._stands_alone(last[0]):
             return [*self._by_lines(), *super().finish()]
         self._held = None
         start = len(whole) - len(whole.removeprefix(BOM))
-        return self._read([Line(1, start, whole[start:])]) if whole[start:].strip(b" \t\r\n") else []
+        return self._read([Line(1, start, whole[start:])]) if whole[start:].strip(_SPACE) else []
 
     def _by_lines(self) -> list[Read]:
         held, self._held, self._probe = self._held or [], None, Lines()
         return self._read(self._lines.feed(b"".join(held)))
 
+    def _stands_alone(self, line: Line) -> bool:
+        """Tell whether a line shows that the file is read line by line."""
+        if line.data[:1] != b"{":
+            return False
+        if line.number > 1:
+            return _exchange(line.data) is not None
+        text = line.data.strip(_SPACE)
+        if self._known != text or not isinstance(self._known, Sliced):
+            members = table(text)
+            self._known = None if members is None else Sliced.of(text, members)
+        return self._known is not None or split_joined(text) is not None
+
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem("LORE220", f"a request is passed over: {too_many()}", line)]
-        exchange = _exchange(line.data)
+        text = line.data.strip(_SPACE)
+        if self._known is not None and self._known == text:
+            text, self._known = self._known, None
+        exchange = _exchange(text)
         return None if exchange is None else [Read(exchange, line.number, line.byte)]
 
     def _odd(self, line: Line) -> list[Read]:
         return [problem("LORE210", "a record without a request body that lore knows", line)]
 
 
-def _stands_alone(line: Line) -> bool:
-    """Tell whether a line shows that the file is read line by line."""
-    if line.data[:1] != b"{":
-        return False
-    if line.number == 1:
-        return is_json(line.data) or split_joined(line.data) is not None
-    return _exchange(line.data) is not None
-
-
 def _looks_like_body(head: bytes) -> bool:
-    text = head.removeprefix(BOM).lstrip(b" \t\r\n")
+    text = head.removeprefix(BOM).lstrip(_SPACE)
     named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
     gemini = b'"contents"' in text and b'"parts"' in text
     responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in ASKED)
@@ -116,7 +126,7 @@ def _looks_like_body(head: bytes) -> bool:
 
 def _exchange(data: bytes) -> Exchange | None:
     """Read one JSON object; None where it is neither a body nor a record of one."""
-    data = data.strip(b" \t\r\n")
+    data = data if isinstance(data, Sliced) else data.strip(_SPACE)
     record = table(data)
     if record is None:
         return None
