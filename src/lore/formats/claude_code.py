@@ -23,7 +23,6 @@ from lore.formats import claude_signs as signs
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import billed, output_of, prompt_of, spoken, summary_of, verdict_of
 from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
-from lore.formats.claude_names import first_line, item_name, name_of
 from lore.formats.claude_records import (
     MARKERS,
     METADATA,
@@ -152,7 +151,7 @@ class ClaudeCode(LineReader):
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            self._opaque("LORE207", f"{record.type} record: {odd or first_line(error)}; kept as opaque")
+            self._opaque("LORE207", f"{record.type} record: {odd or _first_line(error)}; kept as opaque")
 
     def _observe(self, seen: Sequence[signs.Sign], record: Record, name: str) -> None:
         for sign, detail in seen:
@@ -219,7 +218,7 @@ class ClaudeCode(LineReader):
 
     def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
         """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
-        parent, uuid = record.parent_uuid, name_of(record, self._line)
+        parent, uuid = record.parent_uuid, _line_name(record, self._line)
         if parent is not None and not record.is_meta and not beside:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
@@ -247,7 +246,7 @@ class ClaudeCode(LineReader):
         message, line = record.message, self._line
         parts = said_in(message)
         assert message is not None
-        uuid = record.uuid or name_of(record, line)
+        uuid = record.uuid or _line_name(record, line)
         if chain.boundary is not None:
             self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
@@ -262,9 +261,9 @@ class ClaudeCode(LineReader):
         if record.uuid is not None:
             chain.order[uuid] = response
             if len(parts) != 1:
-                self._state.items[uuid] = tuple(item_name(uuid, number) for number in range(len(parts)))
+                self._state.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
-            own = item_name(uuid, number) if number else uuid
+            own = _block_name(uuid, number) if number else uuid
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
@@ -337,7 +336,7 @@ class ClaudeCode(LineReader):
             chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
         chain.prompts = {}
         return e.CompactApplied(
-            uuid=name_of(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
+            uuid=_line_name(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
             pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, preserved_uuids=items,
         )  # fmt: skip
 
@@ -352,7 +351,7 @@ class ClaudeCode(LineReader):
 
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Keep an attachment as it is; one between a boundary and its summary comes after both."""
-        self._append(record, name, OpaqueItem(name_of(record, self._line), Raw(self._line.data)))
+        self._append(record, name, OpaqueItem(_line_name(record, self._line), Raw(self._line.data)))
         if record.uuid is not None:
             chain.order[record.uuid] = None
         if chain.boundary is not None:
@@ -370,3 +369,18 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
     "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+def _line_name(record: Record, line: Line) -> str:
+    """Name the item of a line."""
+    return record.uuid or f"line-{line.number}"
+
+
+def _block_name(uuid: str, number: int) -> str:
+    """Name the item of a line's content block."""
+    return f"{uuid}:{number}" if number else uuid
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the beginning of what an error says."""
+    return str(error).partition("\n")[0][:120]

@@ -11,13 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec import Raw
+
 from lore.errors import LoreError
 from lore.fold import inserts
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.prompt import Prompt
+from lore.model.results import CapabilityResult, Explained, OmittedResult, SegmentResult
 from lore.model.state import Chain, Session
 from lore.model.turn import Turn
+from lore.prefix.measure import size
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Capability, Dialect
 from lore.prompt.dialects import DIALECTS
@@ -170,3 +174,32 @@ def _notes(recording: EventRecording, prompt: Prompt, omitted: Iterable[str]) ->
     if prompt.fidelity != "rendered" and not any(one.section == "messages" for one in prompt):
         notes.append("the prompt holds no message: providers refuse such a request")
     return notes
+
+
+def explained(made: Assembly, policy: str) -> Explained:
+    """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
+    prompt = made.prompt
+    marks = dict(zip(prompt.marks, prompt.mark_values, strict=True))
+    segments = [
+        SegmentResult(
+            number=place, section=one.section, path=one.path, bytes=size(one), stable=place < prompt.stable,
+            mark=Raw(marks[place]) if place in marks else None, origin=one.origin or None,
+        )
+        for place, one in enumerate(prompt)
+    ]  # fmt: skip
+    tail_bytes = sum(map(size, prompt.tail))
+    return Explained(
+        session=made.shown,
+        chain=made.chain,
+        turn=made.turn,
+        dialect=prompt.dialect,
+        model=prompt.model,
+        fidelity=prompt.fidelity,
+        tail=policy,
+        stable_bytes=sum(one.bytes for one in segments) - tail_bytes,
+        tail_bytes=tail_bytes,
+        segments=segments,
+        omitted=[OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
+        capabilities=[CapabilityResult(name, *one) for name, one in made.capabilities.items()],
+        problems=made.problems.kept,
+    )
