@@ -25,7 +25,7 @@ from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
-from lore.model.exchange import Exchange, Fidelity, Form, Streamed
+from lore.model.exchange import Exchange, Form, Streamed
 from lore.model.jsonslice import Sliced, parts, table
 
 _SPACE = b" \t\r\n"
@@ -132,7 +132,8 @@ def _exchange(data: bytes) -> Exchange | None:
         return None
     if is_body(record):
         return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
-    body, fidelity = _body(record.get("request", record.get("request_body", b"")))
+    given = record.get("request", record.get("request_body", b""))
+    body, fidelity = (unescaped(given).strip(), "wire") if given[:1] == b'"' else (given, "parsed")
     members = parts(body)
     if not is_body(members):
         return None
@@ -152,10 +153,6 @@ def _exchange(data: bytes) -> Exchange | None:
         output=answer.output,
         call=call,
     )
-
-
-def _body(raw: bytes) -> tuple[bytes, Fidelity]:
-    return (unescaped(raw).strip(), "wire") if raw[:1] == b'"' else (raw, "parsed")
 
 
 def _answer(record: dict[str, bytes]) -> Answer:

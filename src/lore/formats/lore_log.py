@@ -122,7 +122,7 @@ def _well_formed(event: e.Event) -> bool:
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
             return is_string(text)
         case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
-            return _good_system(system) and _good_params(params)
+            return _good_system(system) and (bytes(params)[:1] == b"{" or is_absent(params))
         case _:
             return True
 
@@ -159,7 +159,3 @@ def _good_output(output: Raw) -> bool:
 def _good_system(raw: Raw) -> bool:
     text = bytes(raw)
     return is_string(raw) or (text[:1] == b"[" and all(one[:1] == b'"' for one in elements(text)))
-
-
-def _good_params(raw: Raw) -> bool:
-    return bytes(raw)[:1] == b"{" or is_absent(raw)

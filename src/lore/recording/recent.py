@@ -109,7 +109,7 @@ def newest(paths: list[str], format: str | None) -> str:
         session = subagents[one.path] or one.path
         times[session] = max(times.get(session, 0.0), _written(one.path) or 0.0)
     for path in sorted(times, key=lambda one: (-times[one], one)):
-        if os.path.isfile(path) and _is_recording(path, format):
+        if os.path.isfile(path) and kind_of(corpus.open_head(path).head, format) is not None:
             return path
     where = ", ".join(corpus.show(path) for path in paths)
     raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
@@ -119,10 +119,6 @@ def _session(path: str) -> str | None:
     """Return the session that a subagent's file in its folder belongs to; None for other files."""
     below = re.fullmatch(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", path, re.DOTALL)
     return None if below is None else f"{below[1]}.jsonl"
-
-
-def _is_recording(path: str, format: str | None) -> bool:
-    return kind_of(corpus.open_head(path).head, format) is not None
 
 
 def nothing(looked: Iterable[str]) -> LoreError:

@@ -94,7 +94,7 @@ class Continuations:
 
 def _joined(before: _Said, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
     """Put a request behind what it continues; also return how many items there are now."""
-    answer = _answer(before.output, prompt, dialect)
+    answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     said = _renumbered(answer.messages, before.items)
     items = before.items + _items(answer)
     own = [one for one in prompt.head if not _ITEM.match(one.path)]
@@ -120,10 +120,6 @@ def _joined(before: _Said, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, in
 
 def _marks(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
     return ((place, one.mark) for place, one in enumerate(segments, start) if one.mark is not None)
-
-
-def _answer(output: bytes, prompt: Prompt, dialect: Dialect) -> Prompt:
-    return dialect.parse(b'{"input":' + (output or b"[]") + b"}", prompt.fidelity, Memo())
 
 
 def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:

@@ -23,7 +23,7 @@ from lore.model.state import Chain, Session
 from lore.model.turn import Turn
 from lore.prefix.measure import size
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Capability, Dialect
+from lore.prompt.base import Capability
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
@@ -107,10 +107,10 @@ class AssembledAll:
         for turn in self._recording.turns():
             self.turns += 1
             self._last[turn.chain] = turn
-            yield whole(turn, self._dialect(turn)) if self._full else deltas.line(turn)
-
-    def _dialect(self, turn: Turn) -> Dialect:
-        return DIALECTS.get(turn.dialect) or self._recording.dialect_for(self._recording.state)
+            if self._full:
+                yield whole(turn, DIALECTS.get(turn.dialect) or self._recording.dialect_for(self._recording.state))
+            else:
+                yield deltas.line(turn)
 
     @property
     def inputs(self) -> tuple[str, ...]:
