@@ -58,10 +58,6 @@ class Price(NamedTuple):
             write_5m=usage.write_5m_tokens, write_1h=usage.write_1h_tokens, output=usage.output_tokens,
         )  # fmt: skip
 
-    def storage(self, tokens: int, hours: float) -> Decimal | None:
-        """Return what it costs to keep tokens for some hours."""
-        return None if self.storage_hour is None else tokens * Decimal(str(hours)) * self.storage_hour / MILLION
-
     def times(self, factors: dict[str, Decimal]) -> Price:
         """Return these prices, each kind multiplied by its factor."""
         return Price(*(

@@ -108,7 +108,7 @@ def causes(
         section = _section(left, right, found.common)
         behind = Cause("LORE146", section, "the change is behind the last cache mark", found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
-    resumed = _resumed(left, right, left_call, right_call, pause)
+    resumed = _resumed(left_call, right_call, pause)
     templated = by_template(right, right_call.endpoint)
     content = _explained(left, right, found, changes, resumed, templated=templated)
     if reread:
@@ -343,7 +343,7 @@ def _second_message(left: Prompt) -> int:
     return next((at for at, one in rest if one.kind in ("envelope", "opaque")), len(left.messages))
 
 
-def _resumed(left: Prompt, right: Prompt, left_call: Call, right_call: Call, pause: float | None) -> str:
+def _resumed(left_call: Call, right_call: Call, pause: float | None) -> str:
     """Say in words that the session was loaded anew; empty where nothing shows it."""
     if left_call.session and right_call.session and left_call.session != right_call.session:
         return "another process went on with the session"
