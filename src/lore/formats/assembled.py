@@ -45,7 +45,7 @@ class _State(Struct, frozen=True):
     chains: dict[str, _Saved]
 
 
-class _Held(Struct, frozen=True):
+class _ChainPrompt(Struct, frozen=True):
     """A chain's latest prompt; `sums[n]` are the bytes of its first n segments (grown with the chain)."""
 
     prompt: Prompt
@@ -69,7 +69,7 @@ class Assembled(LineReader):
     def __init__(self) -> None:
         super().__init__()
         self._lost = False  # whether a line could not be read: of which chain, nobody knows
-        self._chains: dict[str, _Held] = {}
+        self._chains: dict[str, _ChainPrompt] = {}
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -129,12 +129,12 @@ def _slow(data: bytes) -> AssembledTurn | None:
     return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.marks) else None
 
 
-def _continued(told: AssembledTurn, held: _Held | None) -> _Held:
+def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
     """Return the prompt that a line makes of the one before; raises `_RefusedError` where it does not fit."""
     if held is None:
         if told.keep_segments or told.keep_bytes:
             raise _MissedError(f"keeps {told.keep_segments} segments of a turn before, which is missing")
-        held = _Held(Prompt(told.dialect, told.fidelity), [0])
+        held = _ChainPrompt(Prompt(told.dialect, told.fidelity), [0])
     kept, before = told.keep_segments, held.prompt
     if kept > before.stable:
         raise _MissedError(f"keeps {kept} segments of a turn that has {before.stable}")
@@ -154,7 +154,7 @@ def _continued(told: AssembledTurn, held: _Held | None) -> _Held:
 
 def _extended(
     told: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
-) -> _Held:
+) -> _ChainPrompt:
     kept, size, added = told.keep_segments, len(before.head), 0
     if kept <= size:
         added = next((place for place, one in enumerate(new) if one.section == "messages"), len(new))
@@ -174,7 +174,7 @@ def _extended(
     for one in new:
         total += len(one.data)
         sums.append(total)
-    return _Held(prompt, sums)
+    return _ChainPrompt(prompt, sums)
 
 
 def _segment(told: AssembledSegment) -> Segment:
@@ -186,8 +186,8 @@ def _saved(prompt: Prompt) -> _Saved:
     return _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
 
 
-def _held(saved: _Saved) -> _Held:
+def _held(saved: _Saved) -> _ChainPrompt:
     prompt = Prompt(
         saved.dialect, saved.fidelity, head=saved.head, messages=Vector(saved.messages), params=saved.params
     )  # fmt: skip
-    return _Held(prompt, list(accumulate((len(one.data) for one in prompt), initial=0)))
+    return _ChainPrompt(prompt, list(accumulate((len(one.data) for one in prompt), initial=0)))

@@ -22,7 +22,7 @@ from msgspec import Raw
 from lore.formats import claude_signs as signs
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import billed, output_of, prompt_of, spoken, summary_of, verdict_of
-from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
+from lore.formats.claude_memory import ChainMemory, HeldEvent, Memory, branch, kept_items, preserved
 from lore.formats.claude_records import (
     MARKERS,
     METADATA,
@@ -356,7 +356,7 @@ class ClaudeCode(LineReader):
             chain.order[record.uuid] = None
         if chain.boundary is not None:
             read = self._found.pop()
-            chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
+            chain.held.append(HeldEvent(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
         self._observe(signs.of_attachment(self._line.data), record, name)
 
     def _append(self, record: Record, name: str, item: Item) -> None:

@@ -15,7 +15,7 @@ from lore.model.items import NULL
 WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
 
 
-class Held(Struct, frozen=True):
+class HeldEvent(Struct, frozen=True):
     """An event that waits, with the place where it was read."""
 
     line: int
@@ -41,7 +41,7 @@ class ChainMemory(Struct):
     asked_at: str | None = None
     seen: dict[str, int] = {}
     boundary: e.CompactApplied | None = None
-    held: list[Held] = []
+    held: list[HeldEvent] = []
     order: dict[str, str | None] = {}
     calls: dict[str, str] = {}
     prompts: dict[str, str] = {}

@@ -30,21 +30,21 @@ class NoRecordingError(LoreError):
     """There is no recording where one was looked for."""
 
 
-class Found(NamedTuple):
+class Whereabouts(NamedTuple):
     """Where recordings were looked for, in this order, and where some are (empty: nowhere)."""
 
     looked: tuple[str, ...]
     path: str
 
 
-def whereabouts(environment: Mapping[str, str], home: str, folder: str) -> Found:
+def whereabouts(environment: Mapping[str, str], home: str, folder: str) -> Whereabouts:
     """Look where agents keep their logs; the last place is the current folder, which is not looked into."""
     looked: list[str] = []
     for place in _places(environment, home, folder):
         looked.append(place)
         if _holds_logs(place):
-            return Found(tuple(looked), place)
-    return Found((*looked, os.curdir), "")
+            return Whereabouts(tuple(looked), place)
+    return Whereabouts((*looked, os.curdir), "")
 
 
 def _places(environment: Mapping[str, str], home: str, folder: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ from lore.prefix.chains import Chains
 from lore.prefix.dropped import without_dropped
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import dialect_of
-from lore.recording.base import HINT_FORMATS, Source, UnrecognisedError
+from lore.recording.base import HINT_FORMATS, RecordedInput, UnrecognisedError
 from lore.recording.problems import Problems
 from lore.recording.response_chaining import Continuations
 
@@ -47,7 +47,7 @@ UNREADABLE = (
 )
 
 
-class PromptRecording(Source):
+class PromptRecording(RecordedInput):
     """Turns whose prompts stand ready, as the recording itself holds them."""
 
     def turns(self) -> Iterator[Turn]:
@@ -55,7 +55,7 @@ class PromptRecording(Source):
         return (read.value for read in self.reads() if isinstance(read.value, Turn))
 
 
-class RequestRecording(Source):
+class RequestRecording(RecordedInput):
     """The requests of one recording.
 
     `dialect` is the one asked for; `memos` are shared by recordings that are compared. A recording that is `growing`

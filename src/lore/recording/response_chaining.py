@@ -32,7 +32,7 @@ _ITEM = re.compile(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"
 
 
-class _Said(NamedTuple):
+class _Response(NamedTuple):
     """What stands behind a response: messages, items before the next one, leading system items, marks."""
 
     messages: Vector[Segment]
@@ -55,7 +55,7 @@ class Continuations:
     """Follow what continues what in one recording."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._said: dict[str, _Said] = {}  # the latest last
+        self._said: dict[str, _Response] = {}  # the latest last
         self._room = remembered
 
     def whole(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> Whole:
@@ -87,12 +87,12 @@ class Continuations:
         gone = self._said.pop(name, None)
         self._room += (gone.size if gone else 0) - size
         marks = tuple(one for one in marks if one[0] >= 0)
-        self._said[name] = _Said(prompt.messages, items, system, marks, output, prompt.partial, size)
+        self._said[name] = _Response(prompt.messages, items, system, marks, output, prompt.partial, size)
         while self._room < 0 and len(self._said) > 1:
             self._room += self._said.pop(next(iter(self._said))).size
 
 
-def _joined(before: _Said, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
+def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
     """Put a request behind what it continues; also return how many items there are now."""
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     said = _renumbered(answer.messages, before.items)
