@@ -1,7 +1,8 @@
 # make demo    see lore at work on fixtures/
-# make test    lint, types, layers, all tests with coverage
+# make test    lint, types, layers, tests
+# make cover   the tests again with coverage, and its floor for the core rooms
 # make bench   the speed bars, as ratios in one run
-# make soak    long runs: growing sessions, many generated ones, 300 killed writers for each store
+# make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store
 # make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make golden  write the golden outputs of the commands anew
 # make audit   known vulnerabilities of the dependencies
@@ -17,8 +18,12 @@ BIN := .venv/bin
 endif
 LORE := $(BIN)/lore
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# Each worker takes a stretch of the tests, so what the tests of a file share is made once.
+TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
+# Tests start many processes: without compiled files each of these would compile lore anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint bench soak fuzz golden audit clean
+.PHONY: help demo test cover lint bench soak fuzz golden audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -51,9 +56,9 @@ demo: .venv/lore
 	@echo; echo "== 4. Compare: the tools came in another order. All that follows is paid again."
 	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
 	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
-	@echo; echo "== 5. Compare: only the cache mark moved. Nothing is lost."
-	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json"
-	@$(LORE) diff-prefix fixtures/bodies/anthropic/mark_moved/turn1.json fixtures/bodies/anthropic/mark_moved/turn2.json
+	@echo; echo "== 5. Compare: only the cache breakpoint moved. Nothing is lost."
+	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json"
+	@$(LORE) diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json
 	@echo; echo "== 6. Check: a folder of sessions that waste nothing. Exit code 0."
 	@echo "\$$ lore check fixtures/sessions"
 	@$(LORE) check fixtures/sessions
@@ -68,12 +73,16 @@ lint: .venv/dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+	$(TESTS)
+
+cover: .venv/dev
+	$(TESTS) --cov --cov-report=term
 
 bench: .venv/dev
 	$(BIN)/python tests/bench/run.py
 
 soak: .venv/dev
+	$(TESTS) -m soak
 	$(BIN)/python tests/soak/run.py
 	$(BIN)/python tests/soak/kills.py
 

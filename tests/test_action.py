@@ -143,7 +143,7 @@ def test_waste_fails_the_step_with_annotations_and_a_summary(runner) -> None:
     done = runner.check(paths="fixtures/recordings")
     assert done.returncode == 1
     assert "::error file=fixtures/recordings/clock_in_system.jsonl,line=2,title=LORE101 date-in-prefix::" in done.stdout
-    assert "3 busts: 3 waste" in done.stdout
+    assert "3 cache breaks: 3 waste" in done.stdout
     assert "LORE101" in runner.summary.read_text()
     assert runner.outputs == {"exit-code": "1"}
 
@@ -226,7 +226,7 @@ def test_only_what_a_baseline_does_not_hold_fails(runner) -> None:
 
 @needs_bash
 def test_options_are_passed_one_a_line(runner) -> None:
-    done = runner.check(paths="fixtures/recordings/stable.jsonl", args="--min-reuse=1.0\r\n\n--max-busts\n0\n")
+    done = runner.check(paths="fixtures/recordings/stable.jsonl", args="--min-reuse=1.0\r\n\n--max-breaks\n0\n")
     assert done.returncode == 0, done.stderr
     assert runner.check(paths="fixtures/recordings/stable.jsonl", args="--no-such option").returncode == 2
 

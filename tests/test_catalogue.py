@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from lore.model.codes import CODES, NOT_SHOWN
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures" / "causes"
-PAGES = ROOT / "src" / "lore" / "check" / "pages"
+PAGES = ROOT / "src" / "lore" / "judge" / "pages"
 CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 ROWS = range(1, 36)
 # These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
@@ -20,7 +21,9 @@ NO_PAIR = frozenset(f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132,
 # What no file in a repository can hold: a file that cannot be opened (tests/cli/test_many.py), what an older version
 # said, and a line of 12 MiB (tests/hostile/test_size.py).
 NO_FIXTURE = frozenset(("LORE215", "LORE216", "LORE217"))
+OF_VERDICTS = [f"LORE{n}" for n in range(156, 167)]  # what signs of a log, pauses, verdicts and replaced ends show
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
+PARTS = ("### If you write the agent", "### If you run it")
 
 
 def found(capsys, path):
@@ -53,12 +56,27 @@ def test_a_recording_that_looks_alike_does_not(code, capsys, monkeypatch):
         assert code not in found(capsys, path), path
 
 
-@pytest.mark.parametrize("code", [code for code in CASES if code < "LORE149" and code not in NO_PAIR])
+OF_PAIRS = [code for code in CASES if code < "LORE149" and code not in NO_PAIR]
+
+
+@pytest.mark.parametrize("code", [*OF_PAIRS, *OF_VERDICTS])
 def test_diff_prefix_names_the_cause_of_a_pair(code, capsys):
     for path in recordings(code, "positive"):
         assert main(["diff-prefix", str(path), "--json", "--no-tokens"]) in (0, 3)
         lines = capsys.readouterr().out.splitlines()
         assert any(cause["code"] == code for line in lines for cause in json.loads(line)["causes"])
+
+
+@pytest.mark.parametrize("code", OF_VERDICTS)
+def test_check_and_simulate_tell_it_of_the_same_turns(code, capsys):
+    for kind in ("positive", "negative"):
+        (path,) = recordings(code, kind)
+        main(["check", "-v", str(path), "--json"])
+        checked = [one["turn"] for one in json.loads(capsys.readouterr().out)["findings"] if one["code"] == code]
+        assert main(["simulate", str(path), "--json"]) == 0
+        turns = json.loads(capsys.readouterr().out)["turns"]
+        assert checked == [turn["turn"] for turn in turns for one in turn["causes"] if one["code"] == code]
+        assert bool(checked) == (kind == "positive")
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -76,11 +94,21 @@ def test_each_code_has_a_page_that_names_it_and_says_what_to_do(code):
     assert [line for line in page.splitlines() if line in SECTIONS] == list(SECTIONS)
 
 
+@pytest.mark.parametrize("code", sorted({*CODES, *NOT_SHOWN}))
+def test_each_page_says_what_authors_and_users_do(code):
+    _, _, after = (PAGES / f"{code}.md").read_text("utf-8").partition("\n## What to do\n")
+    _, author, user = re.split("^(?:" + "|".join(PARTS) + ")$", after, flags=re.MULTILINE)
+    assert after.index(PARTS[0]) < after.index(PARTS[1])
+    assert author.strip()
+    assert user.strip()
+
+
 @pytest.mark.parametrize("code", sorted(CODES))
-def test_a_fix_is_one_sentence(code):
-    fix = CODES[code].fix
-    assert fix.endswith(".")
-    assert not [part for part in fix[:-1].split(". ")[1:] if part[:1].isupper()]
+def test_each_page_says_who_can_act(code):
+    found = [
+        line for line in (PAGES / f"{code}.md").read_text("utf-8").splitlines() if line.startswith("Who can act: ")
+    ]
+    assert [line.split(".")[0] for line in found] == [f"Who can act: {CODES[code].actor}"]
 
 
 @pytest.mark.parametrize("code", sorted(NOT_SHOWN))

@@ -7,10 +7,10 @@ import contextlib
 import pytest
 
 from lore.cache.settings import Simulate
-from lore.check.budgets import Budgets
 from lore.compaction.settings import Compaction
 from lore.config import Settings, load, policy
 from lore.errors import LoreError
+from lore.judge.budgets import Budgets
 
 
 def write(path, text):
@@ -23,7 +23,7 @@ def test_without_a_file_the_defaults_hold(tmp_path):
 
 
 def test_all_settings_are_read(tmp_path):
-    write(tmp_path / "lore.toml", "[check]\nmin_reuse=0.5\nmax_busts=1\nmax_lost_tokens=9\n[assemble]\ntail='user'\n")
+    write(tmp_path / "lore.toml", "[check]\nmin_reuse=0.5\nmax_breaks=1\nmax_lost_tokens=9\n[assemble]\ntail='user'\n")
     made = load(None, tmp_path)
     assert (made.check.budgets, made.assemble.tail) == (Budgets(0.5, 1, 9), "user")
 
@@ -44,24 +44,24 @@ def test_a_settings_file_has_an_end(tmp_path):
 def test_settings_are_found_in_a_parent_and_the_nearest_holds(tmp_path):
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    write(tmp_path / "lore.toml", "[check]\nmax_busts=1\n")
-    assert load(None, below).check.max_busts == 1
-    write(tmp_path / "a" / "pyproject.toml", "[tool.lore.check]\nmax_busts=2\n")
-    assert load(None, below).check.max_busts == 2
+    write(tmp_path / "lore.toml", "[check]\nmax_breaks=1\n")
+    assert load(None, below).check.max_breaks == 1
+    write(tmp_path / "a" / "pyproject.toml", "[tool.lore.check]\nmax_breaks=2\n")
+    assert load(None, below).check.max_breaks == 2
 
 
 def test_a_pyproject_without_settings_is_passed_over(tmp_path):
     below = tmp_path / "a"
     below.mkdir()
     write(below / "pyproject.toml", "[project]\nname='x'\n")
-    write(tmp_path / "lore.toml", "[check]\nmax_busts=1\n")
-    assert load(None, below).check.max_busts == 1
+    write(tmp_path / "lore.toml", "[check]\nmax_breaks=1\n")
+    assert load(None, below).check.max_breaks == 1
 
 
 def test_a_named_file_holds_alone(tmp_path):
-    write(tmp_path / "lore.toml", "[check]\nmax_busts=1\n")
-    named = write(tmp_path / "other.toml", "[check]\nmax_busts=7\n")
-    assert load(str(named), tmp_path).check.max_busts == 7
+    write(tmp_path / "lore.toml", "[check]\nmax_breaks=1\n")
+    named = write(tmp_path / "other.toml", "[check]\nmax_breaks=7\n")
+    assert load(str(named), tmp_path).check.max_breaks == 7
     assert load(str(write(tmp_path / "pyproject.toml", "")), tmp_path) == Settings()
 
 
@@ -73,15 +73,18 @@ def test_a_named_file_holds_alone(tmp_path):
         (
             "[check]\nzzz=1\n",
             "check.zzz",
-            "known keys: select, ignore, count_as_waste, per_path, exempt, min_reuse, max_busts, max_lost_tokens",
+            (
+                "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, min_reuse, max_breaks, "
+                "max_lost_tokens, reader"
+            ),
         ),
         ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
-        ("[check]\nmax_busts=1.5\n", "max_busts", ""),
+        ("[check]\nmax_breaks=1.5\n", "max_breaks", ""),
         ("[assemble]\ntail='middle'\n", "tail", ""),
         ("check=3\n", "check", ""),
         ("[check]\nmin_reuse=2\n", "min_reuse", ""),
         ("[check]\nmin_reuse=nan\n", "min_reuse", ""),
-        ("[check]\nmax_busts=-1\n", "max_busts", ""),
+        ("[check]\nmax_breaks=-1\n", "max_breaks", ""),
         ("[check]\nmax_lost_tokens=-1\n", "max_lost_tokens", ""),
         ("[check\n", "lore.toml", ""),
         ("[simulate]\ntolerence=0.1\n", "simulate.tolerence", "did you mean simulate.tolerance?"),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from lore import Kept, Session, open_store
+from lore import Session, StoredSession, open_store
 from lore.cli.main import main
 from lore.compaction.settings import Compaction
 from lore.config import policy
@@ -189,25 +189,25 @@ def die(place):
 
 def test_the_harness_of_the_readme_is_killed_and_resumed(tmp_path: Path) -> None:
     """Killed after each save, and while it waits for the model: each turn is asked with the bytes of the first time."""
-    found = re.search(r"^(    from lore import Kept.*?)(?=^Kill it)", README, re.MULTILINE | re.DOTALL)
+    found = re.search(r"^(    from lore import StoredSession.*?)(?=^Kill it)", README, re.MULTILINE | re.DOTALL)
     assert found is not None
     loop = textwrap.dedent(found[1])
     assert len(loop.split("\n\n", 1)[1].strip().splitlines()) <= 10, "ten lines"
-    mortal = AROUND + loop.replace("kept.save() ", "kept.save(); die(2) #")
-    mortal = re.sub(r"kept\.save\(\)$", "kept.save(); die(3)", mortal, flags=re.MULTILINE)
+    mortal = AROUND + loop.replace("stored.save() ", "stored.save(); die(2) #")
+    mortal = re.sub(r"stored\.save\(\)$", "stored.save(); die(3)", mortal, flags=re.MULTILINE)
     (tmp_path / "harness.py").write_text(mortal, "utf-8")
     ends = [
         subprocess.run([sys.executable, "harness.py", str(fatal)], cwd=tmp_path, check=False).returncode
         for fatal in (2, 1, 3, 1, 2, 3, 0)
     ]
     assert ends == [-signal.SIGKILL] * 6 + [0]
-    kept = Kept.open(open_store(f"sqlite:{tmp_path / 'agent.db'}"), "demo")
-    assert [entry.item.uuid for entry in kept.session.state.main().entries] == ["u1", "a1", "u2", "a2", "u3", "a3"]
+    stored = StoredSession.open(open_store(f"sqlite:{tmp_path / 'agent.db'}"), "demo")
+    assert [entry.item.uuid for entry in stored.session.state.main().entries] == ["u1", "a1", "u2", "a2", "u3", "a3"]
     bodies = (tmp_path / "sent").read_bytes().splitlines()
     messages = [[one["content"][0]["text"] for one in json.loads(body)["messages"]] for body in bodies]
     assert len(bodies) > len(set(bodies)) == 3, "what was asked again was asked with the same bytes"
     assert [len(one) for one in messages] == sorted(len(one) for one in messages)
-    assert not kept.store.verify().damage
+    assert not stored.store.verify().damage
 
 
 def test_the_keys_of_the_readme_are_those_of_a_policy_with_their_defaults(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def begun(**fields):
     ("rules", "said"),
     [
         (Rules(tail="bottom"), "tail 'bottom' is none of system, user, persist"),  # type: ignore[arg-type]
-        (Rules(marks="all"), "marks 'all' is none of lore, recorded, none"),  # type: ignore[arg-type]
+        (Rules(breakpoints="all"), "breakpoints 'all' is none of lore, recorded, none"),  # type: ignore[arg-type]
         (Rules(ttl="1d"), "ttl '1d' is none of 5m, 1h"),  # type: ignore[arg-type]
-        (Rules(ttl="1h"), "head_ttl must not be shorter than ttl: a longer-lived mark comes first"),
+        (Rules(ttl="1h"), "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"),
         (Rules(knowledge_tokens=0), "knowledge_tokens must be at least 1"),
     ],
 )
@@ -137,7 +137,7 @@ def test_what_was_saved_holds_under_other_settings(policy, late):
 
 
 def test_persisted_context_is_kept_with_its_message_and_goes_with_it():
-    session = Session(rules=Rules(tail="persist", marks="none"))
+    session = Session(rules=Rules(tail="persist", breakpoints="none"))
     session.apply(event("session_started", session_id="s", model="m"))
     for number in (1, 2, 3):
         session.apply(user(f"u{number}", f"ask {number}"))

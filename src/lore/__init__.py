@@ -1,7 +1,7 @@
 """lore: an offline judge of prompt caches and an assembler of cache-stable prompts.
 
 The package is imported lazily, room by room: `import lore` costs nothing but this file. `lore.Session` and
-`lore.event` are the library (`lore.session`), `lore.Kept` and `lore.open_store` keep a session in a store.
+`lore.event` are the library (`lore.session`), `lore.StoredSession` and `lore.open_store` keep a session in a store.
 
 For pytest, which loads lore's plugin: PYTEST_DONT_REWRITE this file, so that it may be imported before pytest is.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lore.session import Session as Session
     from lore.session import event as event
-    from lore.store.keeping import Kept as Kept
     from lore.store.registry import open_store as open_store
+    from lore.store.session import StoredSession as StoredSession
 
 __version__ = "0.1.0"
 
@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "Session": "lore.session",
     "event": "lore.session",
-    "Kept": "lore.store.keeping",
+    "StoredSession": "lore.store.session",
     "open_store": "lore.store.registry",
 }
 

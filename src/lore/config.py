@@ -18,31 +18,33 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.settings import Simulate
-from lore.check.budgets import Budgets
-from lore.check.policy import Policy
-from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.errors import LoreError, Where
+from lore.judge.budgets import Budgets
+from lore.judge.policy import Policy
+from lore.model.codes import Reader
 from lore.prompt.settings import Rules
 
 MOST_BYTES = 1024 * 1024  # of a settings file: a device has no end
 
 
 class Check(Policy, frozen=True):
-    """`[check]`: the budgets of a run, and what findings count as."""
+    """`[check]`: the budgets of a run, what findings count as, and whom they speak to (`reader`; None: by format)."""
 
     min_reuse: float | None = None
-    max_busts: int | None = None
+    max_breaks: int | None = None
     max_lost_tokens: int | None = None
+    reader: Reader | None = None
 
     @property
     def budgets(self) -> Budgets:
         """The budgets."""
-        return Budgets(self.min_reuse, self.max_busts, self.max_lost_tokens)
+        return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
 
     @property
     def policy(self) -> Policy:
         """All but the budgets."""
-        return Policy(self.select, self.ignore, self.count_as_waste, self.per_path, self.exempt)
+        return Policy(self.select, self.ignore, self.count_as_waste, self.per_path, self.exempt, self.max_tail_tokens)
 
     def fault(self) -> str:
         """Say what is wrong with these settings; empty where nothing is."""
@@ -60,7 +62,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     simulate: Simulate = Simulate()
     compaction: Compaction | None = None
     sessions: Sessions = Sessions()
-    memory: Memory = Memory()
+    memory: MemorySettings = MemorySettings()
 
 
 class Loaded(NamedTuple):

@@ -2,7 +2,7 @@
 
 In: a folder and a size. Out: figures as (measure, bar, measured, met). The captures are made here, the same bytes
 on every machine: conversations of Anthropic bodies that grow to about 400 KB, each request with the whole history,
-some of them busted, kept as people keep them: text inside JSON Lines, a recording proxy's log, HAR.
+some of them with cache breaks, kept as people keep them: text inside JSON Lines, a recording proxy's log, HAR.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import orjson
 
 from bench import clock, files
 from bench.generate import pool
-from lore.check.budgets import Budgets
+from lore.judge.budgets import Budgets
 from lore.recording.options import Options
 from lore.run.check import check
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice
-BUSTED = 5  # every so many conversations has a clock in its system prompt
+BREAKING = 5  # every so many conversations has a clock in its system prompt
 START = 1_780_000_000
 URL = "https://api.anthropic.com/v1/messages"
 PAIR_BYTES = 1_000_000
@@ -37,7 +37,7 @@ def conversation(number: int, turns: int = TURNS) -> Iterator[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     sent = new = 0
     for turn in range(turns):
-        clock_text = f"It is 2026-03-01 10:{turn:02}." if number % BUSTED == 0 else "It is 2026-03-01."
+        clock_text = f"It is 2026-03-01 10:{turn:02}." if number % BREAKING == 0 else "It is 2026-03-01."
         messages = [*messages, {"role": "user", "content": [{"type": "text", "text": f"{turn}: {text(BLOCK)}"}]}]
         body = {
             "model": "claude-opus-4-8",
@@ -50,7 +50,7 @@ def conversation(number: int, turns: int = TURNS) -> Iterator[dict[str, Any]]:
         new += 2 * BLOCK // 4
         usage = {
             "input_tokens": 12,
-            "cache_read_input_tokens": 0 if number % BUSTED == 0 else sent,
+            "cache_read_input_tokens": 0 if number % BREAKING == 0 else sent,
             "cache_creation_input_tokens": new,
             "output_tokens": BLOCK // 4,
         }
@@ -176,11 +176,11 @@ def against_parsing(folder: Path, wanted: int, pairs: int) -> Fields:
 
 
 def _agrees(names: list[str]) -> None:
-    """See that what is measured is done: every capture is judged, and those that are busted are found."""
+    """See that what is measured is done: every capture is judged, and those that break are found."""
     summary = check(names, Budgets(), Options()).result.summary
-    busted = sum(number % BUSTED == 0 for number in range(len(names)))
+    breaking = sum(number % BREAKING == 0 for number in range(len(names)))
     turns = summary.turns // len(names)
-    if summary.files != len(names) or summary.waste != busted * (turns - 1):
+    if summary.files != len(names) or summary.waste != breaking * (turns - 1):
         raise RuntimeError(f"the captures are not judged as they were made: {summary}")
 
 

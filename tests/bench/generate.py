@@ -18,7 +18,7 @@ from pathlib import Path
 
 POOL_BYTES = 1 << 20  # texts are cut from this much noise; a turn's number makes each one distinct
 BYTES_PER_TOKEN = 4
-FRESH, ANSWER = 12, 620  # tokens of a turn that are neither read nor written, and that the model writes
+UNCACHED, ANSWER = 12, 620  # tokens of a turn that are neither read nor written, and that the model writes
 _NOISE = """
 the a of to and in is it for on with as was at by be this that from are not or an if else return def class
 import module function value state event prompt cache prefix bytes segment turn session error warning test
@@ -72,7 +72,7 @@ class _Session:
         context = {"current_time": _time(at), "working_context": {"project_dir": "/srv/app", "recent_files": ["a.py"]}}
         asked = self._sent + self._new
         usage = {
-            "fresh_tokens": FRESH,
+            "uncached_tokens": UNCACHED,
             "read_tokens": self._sent // BYTES_PER_TOKEN,
             "write_tokens": self._new // BYTES_PER_TOKEN,
             "output_tokens": ANSWER,

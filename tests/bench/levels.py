@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import clock
 from bench.recordings import ABSENT, CORPUS, Fields, sessions
-from lore.check.agreement import Agreement, agreement
-from lore.check.budgets import Budgets
+from lore.cache.predictor import Predictor
+from lore.judge.agreement import Agreement, agreement
+from lore.judge.budgets import Budgets
 from lore.recording.opening import open_recording
 from lore.recording.options import Options
 from lore.run.check import check
-from lore.run.predicting import Predictor
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 
@@ -29,7 +29,7 @@ def judged(paths: list[Path]) -> dict[str, Agreement]:
     """Compare each file; a response that several hold counts in the first."""
     simulation, found = Simulation(Predictor(packaged())), dict[str, Agreement]()
     for path in paths:
-        every = simulation.turns(open_recording(str(path)).turns(), path.name)
+        every = simulation.recording(open_recording(str(path)))
         found[path.name] = agreement(one.row for one in every if one.row is not None)
     return found
 
@@ -72,7 +72,7 @@ def clean(paths: list[Path]) -> tuple[int, int]:
     found = exact = 0
     for path in paths:
         simulation = Simulation(Predictor(packaged()))
-        for one in simulation.turns(Options().open(str(path)).turns(), path.name):
+        for one in simulation.recording(Options().open(str(path))):
             if one.result.cache == "anthropic" and one.result.cause is None and one.row is not None and one.row.naive:
                 found += 1
                 exact += one.row.predicted == one.row.billed

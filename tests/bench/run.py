@@ -35,7 +35,7 @@ from bench import (
     resuming,
     stores,
 )
-from lore.check.budgets import Budgets
+from lore.judge.budgets import Budgets
 from lore.recording.options import Options
 from lore.run.check import check
 
@@ -75,7 +75,7 @@ HEADER = "| measure | bar | measured | met |\n|---|---|---|---|"
 def judge(path: Path, turns: int) -> None:
     """Judge a log as `lore check` does."""
     result = check([str(path)], Budgets(), Options()).result
-    if result.summary.turns != turns or result.summary.busts or result.problems:
+    if result.summary.turns != turns or result.summary.breaks or result.problems:
         raise RuntimeError(f"{path.name} is not judged as it was made: {result.summary}")
 
 

@@ -14,10 +14,10 @@ import orjson
 from bench import clock, recordings, resuming
 from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.storing.importing import Asked, import_sessions
+from lore.run.storing.importing import ImportRequest, import_sessions
+from lore.store.applying import save_delta
 from lore.store.base import Head, SessionData, SessionDelta, Store
 from lore.store.registry import open_store
-from lore.store.saving import save_delta
 from store.server import Server, binaries
 
 BATCH = 4_000_000  # bytes of events that are saved at once where only the session's length counts
@@ -188,7 +188,7 @@ def imported(folder: Path, pairs: int, most: int | None) -> Figures:
 
 def _import(files: list[str], url: str) -> None:
     store = open_store(url)
-    made = import_sessions(store, Asked(files), Options())
+    made = import_sessions(store, ImportRequest(files), Options())
     if [one.state for one in made.sessions] != ["created"] * len(files):
         raise RuntimeError(f"not all were imported: {made.sessions}")
     store.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lore.cache.base import Look, Mark, Piece, Prediction, Request
+from lore.cache.base import Breakpoint, Look, Piece, Prediction, Request
 from lore.cache.registry import make
 
 
@@ -18,11 +18,13 @@ def pieces(names: str | Sequence[str], tokens: int = 16) -> list[Piece]:
     return [piece(name, tokens) for name in names]
 
 
-def request(names: str | Sequence[Piece], tokens: int = 16, *, marks: Sequence[int | Mark] = (), **fields) -> Request:
+def request(
+    names: str | Sequence[Piece], tokens: int = 16, *, breakpoints: Sequence[int | Breakpoint] = (), **fields
+) -> Request:
     """A request of pieces; each letter of a text is one."""
     made = pieces(names, tokens) if isinstance(names, str) else list(names)
-    own = tuple(one if isinstance(one, Mark) else Mark(one) for one in marks)
-    return Request(fields.pop("chain", "main"), made, marks=own, **fields)
+    own = tuple(one if isinstance(one, Breakpoint) else Breakpoint(one) for one in breakpoints)
+    return Request(fields.pop("chain", "main"), made, breakpoints=own, **fields)
 
 
 def rules(values: Mapping[str, float] | None = None, **more: float) -> Look:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from cache.asking import piece
-from lore.cache.base import Mark, Request
+from lore.cache.base import Breakpoint, Request
 
 NAMES = st.sampled_from("abcd")
 SIZES = st.sampled_from((1, 7, 16, 40, 300))
@@ -27,7 +27,7 @@ def sequences(draw, most: int = 14) -> list[Request]:
         asked.append(
             Request(
                 chain, texts[chain], same if draw(st.booleans()) else 0,
-                marks=tuple(Mark(place) for place in sorted(places)) if texts[chain] else (),
+                breakpoints=tuple(Breakpoint(place) for place in sorted(places)) if texts[chain] else (),
                 implicit=draw(st.booleans()), at=at, answered=at + draw(st.sampled_from((0.0, 3.0))),
             )
         )  # fmt: skip
@@ -36,12 +36,12 @@ def sequences(draw, most: int = 14) -> list[Request]:
 
 @st.composite
 def growing(draw) -> list[Request]:
-    """One append-only chain, marked at its end."""
+    """One append-only chain, a breakpoint at its end."""
     text, at, asked = [], 0.0, []
     for _ in range(draw(st.integers(1, 10))):
         same = len(text)
         more = draw(st.lists(st.tuples(NAMES, SIZES), min_size=1, max_size=3))
         text = [*text, *(piece(f"{name}{same}", size) for name, size in more)]
         at += draw(st.sampled_from((10.0, 290.0, 310.0, 3000.0, 4000.0)))
-        asked.append(Request("main", text, same, marks=(Mark(len(text) - 1),), at=at, answered=at + 1))
+        asked.append(Request("main", text, same, breakpoints=(Breakpoint(len(text) - 1),), at=at, answered=at + 1))
     return asked

@@ -7,9 +7,8 @@ from typing import Any
 from msgspec import Raw
 
 from lore.cache.base import Prediction
-from lore.cache.drops import Drop, drop
 from lore.cache.levels import Levels
-from lore.cache.situation import Situation
+from lore.cache.turn_context import Situation
 from lore.model.events import Billed, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.prompt import Prompt
@@ -21,9 +20,9 @@ BEGIN = 1_780_000_000.0  # May 2026: runs of calls count once
 ONE_BY_ONE = 1_784_000_000.0  # July 2026: each block counts
 
 
-def bill(read: int, write: int, fresh: int = 2, output: int = 50, *, hour: bool = False) -> Billed:
+def bill(read: int, write: int, uncached: int = 2, output: int = 50, *, hour: bool = False) -> Billed:
     """A bill with its lifetimes."""
-    return Billed(fresh, read, write, output, 0 if hour else write, write if hour else 0)
+    return Billed(uncached, read, write, output, 0 if hour else write, write if hour else 0)
 
 
 class Talk:
@@ -37,7 +36,6 @@ class Talk:
         self.model = "claude-x"
         self.last: Turn | None = None
         self.situation: Situation | None = None
-        self.drop: Drop | None = None
         self.odd = ""
 
     def add(self, *items: Item) -> None:
@@ -72,7 +70,7 @@ class Talk:
 
     def turn(
         self, usage: Billed | None, *, after: float | None = 20.0, changes: tuple[Change, ...] = (),
-        signs: tuple[str, ...] = (), verdict: str = "", chain: str = "main", response: str | None = None,
+        signs: tuple[str | Sign, ...] = (), verdict: str = "", chain: str = "main", response: str | None = None,
     ) -> Prediction:  # fmt: skip
         """Predict a turn that is asked `after` seconds and answered at once, then show its bill."""
         self.number += 1
@@ -81,12 +79,11 @@ class Talk:
         turn = Turn(
             chain, self.number, Prompt("anthropic", "reconstructed"), changes, at, at, usage,
             Verdict(verdict) if verdict else None, basis=Basis(self.entries, "anthropic", (self.model, None, None)),
-            response_id=response, signs=tuple(Sign(name) for name in signs),
+            response_id=response, signs=tuple(Sign(one) if isinstance(one, str) else one for one in signs),
         )  # fmt: skip
         prediction = self.levels.predict(turn)
         self.situation, self.last = self.levels.situation, turn
         self.odd = self.levels.learn(turn)
-        self.drop = None if self.odd else drop(self.situation, usage, turn.verdict, turn.at)
         return prediction
 
     def open(self, *, hour: bool = False, read: int = 10_000, write: int = 2_000) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cache.asking import piece, pieces, predicted, reads, request, rules
-from lore.cache.base import Mark, Piece, Request
+from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.registry import make
 from lore.model.events import Billed
 
@@ -16,14 +16,14 @@ SOL = {"compared_breakpoints": 80, "minimum_tokens": 1024, "lifetime": 1800}
 
 
 def after(new: int, kind: str = "") -> list[Request]:
-    """A request, and one that goes on by so many pieces; each with one mark at its end."""
+    """A request, and one that goes on by so many pieces; each with one breakpoint at its end."""
     begin = pieces("ab")
     more = [piece(f"{number}", 16, kind=kind) for number in range(new)]
-    return [request(begin, marks=[1]), request([*begin, *more], marks=[new + 1], same=2)]
+    return [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[new + 1], same=2)]
 
 
 @pytest.mark.parametrize(("new", "read"), [(1, 32), (19, 32), (20, 32), (21, 0), (30, 0)])
-def test_more_than_20_new_positions_with_one_mark_are_not_read(new, read):
+def test_more_than_20_new_positions_with_one_breakpoint_are_not_read(new, read):
     """Measured from June 2026 on: each block counts; 16 to 20 were read, 21 and more were not."""
     assert reads("anthropic", after(new, "call"), rules(NOW)) == [0, read]
 
@@ -40,54 +40,61 @@ def test_the_date_of_a_request_decides_which_rule_holds():
     assert reads("anthropic", late, lambda rule, model, at: {**NOW, "lookback_runs": at < 1000}.get(rule)) == [0, 0]
 
 
-def test_in_december_2024_only_an_entry_at_a_mark_was_read():
+def test_in_december_2024_only_an_entry_at_a_breakpoint_was_read():
     assert reads("anthropic", after(1), rules(EARLY)) == [0, 0]
-    two = [request("ab", marks=[1]), request("abcd", marks=[1, 3])]
+    two = [request("ab", breakpoints=[1]), request("abcd", breakpoints=[1, 3])]
     assert reads("anthropic", two, rules(EARLY)) == [0, 32]
 
 
 def test_thinking_and_envelopes_are_no_positions():
     begin = pieces("ab")
     more = [piece(f"{n}", 16, kind=kind) for n in range(15) for kind in ("envelope", "thinking", "")]
-    asked = [request(begin, marks=[1]), request([*begin, *more], marks=[len(more) + 1])]
+    asked = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[len(more) + 1])]
     assert reads("anthropic", asked, rules(NOW)) == [0, 32]
 
 
-def test_two_rolling_marks_read_what_one_would_miss():
+def test_two_rolling_breakpoints_read_what_one_would_miss():
     begin, more = pieces("ab"), [piece(f"{n}", 16) for n in range(27)]
-    asked = [request(begin, marks=[1]), request([*begin, *more], marks=[1, 28])]
+    asked = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[1, 28])]
     assert reads("anthropic", asked, rules(NOW)) == [0, 32]
 
 
 def test_a_rewind_reads_the_older_entry():
-    asked = [request("ab", marks=[1]), request("abcd", marks=[3], same=2), request("abx", marks=[2], same=2)]
+    asked = [
+        request("ab", breakpoints=[1]),
+        request("abcd", breakpoints=[3], same=2),
+        request("abx", breakpoints=[2], same=2),
+    ]
     assert reads("anthropic", asked, rules(NOW)) == [0, 32, 32]
 
 
-def test_nothing_is_written_where_no_mark_stands():
-    asked = [request("abc", marks=[2]), request("abx", marks=[1])]
+def test_nothing_is_written_where_no_breakpoint_stands():
+    asked = [request("abc", breakpoints=[2]), request("abx", breakpoints=[1])]
     assert reads("anthropic", asked, rules(NOW)) == [0, 0]
-    said = predicted("anthropic", [request("abc", marks=[1])], rules(NOW))[0]
+    said = predicted("anthropic", [request("abc", breakpoints=[1])], rules(NOW))[0]
     assert said[:3] == (0, 32, 16)
 
 
 def test_a_parallel_fan_out_pays_for_each():
-    out = [request("abc", chain=str(n), marks=[2], at=n / 10, answered=n / 10 + 3) for n in range(3)]
-    late = request("abc", chain="late", marks=[2], at=9)
+    out = [request("abc", chain=str(n), breakpoints=[2], at=n / 10, answered=n / 10 + 3) for n in range(3)]
+    late = request("abc", chain="late", breakpoints=[2], at=9)
     said = predicted("anthropic", [*out, late], rules(NOW))
     assert [(one.read, one.write) for one in said] == [(0, 48), (0, 48), (0, 48), (48, 0)]
 
 
 def test_entries_of_an_hour_outlive_those_of_five_minutes():
-    marks = [Mark(0, 3600.0), Mark(1, 300.0)]
-    asked = [request("ab", marks=marks, at=0), request("abc", marks=[*marks, Mark(2, 300.0)], at=1000)]
+    breakpoints = [Breakpoint(0, 3600.0), Breakpoint(1, 300.0)]
+    asked = [
+        request("ab", breakpoints=breakpoints, at=0),
+        request("abc", breakpoints=[*breakpoints, Breakpoint(2, 300.0)], at=1000),
+    ]
     said = predicted("anthropic", asked, rules(NOW))
     assert [(one.read, one.write, one.write_1h) for one in said] == [(0, 32, 16), (16, 32, 0)]
 
 
 def test_an_entry_lives_2_percent_longer_than_is_documented_and_a_read_renews_it():
     def at(*times):
-        return reads("anthropic", [request("ab", marks=[1], at=time) for time in times], rules(NOW))
+        return reads("anthropic", [request("ab", breakpoints=[1], at=time) for time in times], rules(NOW))
 
     assert at(0, 305) == [0, 32]
     assert at(0, 307) == [0, 0]
@@ -96,34 +103,41 @@ def test_an_entry_lives_2_percent_longer_than_is_documented_and_a_read_renews_it
 
 def test_a_salt_of_a_section_costs_it_and_what_stands_behind():
     text = [piece("t", section="tools"), piece("s", section="system"), piece("m")]
-    asked = [request(text, marks=[0, 1, 2], salts=(("messages", choice),)) for choice in (b"auto", b"any")]
+    asked = [request(text, breakpoints=[0, 1, 2], salts=(("messages", choice),)) for choice in (b"auto", b"any")]
     assert reads("anthropic", asked, rules(NOW)) == [0, 32]
 
 
-def test_an_automatic_request_is_marked_at_its_last_block_that_can_be():
-    """It was taken for a request without marks, which reads and writes nothing."""
+def test_an_automatic_request_has_its_breakpoint_at_the_last_block_that_takes_one():
+    """It was taken for a request without breakpoints, which reads and writes nothing."""
     thought = [*pieces("ab"), piece("t", kind="thinking")]
     asked = [request(thought, implicit=True), request([*pieces("ab"), piece("c")], implicit=True)]
     assert [one[:3] for one in predicted("anthropic", asked, rules(NOW))] == [(0, 32, 16), (32, 16, 0)]
 
 
-def test_marks_that_stand_behind_no_piece_are_passed_over():
+def test_breakpoints_that_stand_behind_no_piece_are_passed_over():
     """They raised an IndexError."""
-    assert reads("anthropic", [request("ab", marks=[-1, 1, 7]), request("ab", marks=[1])], rules(NOW)) == [0, 32]
+    assert reads("anthropic", [request("ab", breakpoints=[-1, 1, 7]), request("ab", breakpoints=[1])], rules(NOW)) == [
+        0,
+        32,
+    ]
 
 
 def test_prompts_under_the_minimum_are_not_cached():
-    assert predicted("anthropic", [request("ab", marks=[1])], rules({**NOW, "minimum_tokens": 50}))[0][:3] == (0, 0, 32)
+    assert predicted("anthropic", [request("ab", breakpoints=[1])], rules({**NOW, "minimum_tokens": 50}))[0][:3] == (
+        0,
+        0,
+        32,
+    )
 
 
-def test_openai_5_6_with_an_unmarked_tail_reads_nothing_and_writes_all():
+def test_openai_5_6_with_an_tail_without_breakpoint_reads_nothing_and_writes_all():
     asked = [request([piece("a", 2000), piece(tail, 100)], implicit=True) for tail in "xyz"]
     said = predicted("openai-breakpoint", asked, rules(SOL))
     assert [(one.read, one.write) for one in said] == [(0, 2100)] * 3
 
 
-def test_openai_5_6_reads_what_ends_at_an_explicit_mark():
-    asked = [request([piece("a", 2000), piece(tail, 100)], implicit=True, marks=[0]) for tail in "xyz"]
+def test_openai_5_6_reads_what_ends_at_an_explicit_breakpoint():
+    asked = [request([piece("a", 2000), piece(tail, 100)], implicit=True, breakpoints=[0]) for tail in "xyz"]
     said = predicted("openai-breakpoint", asked, rules(SOL))
     assert [(one.read, one.write) for one in said] == [(0, 2100), (2000, 100), (2000, 100)]
 
@@ -133,15 +147,15 @@ def test_openai_5_6_reads_a_conversation_that_goes_on():
     assert reads("openai-breakpoint", asked, rules(SOL)) == [0, 1200]
 
 
-def test_openai_5_6_takes_the_latest_three_marks_beside_its_own():
-    asked = [request("abcdefg", 2000, implicit=True, marks=[0, 1, 2, 3]), request("aX", 2000, marks=[0])]
+def test_openai_5_6_takes_the_latest_three_breakpoints_beside_its_own():
+    asked = [request("abcdefg", 2000, implicit=True, breakpoints=[0, 1, 2, 3]), request("aX", 2000, breakpoints=[0])]
     assert reads("openai-breakpoint", asked, rules(SOL)) == [0, 0]
-    assert reads("openai-breakpoint", [asked[0], request("abX", 2000, marks=[1])], rules(SOL)) == [0, 4000]
+    assert reads("openai-breakpoint", [asked[0], request("abX", 2000, breakpoints=[1])], rules(SOL)) == [0, 4000]
 
 
 def test_openai_5_6_compares_only_the_latest_breakpoints():
-    fill = [request([piece(f"{n}", 2000)], marks=[0], chain=str(n)) for n in range(80)]
-    asked = [request("a", 2000, marks=[0]), *fill, request("ab", 2000, marks=[0])]
+    fill = [request([piece(f"{n}", 2000)], breakpoints=[0], chain=str(n)) for n in range(80)]
+    asked = [request("a", 2000, breakpoints=[0]), *fill, request("ab", 2000, breakpoints=[0])]
     assert reads("openai-breakpoint", asked, rules(SOL))[-1] == 0
     assert reads("openai-breakpoint", asked[:1] + asked[2:], rules(SOL))[-1] == 2000
 
@@ -151,18 +165,18 @@ def test_qwen_and_bedrock_go_by_their_own_rows():
     assert reads("bedrock", after(24, "result"), rules(NOW)) == [0, 0]
 
 
-def test_the_last_mark_stands_where_it_was_billed():
+def test_the_last_breakpoint_stands_where_it_was_billed():
     model = make("anthropic", rules(NOW))
     text = [Piece(letter.encode() * 3600, "messages") for letter in "abc"]
-    model.predict(Request("main", text[:2], marks=(Mark(1),)))
-    assert model.learn(Billed(fresh_tokens=3, read_tokens=0, write_tokens=2500)) == ""
-    assert model.predict(Request("main", text, 2, marks=(Mark(2),))).read == 2500
+    model.predict(Request("main", text[:2], breakpoints=(Breakpoint(1),)))
+    assert model.learn(Billed(uncached_tokens=3, read_tokens=0, write_tokens=2500)) == ""
+    assert model.predict(Request("main", text, 2, breakpoints=(Breakpoint(2),))).read == 2500
 
 
-def test_a_bill_for_a_body_without_a_mark_is_said():
+def test_a_bill_for_a_body_without_a_breakpoint_is_said():
     model = make("anthropic", rules(NOW))
     model.predict(request("ab"))
-    assert "the body has no mark" in model.learn(Billed(fresh_tokens=3, read_tokens=0, write_tokens=2500))
+    assert "the body has no breakpoint" in model.learn(Billed(uncached_tokens=3, read_tokens=0, write_tokens=2500))
 
 
 @pytest.mark.parametrize(
@@ -171,10 +185,10 @@ def test_a_bill_for_a_body_without_a_mark_is_said():
 )
 def test_rows_say_whether_reads_renew_and_how_much_longer_entries_live(more, read):
     """A user's rows on both were taken, listed by --rules, and changed nothing."""
-    asked = [request("ab", marks=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
+    asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
     assert reads("anthropic", asked, rules({**NOW, **more})) == read
 
 
 def test_a_longer_grace_outlives_a_lifetime():
-    asked = [request("ab", marks=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 400.0)]
+    asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 400.0)]
     assert reads("anthropic", asked, rules({**NOW, "lifetime_grace": 1.5})) == [0, 32]

@@ -78,5 +78,5 @@ def test_no_bill_whatever_makes_a_prediction_that_cannot_be(steps):
             talk.ask() if what == "ask" else talk.use()
         found = talk.turn(usage, after=float(after), signs=("hook-context",))
         if found.read is not None:
-            assert min(found.read, found.write, found.fresh) >= 0
+            assert min(found.read, found.write, found.uncached) >= 0
             assert found.write_1h is None or 0 <= found.write_1h <= found.write

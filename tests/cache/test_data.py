@@ -22,7 +22,7 @@ URL = re.compile(r"https://[a-z0-9.-]+\.[a-z]+/[\w./-]*")
 PROVIDERS = {"anthropic", "openai", "gemini", "deepseek", "qwen", "moonshot", "xai", "*",
              "vllm", "sglang", "llama.cpp", "lmcache"}  # fmt: skip
 NEVER_FOR_ALL = ("minimum_tokens", *(rule for rule in RULES if rule.startswith("price_")))
-PRICED = sorted({(row.provider, row.model, row.valid_from) for row in ROWS if row.rule == "price_fresh"})
+PRICED = sorted({(row.provider, row.model, row.valid_from) for row in ROWS if row.rule == "price_uncached"})
 CLAUDES = sorted({(model, since) for provider, model, since in PRICED if provider == "anthropic"})
 
 
@@ -69,8 +69,8 @@ def test_a_claude_models_prices_are_the_documented_multiples(model, since):
         multiples = [
             rules.number(f"multiple_{kind}", "anthropic", model, at=at) for kind in ("write_5m", "write_1h", "read")
         ]
-        assert [price.write_5m, price.write_1h, price.read] == [price.fresh * multiple for multiple in multiples]
-        assert price.output == 5 * price.fresh
+        assert [price.write_5m, price.write_1h, price.read] == [price.uncached * multiple for multiple in multiples]
+        assert price.output == 5 * price.uncached
         assert multiples[:2] == [Decimal("1.25"), 2]
 
 
@@ -80,8 +80,8 @@ def test_a_claude_models_prices_are_the_documented_multiples(model, since):
 def test_openais_writes_and_reads_are_the_documented_multiples(row):
     rules = packaged()
     price = rules.price("openai", row.model)
-    assert price.write == price.fresh * rules.number("multiple_write", "openai", row.model)
-    assert price.read == price.fresh * rules.number("multiple_read", "openai", row.model)
+    assert price.write == price.uncached * rules.number("multiple_write", "openai", row.model)
+    assert price.read == price.uncached * rules.number("multiple_read", "openai", row.model)
 
 
 @pytest.mark.parametrize(("provider", "model", "since"), PRICED, ids=str)

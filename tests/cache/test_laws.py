@@ -1,9 +1,9 @@
 """Laws of every cache model: what is read was there, the parts make the whole, more memory never reads less.
 
 Held over generated sequences of requests with exact sizes: a read is never longer than the best common beginning
-with anything earlier; block models read whole blocks; read + write + fresh = total; on one append-only chain a longer
-lifetime never reads less; a larger memory never reads less; with room for all the order of independent chains does
-not matter; nothing that a request holds raises; no bill changes nothing.
+with anything earlier; block models read whole blocks; read + write + uncached = total; on one append-only chain a
+longer lifetime never reads less; a larger memory never reads less; with room for all the order of independent chains
+does not matter; nothing that a request holds raises; no bill changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cache.asking import piece, predicted, rules
 from cache.sessions import growing, sequences
-from lore.cache.base import Look, Mark, Piece, Request
+from lore.cache.base import Breakpoint, Look, Piece, Request
 from lore.cache.registry import CACHES, make
 from lore.model.common import common_bytes
 from lore.model.events import Billed
@@ -56,16 +56,16 @@ def test_a_read_is_never_longer_than_the_best_common_beginning_with_anything_ear
 
 
 @given(asked=sequences())
-def test_read_write_and_fresh_make_the_whole(asked):
+def test_read_write_and_uncached_make_the_whole(asked):
     for name in CACHES:
         model = make(name, known(name))
         for one in asked:
             said = model.predict(one)
             if not one.pieces:
-                assert (said.read, said.write, said.fresh) == (None, None, None)
+                assert (said.read, said.write, said.uncached) == (None, None, None)
                 continue
             assert said.total == sum(each.tokens or 0 for each in one.pieces), name
-            assert min(said.read, said.write, said.fresh) >= 0
+            assert min(said.read, said.write, said.uncached) >= 0
             assert 0 <= (said.write_1h or 0) <= said.write
 
 
@@ -120,24 +120,24 @@ def test_with_room_for_all_the_order_of_independent_chains_does_not_matter(asked
 
 HOSTILE = (
     Request("h", []),
-    Request("h", [], 7, marks=(Mark(0), Mark(-1), Mark(99))),
-    Request("h", [Piece(b"", "messages")] * 5, marks=(Mark(4), Mark(4), Mark(2))),
+    Request("h", [], 7, breakpoints=(Breakpoint(0), Breakpoint(-1), Breakpoint(99))),
+    Request("h", [Piece(b"", "messages")] * 5, breakpoints=(Breakpoint(4), Breakpoint(4), Breakpoint(2))),
     Request("h", [Piece(b"", "messages", tokens=0)] * 3, -5, implicit=True, at=-1e18),
-    Request("h", [piece("a")] * 40, 10**9, marks=tuple(Mark(n % 60 - 10) for n in range(10_000)), at=1e18),
+    Request("h", [piece("a")] * 40, 10**9, breakpoints=tuple(Breakpoint(n % 60 - 10) for n in range(10_000)), at=1e18),
     Request("h", [piece("a")] * 40, 40, at=5.0, answered=1.0, output=[Piece(b"", "messages")]),
     Request("h", [piece("a")], 1, at=None, answered=7.0, output=[piece("b", 0), piece("c", None)]),
     Request("h", [piece("t", 5, "tools"), piece("s", 5, "system"), piece("t", 5, "tools")], space=b"\x00", cached=b"c"),
     Request("h", [piece("i", None, kind="image"), piece("?", None, kind="no such kind")], salts=(("system", b"x"),)),
     Request("", [piece("a", -5)], 1, at=3.0, cached=b"c"),
-    Request("h", [piece("a")._replace(tokens=10**15)], at=2.0, cached=b"c", marks=(Mark(0, -1.0),)),
+    Request("h", [piece("a")._replace(tokens=10**15)], at=2.0, cached=b"c", breakpoints=(Breakpoint(0, -1.0),)),
 )  # fmt: skip
 BILLS = (
     None,
     Billed(),
-    Billed(fresh_tokens=-1, read_tokens=-2, write_tokens=-3),
-    Billed(fresh_tokens=0, read_tokens=0, write_tokens=0),
-    Billed(fresh_tokens=10**18, read_tokens=10**18, write_tokens=10**18, write_1h_tokens=5, write_5m_tokens=1),
-    Billed(fresh_tokens=2000, read_tokens=0),
+    Billed(uncached_tokens=-1, read_tokens=-2, write_tokens=-3),
+    Billed(uncached_tokens=0, read_tokens=0, write_tokens=0),
+    Billed(uncached_tokens=10**18, read_tokens=10**18, write_tokens=10**18, write_1h_tokens=5, write_5m_tokens=1),
+    Billed(uncached_tokens=2000, read_tokens=0),
     Billed(read_tokens=50, write_tokens=3),
 )
 
@@ -158,10 +158,10 @@ def test_no_bill_changes_nothing(asked, bills):
     """A turn without usage stands between turns with it: the others are predicted as if nobody had asked after it."""
     for name in CACHES:
         models = [make(name, known(name)) for _ in range(2)]
-        for number, (one, (fresh, read)) in enumerate(zip(asked, bills, strict=False)):
+        for number, (one, (uncached, read)) in enumerate(zip(asked, bills, strict=False)):
             assert models[0].predict(one) == models[1].predict(one), name
             if number % 2:
-                bill = Billed(fresh_tokens=fresh, read_tokens=read, write_tokens=0)
+                bill = Billed(uncached_tokens=uncached, read_tokens=read, write_tokens=0)
                 assert models[0].learn(bill) == models[1].learn(bill)
             else:
                 models[0].learn(None)
@@ -174,9 +174,9 @@ def test_a_turns_own_bill_changes_nothing_in_its_prediction(asked, bills):
         for one in asked[:-1]:
             for model in models:
                 model.predict(one)
-                model.learn(Billed(fresh_tokens=bills[0], read_tokens=0, write_tokens=bills[-1]))
+                model.learn(Billed(uncached_tokens=bills[0], read_tokens=0, write_tokens=bills[-1]))
         said = [model.predict(asked[-1]) for model in models]
-        models[0].learn(Billed(fresh_tokens=bills[0], read_tokens=bills[-1], write_tokens=0))
+        models[0].learn(Billed(uncached_tokens=bills[0], read_tokens=bills[-1], write_tokens=0))
         assert said[0] == said[1], name
 
 
@@ -199,7 +199,9 @@ def test_work_is_linear(name):
             same = len(text)
             text = [*text, *(piece(f"{turn}.{number}", 30) for number in range(3))]
             at = turn * 10.0
-            model.predict(Request("main", Counting(text), same, marks=(Mark(len(text) - 1),), at=at, answered=at))
+            model.predict(
+                Request("main", Counting(text), same, breakpoints=(Breakpoint(len(text) - 1),), at=at, answered=at)
+            )
             model.learn(None)
         return Counting.asked
 

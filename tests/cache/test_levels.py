@@ -30,13 +30,13 @@ def test_a_turn_that_goes_on_reads_all_that_stood_there():
     assert (found.read, found.confidence, found.reason) == (12_300, "rule", "goes-on")
 
 
-def test_what_was_appended_is_estimated_from_bytes_and_splits_into_written_and_fresh():
+def test_what_was_appended_is_estimated_from_bytes_and_splits_into_written_and_uncached():
     talk = opened()
     talk.use(8_000)
     found = talk.turn(bill(12_300, 200))
-    assert found.fresh == 2
+    assert found.uncached == 2
     assert 1_500 < found.write < 4_000
-    assert found.total == found.read + found.write + found.fresh
+    assert found.total == found.read + found.write + found.uncached
     assert found.write_1h == 0
 
 
@@ -118,7 +118,7 @@ def test_results_that_were_cleared_far_back_leave_the_head():
     talk.use()
     found = talk.turn(bill(10_000, 9_000), changes=(Change("LORE117", "1 tool results cleared"),))
     assert found.read == 10_000
-    assert (talk.drop.name, talk.drop.grade, talk.drop.foreseen) == ("micro-compaction", "strong", True)
+    assert talk.situation.foreseen
 
 
 def test_another_model_has_nothing_and_the_first_one_still_has_its_own():
@@ -185,7 +185,7 @@ def test_text_of_hooks_beside_results_is_taken_out_when_the_user_speaks_once_it_
         talk.ask()
         found = talk.turn(bill(before, 1_900, hour=True))
         assert found.read == (before if times == 2 else stood)
-        assert (talk.drop.name, talk.drop.grade) == ("hook-context", "strong")
+        assert (talk.situation.waiting is None, talk.situation.put_back) == (False, before)
         stood = before + 1_900
         talk.use()
 

@@ -12,7 +12,7 @@ from lore.errors import LoreError
 from lore.prefix.dropped import without_dropped
 from model.making import body, parsed, turn
 
-MARKED = {"type": "text", "text": "you are an agent. " * 400, "cache_control": {"type": "ephemeral"}}
+SYSTEM = {"type": "text", "text": "you are an agent. " * 400, "cache_control": {"type": "ephemeral"}}
 
 
 def test_an_identical_prompt_reads_all_but_one_token():
@@ -91,7 +91,7 @@ def test_a_server_without_slots_is_an_error():
 
 def test_a_change_of_the_header_alone_is_harmless_on_anthropic_and_total_on_llama_cpp():
     headers = [f"x-anthropic-billing-header: cc_version=2.1; cch={number};" for number in "12"]
-    bodies = [body("hello", model="claude-opus-5", system=[{"type": "text", "text": one}, MARKED]) for one in headers]
+    bodies = [body("hello", model="claude-opus-5", system=[{"type": "text", "text": one}, SYSTEM]) for one in headers]
     prompts = [without_dropped(parsed(one), "api.anthropic.com") for one in bodies]
     found = {}
     for name, view in (("anthropic", ANTHROPIC), ("llama.cpp", PLAIN)):

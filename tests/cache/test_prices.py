@@ -18,20 +18,20 @@ M = 1_000_000
 
 counts = st.integers(0, 10**9)
 usages = st.fixed_dictionaries(
-    {name: counts for name in ("fresh", "read", "write_5m", "write_1h", "output")}  # noqa: C420 - one strategy each
+    {name: counts for name in ("uncached", "read", "write_5m", "write_1h", "output")}  # noqa: C420 - one strategy each
 )
 
 
 @pytest.mark.parametrize(
     ("price", "tokens", "dollars"),
     [
-        (CLAUDE, {"fresh": M, "read": M, "write": 2 * M, "write_5m": M, "write_1h": M, "output": M}, "46.75"),
-        (CLAUDE, {"fresh": 0, "read": 0, "write": M, "output": 0}, "6.25"),  # no lifetime: the default of 5 minutes
-        (CLAUDE, {"fresh": 0, "read": 0, "write": M, "write_1h": M, "output": 0}, "10"),
-        (CLAUDE, {"fresh": 0, "read": 0, "write_5m": M, "write_1h": M, "output": 0}, "16.25"),
-        (BREAKPOINTS, {"fresh": 0, "read": 10 * M, "write": M, "output": 0}, "9"),
-        (CLASSIC, {"fresh": M, "read": M, "output": M}, "13.75"),
-        (CLASSIC, {"fresh": 1, "read": 0, "write": 0, "output": 0}, "0.0000025"),
+        (CLAUDE, {"uncached": M, "read": M, "write": 2 * M, "write_5m": M, "write_1h": M, "output": M}, "46.75"),
+        (CLAUDE, {"uncached": 0, "read": 0, "write": M, "output": 0}, "6.25"),  # no lifetime: the default of 5 minutes
+        (CLAUDE, {"uncached": 0, "read": 0, "write": M, "write_1h": M, "output": 0}, "10"),
+        (CLAUDE, {"uncached": 0, "read": 0, "write_5m": M, "write_1h": M, "output": 0}, "16.25"),
+        (BREAKPOINTS, {"uncached": 0, "read": 10 * M, "write": M, "output": 0}, "9"),
+        (CLASSIC, {"uncached": M, "read": M, "output": M}, "13.75"),
+        (CLASSIC, {"uncached": 1, "read": 0, "write": 0, "output": 0}, "0.0000025"),
     ],
 )
 def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
@@ -41,14 +41,14 @@ def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
 @pytest.mark.parametrize(
     ("price", "tokens"),
     [
-        (CLAUDE, {"fresh": None, "read": 0, "write": 0, "output": 0}),
-        (CLAUDE, {"fresh": 0, "read": None, "write": 0, "output": 0}),
-        (CLAUDE, {"fresh": 0, "read": 0, "write": 0, "output": None}),
-        (CLAUDE, {"fresh": 0, "read": 0, "output": 0}),  # writes are charged, and nobody says how many
-        (CLAUDE, {"fresh": 0, "read": 0, "write_5m": 1, "output": 0}),
-        (CLASSIC, {"fresh": 0, "read": 0, "write": 1, "output": 0}),  # no price of writing
-        (CLAUDE, {"fresh": 0, "read": 0, "write": 1, "write_5m": 2, "output": 0}),  # a part larger than the whole
-        (CLAUDE, {"fresh": -1, "read": 0, "write": 0, "output": 0}),
+        (CLAUDE, {"uncached": None, "read": 0, "write": 0, "output": 0}),
+        (CLAUDE, {"uncached": 0, "read": None, "write": 0, "output": 0}),
+        (CLAUDE, {"uncached": 0, "read": 0, "write": 0, "output": None}),
+        (CLAUDE, {"uncached": 0, "read": 0, "output": 0}),  # writes are charged, and nobody says how many
+        (CLAUDE, {"uncached": 0, "read": 0, "write_5m": 1, "output": 0}),
+        (CLASSIC, {"uncached": 0, "read": 0, "write": 1, "output": 0}),  # no price of writing
+        (CLAUDE, {"uncached": 0, "read": 0, "write": 1, "write_5m": 2, "output": 0}),  # a part larger than the whole
+        (CLAUDE, {"uncached": -1, "read": 0, "write": 0, "output": 0}),
     ],
 )
 def test_what_is_not_known_or_contradicts_itself_has_no_cost(price, tokens):
@@ -56,13 +56,15 @@ def test_what_is_not_known_or_contradicts_itself_has_no_cost(price, tokens):
 
 
 def test_nothing_counted_at_an_unknown_price_costs_nothing():
-    assert CLASSIC._replace(read=None).cost(fresh=M, read=0, output=0) == Decimal("2.5")
+    assert CLASSIC._replace(read=None).cost(uncached=M, read=0, output=0) == Decimal("2.5")
 
 
 def test_a_billed_request_is_paid_as_its_counts_say():
-    usage = Billed(fresh_tokens=M, read_tokens=M, write_tokens=M, output_tokens=0, write_1h_tokens=M, write_5m_tokens=0)
+    usage = Billed(
+        uncached_tokens=M, read_tokens=M, write_tokens=M, output_tokens=0, write_1h_tokens=M, write_5m_tokens=0
+    )
     assert CLAUDE.of(usage) == Decimal("15.5")
-    assert CLAUDE.of(Billed(fresh_tokens=M)) is None
+    assert CLAUDE.of(Billed(uncached_tokens=M)) is None
 
 
 @given(usages, usages)

@@ -26,11 +26,11 @@ def test_a_row_needs_a_rule_a_provider_and_a_value():
 def test_rows_share_what_their_block_says_and_may_say_otherwise():
     text = (
         "as_of=2026-10-24\n[[rules]]\nprovider='qwen'\nevidence='P'\nrows=[\n"
-        "  {rule='lifetime', value=300},\n  {rule='max_marks', value=4, evidence='S'},\n]\n"
+        "  {rule='lifetime', value=300},\n  {rule='max_breakpoints', value=4, evidence='S'},\n]\n"
     )
     table = parse(text, "t.toml")
     assert table.as_of == date(2026, 10, 24)
-    assert [(row.rule, row.evidence) for row in table.rows] == [("lifetime", "P"), ("max_marks", "S")]
+    assert [(row.rule, row.evidence) for row in table.rows] == [("lifetime", "P"), ("max_breakpoints", "S")]
 
 
 def test_an_empty_file_has_no_rows():
@@ -71,7 +71,7 @@ def test_a_models_name_is_spelled_as_the_tables_spell_it(spelled, pattern):
         (ROW.replace("0.5", "nan"), "value is not what price_read takes", "a number"),
         (ROW.replace("0.5", "inf"), "value is not what price_read takes", "a number"),
         (ROW.replace("0.5", "1e99999"), "value is not what price_read takes", "a number"),
-        (ROW.replace("price_read", "max_marks"), "value is not what max_marks takes", "a whole number"),
+        (ROW.replace("price_read", "max_breakpoints"), "value is not what max_breakpoints takes", "a whole number"),
         (ROW.replace("price_read", "lookback_runs"), "value is not what lookback_runs takes", "true or false"),
         (ROW.replace("price_read", "order"), "value is not what order takes", "tools,system,messages"),
         (ROW.replace("price_read", "order").replace("0.5", "'tools,tools,system'"), "what order takes", ""),

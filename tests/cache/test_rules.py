@@ -67,17 +67,17 @@ def test_a_clock_that_says_anything_is_no_crash(at):
 
 
 def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
-    made = rules(("price_fresh", 1, ""), ("price_fresh", 2, "valid_from=2026-01-01"))
+    made = rules(("price_uncached", 1, ""), ("price_uncached", 2, "valid_from=2026-01-01"))
     for at in (float("nan"), float("-inf")):
         assert made.price("p", "m", at=at) is None
-    assert [made.price("p", "m", at=day(at)).fresh for at in ("2025-12-31", "2026-01-01", "2025-12-31")] == [1, 2, 1]
+    assert [made.price("p", "m", at=day(at)).uncached for at in ("2025-12-31", "2026-01-01", "2025-12-31")] == [1, 2, 1]
 
 
 def test_without_a_time_what_is_announced_does_not_hold_yet():
     rows = parse("[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t").rows
     assert Rules(rows, date(2026, 10, 24)).whole("lifetime", "p", "m") == 1
     assert Rules((), date(2026, 10, 24)).overridden_by(rows).whole("lifetime", "p", "m") == 2
-    assert packaged().price("gemini", "gemini-3.8-flash").fresh == Decimal("0.75")
+    assert packaged().price("gemini", "gemini-3.8-flash").uncached == Decimal("0.75")
     assert packaged().price("gemini", "gemini-3.8-flash", at=day("2027-01-01")) is None
 
 
@@ -93,7 +93,7 @@ def test_many_names_of_models_do_not_fill_the_memory():
 def test_a_price_that_changed_holds_from_its_day_on(at, read):
     price = packaged().price("anthropic", "claude-sonnet-5-5", at=day(at))
     assert price.read == Decimal(read)
-    assert price.fresh == Decimal(2)
+    assert price.uncached == Decimal(2)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_an_unknown_model_has_no_price(provider, model):
 
 
 @pytest.mark.parametrize(
-    ("model", "prompt", "fresh", "read", "output"),
+    ("model", "prompt", "uncached", "read", "output"),
     [
         ("claude-haiku-5-5", 100_000, "0.1", "0.01", "0.5"),
         ("claude-haiku-5-5", 100_001, "0.5", "0.05", "2.5"),
@@ -131,9 +131,9 @@ def test_an_unknown_model_has_no_price(provider, model):
         ("gemini-3.1-pro-preview", 200_001, "4", "0.4", "18"),
     ],
 )
-def test_a_long_prompt_has_prices_of_its_own(model, prompt, fresh, read, output):
+def test_a_long_prompt_has_prices_of_its_own(model, prompt, uncached, read, output):
     price = packaged().price(model.split("-")[0].replace("claude", "anthropic"), model, prompt_tokens=prompt)
-    assert (price.fresh, price.read, price.output) == tuple(map(Decimal, (fresh, read, output)))
+    assert (price.uncached, price.read, price.output) == tuple(map(Decimal, (uncached, read, output)))
 
 
 def test_prompts_above_272k_cost_twice_the_input_and_half_more_output():
@@ -142,18 +142,18 @@ def test_prompts_above_272k_cost_twice_the_input_and_half_more_output():
     assert short[:3] == tuple(map(Decimal, ("4", "0.4", "5")))
     assert long[:3] == tuple(map(Decimal, ("8", "0.8", "10")))
     assert (short.output, long.output) == (20, 30)
-    assert packaged().price("openai", "gpt-4.1", prompt_tokens=900_000).fresh == 2
+    assert packaged().price("openai", "gpt-4.1", prompt_tokens=900_000).uncached == 2
 
 
 def test_where_the_price_of_long_prompts_is_not_known_there_is_none():
-    made = rules(("price_fresh", 2, ""), ("price_fresh", "'unknown'", "above_tokens=200000"))
-    assert made.price("p", "m", prompt_tokens=200_000).fresh == 2
+    made = rules(("price_uncached", 2, ""), ("price_uncached", "'unknown'", "above_tokens=200000"))
+    assert made.price("p", "m", prompt_tokens=200_000).uncached == 2
     assert made.price("p", "m", prompt_tokens=200_001) is None
 
 
 def test_where_the_surcharge_of_long_prompts_is_not_known_there_is_no_price():
-    made = rules(("price_fresh", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
-    assert made.price("p", "m", prompt_tokens=10).fresh == 2
+    made = rules(("price_uncached", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
+    assert made.price("p", "m", prompt_tokens=10).uncached == 2
     assert made.price("p", "m", prompt_tokens=11) is None
 
 
@@ -165,7 +165,7 @@ def test_what_is_asked_for_besides_multiplies_every_price(extras):
     times = Decimal(1)
     for name in extras:
         times *= factor[name]
-    assert made[:2] == (plain.fresh * times, plain.read * times)
+    assert made[:2] == (plain.uncached * times, plain.read * times)
     assert made.output == plain.output * times
 
 
@@ -174,7 +174,7 @@ def test_what_nobody_has_a_price_for_makes_the_price_unknown():
 
 
 @pytest.mark.parametrize(
-    ("at", "fresh"),
+    ("at", "uncached"),
     [
         ("2026-10-12T01:00:00", "1.32"),  # a Monday
         ("2026-10-12T04:00:00", "0.66"),
@@ -183,15 +183,15 @@ def test_what_nobody_has_a_price_for_makes_the_price_unknown():
         (None, "0.66"),
     ],
 )
-def test_deepseek_costs_twice_in_its_peak_hours(at, fresh):
+def test_deepseek_costs_twice_in_its_peak_hours(at, uncached):
     at = None if at is None else day(at)
-    assert packaged().price("deepseek", "deepseek-v4-pro", at=at).fresh == Decimal(fresh)
+    assert packaged().price("deepseek", "deepseek-v4-pro", at=at).uncached == Decimal(uncached)
 
 
-def test_a_price_that_is_a_multiple_of_the_fresh_one_needs_no_row_of_its_own():
+def test_a_price_that_is_a_multiple_of_the_uncached_one_needs_no_row_of_its_own():
     price = packaged().price("moonshot", "kimi-k3")
     assert (price.write_5m, price.write_1h) == (3, 6)
-    made = rules(("price_fresh", 2, ""), ("multiple_read", "0.1", ""), ("price_write", "'unknown'", ""),
+    made = rules(("price_uncached", 2, ""), ("multiple_read", "0.1", ""), ("price_write", "'unknown'", ""),
                  ("multiple_write", "1.25", ""))  # fmt: skip
     assert made.price("p", "m").read == Decimal("0.2")
     assert made.price("p", "m").write is None  # said to be unknown: not derived
@@ -199,9 +199,9 @@ def test_a_price_that_is_a_multiple_of_the_fresh_one_needs_no_row_of_its_own():
 
 def test_a_makers_prices_do_not_hold_where_a_gateway_makes_its_own():
     assert packaged().price("anthropic", "claude-opus-5", "openrouter") is None
-    own = parse("[[rules]]\nrule='price_fresh'\nprovider='anthropic'\nplatform='openrouter'\nvalue=6\n", "own.toml")
+    own = parse("[[rules]]\nrule='price_uncached'\nprovider='anthropic'\nplatform='openrouter'\nvalue=6\n", "own.toml")
     price = packaged().overridden_by(own.rows).price("anthropic", "claude-opus-5", "openrouter")
-    assert (price.fresh, price.read) == (6, None)
+    assert (price.uncached, price.read) == (6, None)
 
 
 def test_a_users_row_holds_over_any_other_that_matches():
@@ -213,7 +213,7 @@ def test_a_users_row_holds_over_any_other_that_matches():
     )
     made = packaged().overridden_by(own.rows)
     assert made.price("anthropic", "claude-opus-5").read == Decimal("0.9")
-    assert made.price("anthropic", "claude-opus-5").fresh == 5
+    assert made.price("anthropic", "claude-opus-5").uncached == 5
     assert made.whole("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock") == 7
     assert made.whole("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock", day("2026-08-31")) == 4096
     assert packaged().price("anthropic", "claude-opus-5").read == Decimal("0.5")

@@ -6,7 +6,7 @@ from cli.running import lore
 from cli.storing import valid
 from model.making import header, log, record, said, user
 
-USAGE = {"fresh_tokens": 10, "read_tokens": 4_000, "write_tokens": 500, "write_5m_tokens": 500, "output_tokens": 50}
+USAGE = {"uncached_tokens": 10, "read_tokens": 4_000, "write_tokens": 500, "write_5m_tokens": 500, "output_tokens": 50}
 POLICY = b"continuous_interval = 2\nkeep_recent = 2\n"
 
 

@@ -72,7 +72,7 @@ def session(*extra: dict[str, Any], **fields: Any) -> bytes:
         record(
             "turn_completed",
             turn=1,
-            usage={"fresh_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2},
+            usage={"uncached_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2},
         ),
         record("append", item=user("u2", "second")),
         record("turn_started", turn=2, at="2026-01-01T00:00:10Z", context={"current_time": "one"}),

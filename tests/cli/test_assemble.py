@@ -90,7 +90,7 @@ def test_a_line_says_what_stays_and_what_comes():
     assert second["reset"] is None
     assert stable[-1] == {
         "section": "messages", "path": "messages[0].content[0]", "kind": "block",
-        "data": '{"type":"text","text":"first"}', "origin": "user", "mark": {"type": "ephemeral"},
+        "data": '{"type":"text","text":"first"}', "origin": "user", "breakpoint": {"type": "ephemeral"},
     }  # fmt: skip
 
 
@@ -214,12 +214,12 @@ def test_a_table_shows_every_segment_and_no_content():
     ran = lore("assemble", "s.jsonl", "--explain")
     assert ran.code == 0
     rows = [line.split() for line in ran.out.splitlines()]
-    assert rows[1] == ["section", "path", "bytes", "mark", "origin"]
+    assert rows[1] == ["section", "path", "bytes", "breakpoint", "origin"]
     assert ["2", "messages", "messages[0]", "13", "stable", "user"] in rows
     assert any(row[:1] == [str(n)] and "volatile" in row for n, row in enumerate(rows[2:]))
     assert "first" not in ran.out
     assert "what anthropic can express" in ran.out
-    assert "cache marks" in ran.out
+    assert "cache breakpoints" in ran.out
 
 
 def test_the_table_as_json_is_as_its_schema_says():

@@ -15,14 +15,14 @@ from model.making import body
 # select, ignore, exemptions
 
 
-def test_what_is_ignored_is_no_finding_and_no_bust_and_is_counted():
+def test_what_is_ignored_is_no_finding_and_no_cache_break_and_is_counted():
     code, summary, codes = sums(waste(), "--ignore", "LORE101")
     assert (code, codes) == (0, [])
-    assert (summary["pairs"], summary["busts"], summary["waste"], summary["lost_tokens"]) == (2, 0, 0, 0)
+    assert (summary["pairs"], summary["breaks"], summary["waste"], summary["lost_tokens"]) == (2, 0, 0, 0)
     assert summary["ignored"] == 2
 
 
-@pytest.mark.parametrize("budget", [("--max-busts", "0"), ("--max-lost-tokens", "0"), ("--min-reuse", "1")])
+@pytest.mark.parametrize("budget", [("--max-breaks", "0"), ("--max-lost-tokens", "0"), ("--min-reuse", "1")])
 def test_no_budget_counts_what_is_ignored(budget):
     assert sums(waste(), *budget)[0] == 1
     assert sums("r.jsonl", *budget, "--ignore", "date-in-prefix")[0] == 0
@@ -53,17 +53,17 @@ def test_an_expected_cause_can_count_as_waste():
 def test_settings_of_a_path_hold_for_its_recordings():
     settings('[[check.per_path]]\npath = "old/**"\nignore = ["LORE101"]\n')
     code, summary, codes = sums(waste("old/a.jsonl"), waste("new/a.jsonl"))
-    assert (code, codes, summary["ignored"], summary["busts"]) == (1, ["LORE101"] * 2, 2, 2)
+    assert (code, codes, summary["ignored"], summary["breaks"]) == (1, ["LORE101"] * 2, 2, 2)
 
 
 def test_budgets_of_a_path_are_for_its_recordings_alone():
-    settings('[check]\nmax_busts = 2\n[[check.per_path]]\npath = "old"\nmax_busts = 1\nmin_reuse = 0.999\n')
+    settings('[check]\nmax_breaks = 2\n[[check.per_path]]\npath = "old"\nmax_breaks = 1\nmin_reuse = 0.999\n')
     waste("old/a.jsonl"), waste("new/a.jsonl")
     _, _, codes = sums("old", "new")
     assert codes.count("LORE402") == 1
     assert codes.count("LORE401") == 2
     ran = lore("check", "old", "new")
-    assert "2 unexpected busts in old, the budget is 1" in ran.out
+    assert "2 unexpected cache breaks in old, the budget is 1" in ran.out
 
 
 EXEMPT = '[[check.exempt]]\ncode = "LORE101"\npath = "r.jsonl"\nreason = "recorded before the clock was moved"\n'
@@ -72,7 +72,7 @@ EXEMPT = '[[check.exempt]]\ncode = "LORE101"\npath = "r.jsonl"\nreason = "record
 def test_an_exemption_takes_a_finding_out():
     settings(EXEMPT)
     code, summary, codes = sums(waste())
-    assert (code, codes, summary["exempted"], summary["busts"]) == (0, [], 2, 0)
+    assert (code, codes, summary["exempted"], summary["breaks"]) == (0, [], 2, 0)
 
 
 def test_an_exemption_that_excuses_nothing_any_more_is_a_finding():
@@ -144,7 +144,7 @@ def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
         ("[check]\ncount_as_waste=['compation']\n", "check.count_as_waste", "did you mean compaction"),
         ("[check]\nselect='LORE1'\n", "check.select is a text, and has to be a list", '["…", "…"]'),
         ("[check]\nmin_reuse='high'\n", "check.min_reuse is a text, and has to be a number", ""),
-        ("[check]\nmax_busts=true\n", "check.max_busts is true or false, and has to be a whole number", ""),
+        ("[check]\nmax_breaks=true\n", "check.max_breaks is true or false, and has to be a whole number", ""),
         ("[check.exempt]\ncode='LORE101'\n", "check.exempt is a table", "write [[check.exempt]]"),
         ("[check]\nper_path=['a']\n", "check.per_path, entry 1 is a text", "write [[check.per_path]]"),
         ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "check.exempt, entry 1: reason is missing", 'reason = "…"'),
@@ -222,10 +222,10 @@ def test_reports_that_cannot_be_are_errors(args, said):
 
 # A slip of the tab key replaced the settings by a report, and the run said that all was well.
 def test_no_report_replaces_the_settings():
-    settings("[check]\nmax_busts = 9\n")
+    settings("[check]\nmax_breaks = 9\n")
     ran = lore("check", waste(), "--report", "json=lore.toml")
     assert (ran.code, "lore.toml is the file of the settings" in ran.err) == (2, True)
-    assert Path("lore.toml").read_text("utf-8") == "[check]\nmax_busts = 9\n"
+    assert Path("lore.toml").read_text("utf-8") == "[check]\nmax_breaks = 9\n"
 
 
 def test_a_report_may_go_to_a_device():
@@ -245,7 +245,7 @@ def test_github_gets_a_step_summary(monkeypatch):
 def test_the_last_lines_are_turns_waste_and_what_cost_most():
     lines = lore("check", waste()).out.splitlines()[-5:]
     assert lines[0].startswith("1 file, 1 chain, 3 turns")
-    assert lines[1].startswith("2 busts: 2 waste")
+    assert lines[1].startswith("2 cache breaks: 2 waste")
     assert lines[2] == "costliest causes:"
     assert lines[3].startswith("  1. LORE101 date-in-prefix: ")
     assert lines[4].startswith("     fix: Freeze the date")
@@ -253,7 +253,7 @@ def test_the_last_lines_are_turns_waste_and_what_cost_most():
 
 def test_the_costliest_causes_are_in_json_too():
     (one,) = lore("check", waste(), "--json").json["top"]
-    assert (one["code"], one["kind"], one["busts"]) == ("LORE101", "waste", 2)
+    assert (one["code"], one["kind"], one["breaks"]) == ("LORE101", "waste", 2)
     assert one["lost_tokens"] == lore("check", "r.jsonl", "--json").json["summary"]["lost_tokens"]
 
 
@@ -265,7 +265,7 @@ def test_waste_that_lost_no_tokens_stands_among_the_costliest_causes():
     path = put("read.jsonl", *({"request": one, "usage": read} for one in asked))
     ran = lore("check", path, "--json").json
     assert ran["summary"]["lost_tokens"] == 0
-    assert [(one["code"], one["busts"], one["lost_tokens"]) for one in ran["top"]] == [("LORE103", 1, 0)]
+    assert [(one["code"], one["breaks"], one["lost_tokens"]) for one in ran["top"]] == [("LORE103", 1, 0)]
 
 
 # following
@@ -281,7 +281,7 @@ def test_what_means_nothing_while_a_recording_grows_is_refused():
 
 
 def test_the_number_of_processes_changes_nothing():
-    settings(EXEMPT + '[[check.per_path]]\npath = "d/1*"\nignore = ["LORE101"]\nmax_busts = 0\n')
+    settings(EXEMPT + '[[check.per_path]]\npath = "d/1*"\nignore = ["LORE101"]\nmax_breaks = 0\n')
     for number in range(12):
         waste(f"d/{number}.jsonl", hours=range(number % 4 + 1))
         put(f"e/{number}.jsonl", session(session_id=f"s{number}"))

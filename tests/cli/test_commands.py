@@ -17,6 +17,7 @@ from model.making import assistant, body, dumps, header, log, record, user
 ONE, TWO = body("one", model="claude-x"), body("one", assistant("two"), "three", model="claude-x")
 WASTE = [body("one", assistant("two"), system=f"Today is 2026-01-0{n}.") for n in (1, 2)]
 LONG = "a long request " * 2000  # a bill of 5,000 tokens needs that many bytes at least
+FOR_AUTHOR, FOR_USER = ["--for", "author"], ["--for", "user"]
 ONE_LONG, TWO_LONG = body(LONG, model="claude-x"), body(LONG, assistant("two"), "three", model="claude-x")
 
 
@@ -133,7 +134,7 @@ def test_a_difference_is_described():
     found = valid("diff-prefix", lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json").json)
     assert [cause["code"] for cause in found["causes"]] == ["LORE101"]
     assert (found["divergence"]["path"], found["divergence"]["offset"]) == ("system", 19)
-    assert found["causes"][0]["tokens"] == "counted"
+    assert found["causes"][0]["tokens"] == "estimated"  # as `check` says: no bill, so from bytes
     prompt = found["prompt"]
     assert prompt["common_prefix_bytes"] == found["divergence"]["prompt_offset"] == 19
     assert found["reuse_ratio"] == pytest.approx(19 / prompt["left_bytes"], abs=1e-6)
@@ -230,7 +231,7 @@ def test_a_bill_and_a_verdict_travel_with_the_pair():
     line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
     after = {"request": TWO_LONG, "usage": {"input_tokens": 1, "cache_read_input_tokens": 0}}
     found = valid("diff-prefix", lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json)
-    assert found["billed"] == {"fresh_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
+    assert found["billed"] == {"uncached_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
     assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in found["causes"]] == [
         ("LORE301", 5000, "recorded")
     ]
@@ -243,8 +244,8 @@ def test_a_clean_session_passes():
     ran = lore("check", put("s.jsonl", session()), "--json")
     found = valid("check", ran.json)
     assert (ran.code, found["findings"], found["problems"]) == (0, [], [])
-    assert {name: found["summary"][name] for name in ("files", "sessions", "chains", "turns", "pairs", "busts")} == {
-        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 1, "busts": 0,
+    assert {name: found["summary"][name] for name in ("files", "sessions", "chains", "turns", "pairs", "breaks")} == {
+        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 1, "breaks": 0,
     }  # fmt: skip
 
 
@@ -259,7 +260,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
     put("s.jsonl", compacted())
     plain, verbose = lore("check", "s.jsonl"), lore("check", "s.jsonl", "-v")
     assert (plain.code, "LORE125" in plain.out, "LORE125" in verbose.out) == (0, False, True)
-    assert "1 bust: 0 waste, 0 unattributable, 1 expected" in plain.out
+    assert "1 cache break: 0 waste, 0 unattributable, 1 expected" in plain.out
     assert "s.jsonl" in verbose.err
 
 
@@ -267,7 +268,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
     ("args", "code"),
     [
         (("--min-reuse", "0.99"), "LORE401"),
-        (("--max-busts", "0"), "LORE402"),
+        (("--max-breaks", "0"), "LORE402"),
         (("--max-lost-tokens", "0"), "LORE403"),
     ],
 )
@@ -278,20 +279,20 @@ def test_budgets_are_held(args, code):
 
 
 def test_budgets_that_are_kept_do_not_fail():
-    ran = lore("check", put("s.jsonl", session()), "--min-reuse", "1", "--max-busts", "0", "--max-lost-tokens", "0")
+    ran = lore("check", put("s.jsonl", session()), "--min-reuse", "1", "--max-breaks", "0", "--max-lost-tokens", "0")
     assert ran.code == 0
 
 
-@pytest.mark.parametrize("args", [("--min-reuse", "2"), ("--max-busts", "-1"), ("--max-lost-tokens", "-1")])
+@pytest.mark.parametrize("args", [("--min-reuse", "2"), ("--max-breaks", "-1"), ("--max-lost-tokens", "-1")])
 def test_budgets_that_make_no_sense_are_usage_errors(args):
     assert lore("check", put("s.jsonl", session()), *args).code == 2
 
 
 def test_options_come_before_the_configuration():
     put("w.jsonl", *WASTE)
-    put("lore.toml", b"[check]\nmax_busts=0\n")
+    put("lore.toml", b"[check]\nmax_breaks=0\n")
     assert "LORE402" in lore("check", "w.jsonl").out
-    assert "LORE402" not in lore("check", "w.jsonl", "--max-busts", "5").out
+    assert "LORE402" not in lore("check", "w.jsonl", "--max-breaks", "5").out
     put("other.toml", b"")
     assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
 
@@ -372,7 +373,7 @@ def test_a_session_is_folded():
     assert ran.json["pruned"] == ["u1", "a1", "a2"]
     assert ran.json["session"]["chains"] == [{"id": "main", "kind": "main", "turns": 3, "items": 2}]
     assert ran.json["usage"] == {
-        "turns": 3, "fresh_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2,
+        "turns": 3, "uncached_tokens": 3, "read_tokens": 0, "write_tokens": 50, "output_tokens": 2,
     }  # fmt: skip
 
 
@@ -441,14 +442,14 @@ def test_colour_follows_the_flag_and_the_environment(monkeypatch, command, args,
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_has_a_page_that_begins_with_its_name(code):
-    page = resources.files("lore.check").joinpath("pages", f"{code}.md").read_text("utf-8")
+    page = resources.files("lore.judge").joinpath("pages", f"{code}.md").read_text("utf-8")
     assert code in page.splitlines()[0]
     assert CODES[code].name in page.splitlines()[0]
     assert lore("explain", code).out.strip() == page.strip()
 
 
 def test_there_is_no_page_for_a_code_that_does_not_exist():
-    pages = {page.name.removesuffix(".md") for page in resources.files("lore.check").joinpath("pages").iterdir()}
+    pages = {page.name.removesuffix(".md") for page in resources.files("lore.judge").joinpath("pages").iterdir()}
     assert pages - {"README"} <= {*CODES, *NOT_SHOWN}
 
 
@@ -457,8 +458,28 @@ def test_a_page_is_found_by_name_and_in_any_case():
     assert lore("explain", "lore101").out == lore("explain", "date-in-prefix").out == page
 
 
-def test_without_a_code_all_are_listed():
-    assert [line.split()[0] for line in lore("explain").out.splitlines()] == list(CODES)
+def test_without_a_code_all_are_listed_with_kind_and_actor():
+    rows = [[code, row.kind, row.actor, row.name] for code, row in CODES.items()]
+    assert [line.split() for line in lore("explain").out.splitlines()] == rows
+
+
+@pytest.mark.parametrize("code", [*CODES, *NOT_SHOWN])
+def test_a_page_for_one_reader_leaves_out_the_others_part_alone(code):
+    page, author, user = (lore("explain", code, *options).out for options in ([], FOR_AUTHOR, FOR_USER))
+    head, part, rest = page.partition("### If you write the agent\n")
+    steps, other, last = rest.partition("### If you run it\n")
+    assert author == head + part + steps.rstrip("\n") + "\n"
+    assert user == head + other + last
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [(["LORE101", "--for", "me"], "readers: author, user"), (["--for", "user"], "lore explain CODE --for user")],
+)
+def test_advice_for_nobody_or_of_no_page_is_refused(args, hint):
+    ran = lore("explain", *args)
+    assert ran.code == 2
+    assert hint in ran.err
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -478,9 +499,9 @@ def test_a_schema_refuses_what_is_no_result():
 
 
 def test_results_state_their_schema_version():
-    assert lore("check", put("s.jsonl", session()), "--json").json["schema"] == 1
-    assert lore("fold", "s.jsonl", "--json").json["schema"] == 1
-    assert lore("diff-prefix", "s.jsonl", "--json", "--no-tokens").json["schema"] == 1
+    assert lore("check", put("s.jsonl", session()), "--json").json["schema"] == 2
+    assert lore("fold", "s.jsonl", "--json").json["schema"] == 2
+    assert lore("diff-prefix", "s.jsonl", "--json", "--no-tokens").json["schema"] == 2
 
 
 def test_claude_code_sessions_can_be_folded_assembled_and_judged():

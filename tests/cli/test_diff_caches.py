@@ -8,7 +8,7 @@ import pytest
 
 from cli.running import lore, put
 
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 LONG = "word " * 4000
 
 
@@ -17,8 +17,8 @@ def body(*texts: str, system: str = LONG, **more: object) -> dict[str, object]:
         {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
         for number, text in enumerate(texts)
     ]
-    messages[-1]["content"][0]["cache_control"] = MARK  # type: ignore[index]
-    head = [{"type": "text", "text": system, "cache_control": MARK}]
+    messages[-1]["content"][0]["cache_control"] = CACHE_CONTROL  # type: ignore[index]
+    head = [{"type": "text", "text": system, "cache_control": CACHE_CONTROL}]
     return {"model": "claude-opus-4-6", "max_tokens": 9, "system": head, "messages": messages, **more}
 
 

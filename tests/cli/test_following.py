@@ -170,7 +170,7 @@ def test_findings_come_before_the_recording_ends_and_sums_when_interrupted(form)
     if form:
         summary = json.loads(last[-1])
         jsonschema.validate(summary, json.loads(lore("schema", "check").out))
-        assert (summary["summary"]["turns"], summary["summary"]["busts"]) == (3, 2)
+        assert (summary["summary"]["turns"], summary["summary"]["breaks"]) == (3, 2)
     else:
         assert last[-5].startswith("1 file, 1 chain, 3 turns, 2 pairs compared")
 

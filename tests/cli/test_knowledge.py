@@ -202,7 +202,7 @@ def test_a_torn_log_is_added_to_and_the_tear_is_reported():
 def test_what_was_written_is_answered_in_json_too():
     ran = knowledge("add", "s.jsonl", "abc", "--title", "t", "--json")
     jsonschema.validate(ran.json, lore("schema", "knowledge-written").json)
-    assert ran.json == {"schema": 1, "op": "add", "ids": ["abc"], "written": 1}
+    assert ran.json == {"schema": 2, "op": "add", "ids": ["abc"], "written": 1}
     assert knowledge("remove", "s.jsonl", "abc", "--json").json["op"] == "remove"
 
 

@@ -188,8 +188,8 @@ def test_a_fork_counts_only_what_is_its_own():
     save("d/b.jsonl", "two", *PARENT, *goes_on(4), *goes_on(5, "a4"))
     both = summary("d")
     assert both["copied"] == 2
-    assert {name: both[name] - alone[name] for name in ("files", "sessions", "chains", "turns", "pairs", "busts")} == {
-        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 2, "busts": 0,
+    assert {name: both[name] - alone[name] for name in ("files", "sessions", "chains", "turns", "pairs", "breaks")} == {
+        "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 2, "breaks": 0,
     }  # fmt: skip
     assert both["lost_tokens"] == alone["lost_tokens"] > 0
 
@@ -207,7 +207,7 @@ def test_a_fork_that_begins_in_the_middle_hides_nothing_whichever_name_comes_fir
     save(f"d/{whole}.jsonl", "one", *PARENT, *goes_on(3))
     save(f"d/{cut}.jsonl", "two", *PARENT[2:], *goes_on(3))
     alone, both = summary(f"d/{whole}.jsonl"), lore("check", "--json", "d").json
-    names = ("turns", "pairs", "busts", "unattributable", "lost_tokens")
+    names = ("turns", "pairs", "breaks", "unattributable", "lost_tokens")
     assert {name: both["summary"][name] for name in names} == {name: alone[name] for name in names}
     assert both["summary"]["copied"] == 2
     assert [one["path"] for one in both["findings"] if one["code"] == "LORE301"] == [f"d/{whole}.jsonl"]
@@ -315,7 +315,7 @@ def test_there_is_no_bar_where_nobody_looks(capsys):
 
 
 def test_progress_grows_to_what_there_is_to_do():
-    from lore.check.budgets import Budgets
+    from lore.judge.budgets import Budgets
     from lore.recording.options import Options
     from lore.run import check
 

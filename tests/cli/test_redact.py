@@ -94,7 +94,7 @@ def lore_log():
         record("append", item=call("c1", "c1", name="read")),
         record("patch_tool_call", call_id="c1", status="completed", output="done"),
         record("append", item=said("a1", "yes")),
-        record("turn_completed", turn=1, usage={"read_tokens": 0, "write_tokens": 9000, "fresh_tokens": 1}),
+        record("turn_completed", turn=1, usage={"read_tokens": 0, "write_tokens": 9000, "uncached_tokens": 1}),
         record("knowledge", op="add", id="k-12345", category="c", title="t", content="x"),
         record("remove", uuids=["zzz"]),
         record("append", item=user("u2", "on")),
@@ -202,6 +202,20 @@ def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):
     assert (ran.code, CANARY in ran.err) == (70, False)
     monkeypatch.setenv("LORE_DEBUG", "1")
     assert CANARY not in lore("check", "r.jsonl", "--redact").err
+
+
+# The path of a cause named a member of a tool's schema, which the divergence beside it did not.
+@pytest.mark.parametrize("names", [("a.json", "b.json"), ("r.jsonl#1", "r.jsonl#2"), ("r.jsonl",)])
+def test_no_cause_of_a_comparison_names_a_member(names):
+    tool = {"name": "t", "input_schema": {"type": "object", "properties": {CANARY: {"description": "one"}}}}
+    first, second = ({"model": "m", "tools": [tool], "messages": [{"role": "user", "content": "go"}]} for _ in "ab")
+    second = json.loads(json.dumps(second).replace("one", "two"))
+    put("a.json", first), put("b.json", second), put("r.jsonl", first, second)
+    plain, ran = (lore("diff-prefix", *names, "--no-tokens", "--json", *more) for more in ((), ("--redact",)))
+    path = "tools[0].input_schema.properties.{}.description"
+    assert plain.lines[0]["causes"][0]["path"] == path.format(CANARY)
+    assert ran.lines[0]["causes"][0]["path"] == ran.lines[0]["divergence"]["path"] != path.format(CANARY)
+    assert CANARY not in ran.out + ran.err
 
 
 def test_a_redacted_baseline_knows_what_another_knows():

@@ -11,7 +11,7 @@ import pytest
 
 from cli.storing import appended, each_store, exported, fed, store, valid
 from lore.run.storing import appending
-from lore.run.storing.appending import append_lines, asked_of
+from lore.run.storing.appending import append_lines, parsed
 from lore.store.base import ConflictError
 from lore.store.memory import Memory
 
@@ -189,7 +189,7 @@ def test_a_line_with_a_number_that_another_writer_took_is_a_conflict():
 
 def test_a_writer_that_is_never_first_gives_up(monkeypatch):
     monkeypatch.setattr(appending, "ATTEMPTS", 3)
-    with pytest.raises(ConflictError, match="always faster"):
+    with pytest.raises(ConflictError, match="repeated write conflicts"):
         taken(Busy(9), HEADER, FIRST)
 
 
@@ -212,7 +212,7 @@ def test_a_whole_log_that_is_sent_again_is_read_once():
 
 
 def test_of_two_numbers_the_last_holds_as_for_every_reader():
-    assert asked_of(b'{"kind":"x","id":1,"id":2}') == (b'{"kind":"x"}', "x", 2)
+    assert parsed(b'{"kind":"x","id":1,"id":2}') == (b'{"kind":"x"}', "x", 2)
 
 
 @each_store

@@ -15,8 +15,8 @@ from formats.claude import asked, joined, text
 from lore.cli import progress as bar
 from lore.recording.options import Options
 from lore.run.folding import fold
-from lore.run.storing import bringing
-from lore.run.storing.importing import Asked, import_sessions
+from lore.run.storing.importing import ImportRequest, import_sessions
+from lore.store import sync
 from lore.store.base import StoreError
 from lore.store.memory import Memory
 from model.making import body, dumps, header, log, record, user
@@ -221,7 +221,7 @@ def test_what_cannot_be_imported_is_an_error(args, said):
 
 def test_what_was_interrupted_is_gone_on_with(monkeypatch):
     """A batch is one delta: what came before the interruption is stored, and not sent again."""
-    monkeypatch.setattr(bringing, "BATCH_EVENTS", 3)
+    monkeypatch.setattr(sync, "BATCH_EVENTS", 3)
     put("s.jsonl", session())
 
     class Failing(Memory):
@@ -235,10 +235,10 @@ def test_what_was_interrupted_is_gone_on_with(monkeypatch):
 
     kept = Failing()
     with pytest.raises(KeyboardInterrupt):
-        import_sessions(kept, Asked(["s.jsonl"]), Options())
+        import_sessions(kept, ImportRequest(["s.jsonl"]), Options())
     assert kept.load("s-1").head.number == 6
     kept.left = 99
-    result = import_sessions(kept, Asked(["s.jsonl"]), Options(), clock=lambda: "2026-01-01T00:00:00Z")
+    result = import_sessions(kept, ImportRequest(["s.jsonl"]), Options(), clock=lambda: "2026-01-01T00:00:00Z")
     assert states(
         {"sessions": [{name: getattr(one, name) for name in one.__struct_fields__} for one in result.sessions]}
     ) == [("s-1", "extended", session().count(b"\n") - 6)]
@@ -254,11 +254,11 @@ def test_a_store_that_takes_nothing_any_more_ends_it():
     for name in "abc":
         put(f"logs/{name}.jsonl", log(header(session_id=name)))
     with pytest.raises(StoreError, match="no space is left"):
-        import_sessions(Full(), Asked(["logs"]), Options())
+        import_sessions(Full(), ImportRequest(["logs"]), Options())
 
 
 def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
-    monkeypatch.setattr(bringing, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(sync, "BATCH_BYTES", 1000)
     put("s.jsonl", log(header(), *(record("cache_reset", reason="x" * 90) for _ in range(100))))
     sizes = []
 
@@ -271,7 +271,7 @@ def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
             sizes.append(sum(map(len, delta.new_events)))
             return super().save_delta(session_id, delta)
 
-    import_sessions(Weighing(), Asked(["s.jsonl"]), Options())
+    import_sessions(Weighing(), ImportRequest(["s.jsonl"]), Options())
     assert len(sizes) > 9
     assert max(sizes) < 1200
 
@@ -280,7 +280,9 @@ def test_progress_is_told_in_bytes():
     put("logs/a.jsonl", session())
     put("logs/b.jsonl", log(header(session_id="b"), record("cache_reset", reason="x")))
     told = []
-    import_sessions(Memory(), Asked(["logs"]), Options(), progress=lambda done, total: told.append((done, total)))
+    import_sessions(
+        Memory(), ImportRequest(["logs"]), Options(), progress=lambda done, total: told.append((done, total))
+    )
     total = sum(os.path.getsize(path) for path in Path("logs").iterdir())
     assert told == [(len(session()), total), (total, total)]
 

@@ -23,7 +23,7 @@ from model.making import header, log, record, user
 
 pytestmark = pytest.mark.usefixtures("desk")
 
-BUSTED = session(record("session_changed", system="other"), record("turn_started", turn=3))
+BREAKING = session(record("session_changed", system="other"), record("turn_started", turn=3))
 
 
 @pytest.fixture(autouse=True)
@@ -80,9 +80,9 @@ def test_two_sides_may_be_stored_or_not_and_their_logs_are_compared(url):
     assert ran.json["relation"] == "identical"
     turns = lore("diff-prefix", f"{name}#1", f"{name}#2", "--no-tokens", "--json").json
     assert (turns["file"], turns["relation"]) == (None, "extension")
-    put("t.jsonl", BUSTED)
+    put("t.jsonl", BREAKING)
     assert lore("diff-prefix", "t.jsonl", name, "--no-tokens", "--json").json["file"] == {
-        "left_bytes": len(BUSTED), "right_bytes": size, "common_prefix_bytes": size,
+        "left_bytes": len(BREAKING), "right_bytes": size, "common_prefix_bytes": size,
     }  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_names_with_signs_of_patterns_are_no_patterns():
 
 @each_store
 def test_a_store_is_checked_session_by_session(url):
-    put("t.jsonl", BUSTED.replace(b'"s-1"', b'"t"'))
+    put("t.jsonl", BREAKING.replace(b'"s-1"', b'"t"'))
     stored(url, "s.jsonl", "t.jsonl")
     ran = lore("check", url, "--json")
     valid(ran.json, "check")
@@ -130,7 +130,7 @@ def test_a_store_is_checked_session_by_session(url):
 
 
 def test_a_baseline_remembers_stored_sessions():
-    put("t.jsonl", BUSTED, {"kind": "append"})  # a record without its fields is a finding
+    put("t.jsonl", BREAKING, {"kind": "append"})  # a record without its fields is a finding
     stored("sqlite:s.db", "t.jsonl")
     assert lore("check", "sqlite:s.db").code == 1
     lore("check", "sqlite:s.db", "--baseline", "known.json", "--update-baseline")

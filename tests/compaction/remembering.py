@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lore.compaction.base import Answer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.memory.identities import Bucket, bucket
 from lore.compaction.memory.remembering import Remembering
 from lore.model.state import Entry
@@ -36,12 +36,14 @@ class Model:
         self._answers = list(answers)
         self.asked: list[tuple[str, str, int]] = []
 
-    def __call__(self, prompt: str, data: str, tokens: int) -> Answer:
+    def __call__(self, prompt: str, data: str, tokens: int) -> SummaryAnswer:
         self.asked.append((prompt, data, tokens))
         one = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(one, SummaryError):
             raise one
-        return one if isinstance(one, Answer) else Answer(one if isinstance(one, str) else json.dumps(one))
+        return (
+            one if isinstance(one, SummaryAnswer) else SummaryAnswer(one if isinstance(one, str) else json.dumps(one))
+        )
 
     @property
     def limits(self) -> list[int]:

@@ -7,18 +7,17 @@ from msgspec import Raw
 
 from lore.compaction.activity import (
     IMAGE_TOKENS,
-    Sizes,
+    TimelineSizes,
     calls_tools,
     has_real_activity,
     messages,
     needs_extraction,
     overhead,
-    real_places,
     tokens_of,
     tool_calls,
 )
 from lore.model.canonical import encode
-from lore.prompt.speakers import begins_as_tick
+from lore.prompt.speakers import begins_as_tick, is_real
 from strategies.compacting import Compacted
 
 
@@ -54,7 +53,7 @@ def test_a_tick_in_blocks_is_told_by_its_first_text():
     agent.user(blocks=[image, {"type": "text", "text": "[SCHEDULED TICK] look"}])
     agent.user(blocks=[image, {"type": "text", "text": "look"}])
     agent.user(blocks=[image])
-    assert real_places(agent.entries()) == [1, 2]
+    assert [is_real(entry.item) for entry in agent.entries()] == [False, True, True]
 
 
 def test_a_blank_message_is_nobodys():
@@ -106,7 +105,7 @@ def test_a_response_calls_tools_whatever_it_says_behind_them():
 def test_tokens_are_a_quarter_of_the_bytes_of_what_is_said(item, tokens):
     agent = Compacted()
     agent.item("main", uuid="i1", **item)
-    assert tokens_of(agent.entries()) == Sizes().tokens_of(agent.entries()) == tokens
+    assert tokens_of(agent.entries()) == TimelineSizes().tokens_of(agent.entries()) == tokens
 
 
 def test_a_divider_counts_its_summary():

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.base import Answer, GivenUpError, Request, SummaryError
+from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.chunking import FEWEST, TRIES, summarized
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import asked, transcript
+from lore.compaction.transcripts import transcript, transcript_request
 from lore.compaction.wrapping import TRUNCATED
 from strategies.talks import call, said, talk, user
 
@@ -32,12 +32,12 @@ class Scripted:
         answer = self.answers.pop(0) if self.answers else self.otherwise
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, Answer) else Answer(answer)
+        return answer if isinstance(answer, SummaryAnswer) else SummaryAnswer(answer)
 
 
 def ask(summarizer, entries=None, settings=WINDOW, tell=None, **more):
     """The summary of a short talk, or of other entries."""
-    request = Request(talk(6) if entries is None else tuple(entries), tokens=200, **more)
+    request = SummaryRequest(talk(6) if entries is None else tuple(entries), tokens=200, **more)
     return summarized(summarizer, request, settings, tell=tell or (lambda _: None))
 
 
@@ -70,7 +70,7 @@ def test_every_pass_fits_the_window_whatever_the_sizes(sizes):
 
 
 def fits(request):
-    return len("".join(asked(request)).encode()) / 4 * 1.2 + request.tokens <= 4_000
+    return len("".join(transcript_request(request)).encode()) / 4 * 1.2 + request.tokens <= 4_000
 
 
 @given(st.integers(1, 60), st.integers(1, 2_000))
@@ -87,7 +87,7 @@ class Growing(Scripted):
 
     def summarize(self, request):
         super().summarize(request)
-        return Answer("sum", cut_off=request.tokens < 2_000)
+        return SummaryAnswer("sum", cut_off=request.tokens < 2_000)
 
 
 def test_a_message_that_is_too_long_is_shortened_and_says_so():
@@ -189,18 +189,18 @@ def test_an_empty_answer_is_a_failure(empty):
 
 def test_an_answer_that_is_cut_off_is_asked_for_with_twice_the_room():
     """A budget of 1,024 tokens cut every answer, and asking the same again switched the feature off unseen."""
-    summarizer = Scripted(Answer("hal", cut_off=True), Answer("", cut_off=True), "whole")
+    summarizer = Scripted(SummaryAnswer("hal", cut_off=True), SummaryAnswer("", cut_off=True), "whole")
     assert ask(summarizer) == "whole"
     assert [one.tokens for one in summarizer.requests] == [200, 400, 800]
 
 
 def test_the_room_of_an_answer_has_a_bound():
-    summarizer = Scripted(otherwise=Answer("x", cut_off=True))
+    summarizer = Scripted(otherwise=SummaryAnswer("x", cut_off=True))
     with pytest.raises(SummaryError, match="cut off, even with 2,000 tokens"):
         ask(summarizer)
     assert [one.tokens for one in summarizer.requests] == [200, 400, 800, 1_600, 2_000]
     with pytest.raises(SummaryError, match="16,384"):
-        ask(Scripted(otherwise=Answer("x", cut_off=True)), settings=Compaction(summarizer_window=0))
+        ask(Scripted(otherwise=SummaryAnswer("x", cut_off=True)), settings=Compaction(summarizer_window=0))
 
 
 def test_without_a_known_window_nothing_is_cut():
@@ -218,4 +218,4 @@ def test_without_a_model_a_history_is_summed_up_at_once_and_nothing_is_tried_aga
     text = ask(Extractive(), talk(300, 900))
     assert text.startswith("Of 300 messages")
     with pytest.raises(SummaryError, match="the summary is empty"):
-        summarized(Extractive(), Request(talk(6), tokens=0), WINDOW)
+        summarized(Extractive(), SummaryRequest(talk(6), tokens=0), WINDOW)

@@ -8,16 +8,15 @@ import pytest
 
 from compaction.programs import program
 from lore.compaction import processes
-from lore.compaction.base import GivenUpError, Request, SummaryError
-from lore.compaction.command import Command
+from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.settings import Compaction
 from lore.compaction.sources import is_nested
-from lore.compaction.summarizers import summarizer_of
+from lore.compaction.summarizers import Command, summarizer_of
 from lore.errors import LoreError
 from strategies.talks import talk, user
 
 ENVIRON = {"PATH": os.defpath, "KEY": "given on"}
-REQUEST = Request(talk(4), opening=talk(4)[2:], previous="before", tokens=99)
+REQUEST = SummaryRequest(talk(4), opening=talk(4)[2:], previous="before", tokens=99)
 
 
 @pytest.fixture
@@ -59,13 +58,13 @@ def test_it_has_lores_environment_and_may_not_compact(make):
 
 def test_more_than_a_pipe_holds_goes_in_and_out(make):
     entries = tuple(user(f"{number} " + "x" * 20_000) for number in range(20))
-    text = make("x = sys.stdin.read(); print('y' * 300_000, len(x) > 400_000)").summarize(Request(entries)).text
+    text = make("x = sys.stdin.read(); print('y' * 300_000, len(x) > 400_000)").summarize(SummaryRequest(entries)).text
     assert text.endswith("y True")
 
 
 def test_one_that_reads_nothing_is_no_failure(make):
     entries = tuple(user("x" * 200_000) for _ in range(3))
-    assert make("print('short')").summarize(Request(entries)).text == "short"
+    assert make("print('short')").summarize(SummaryRequest(entries)).text == "short"
 
 
 @pytest.mark.parametrize(

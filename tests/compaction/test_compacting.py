@@ -6,7 +6,7 @@ import pytest
 
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Cut, Firing, Shortened
-from lore.compaction.compacting import compacted
+from lore.compaction.executor import compacted
 from lore.model import events as e
 from lore.model.items import CompactDivider
 from strategies.compacting import Compacted

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.cache.prices import MILLION, Price
-from lore.compaction.costs import Cache, Sizes, cheapest, pays_after, stretch, summary_cost, weigh
+from lore.compaction.costs import Cache, PromptSizes, cheapest, pays_after, stretch, summary_cost, weigh
 
 CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))
 CLASSIC = Price(Decimal("2.5"), Decimal("1.25"), output=Decimal(10))
@@ -17,7 +17,7 @@ NOBODY = Cache(None, 300.0)
 
 caches = st.sampled_from((FIVE, HOUR, FREE_WRITES))
 sizes = st.builds(
-    Sizes, before=st.integers(0, 200_000), after=st.integers(0, 60_000), head=st.integers(0, 30_000),
+    PromptSizes, before=st.integers(0, 200_000), after=st.integers(0, 60_000), head=st.integers(0, 30_000),
     grown=st.integers(0, 5_000),
 )  # fmt: skip
 turns = st.integers(0, 60)
@@ -75,7 +75,7 @@ def test_compacting_pays_from_the_request_that_is_said_on(size, cache, warm, sum
 
 
 def test_in_a_warm_cache_compacting_costs_first_and_in_a_cold_one_it_saves_at_once():
-    size = Sizes(before=100_000, after=20_000, head=10_000, grown=1_000)
+    size = PromptSizes(before=100_000, after=20_000, head=10_000, grown=1_000)
     warm, cold = (weigh(size, FIVE, 1, warm=warm).saved for warm in (True, False))
     assert warm == (Decimal("0.5") * 90_000 - Decimal("6.25") * 10_000) / MILLION < 0
     assert cold == Decimal("6.25") * 80_000 / MILLION
@@ -83,13 +83,13 @@ def test_in_a_warm_cache_compacting_costs_first_and_in_a_cold_one_it_saves_at_on
 
 
 def test_a_pause_that_comes_soon_is_waited_for_and_one_that_is_far_is_not():
-    size = Sizes(before=30_000, after=20_000, head=0, grown=500)
+    size = PromptSizes(before=30_000, after=20_000, head=0, grown=500)
     assert cheapest(size, FIVE, 60, 3, warm=True).moment == "later"
     assert cheapest(size._replace(before=100_000), FIVE, 60, 40, warm=True).moment == "now"
 
 
 def test_what_has_no_price_is_unknown_and_never_nothing():
-    size = Sizes(100, 10)
+    size = PromptSizes(100, 10)
     assert weigh(size, NOBODY, 5, warm=True).saved is None
     assert pays_after(size, NOBODY, warm=True) is None
     assert cheapest(size, NOBODY, 5, 2, warm=True) == ("now", None, None, None)

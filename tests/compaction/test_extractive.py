@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.base import Request
+from lore.compaction.base import SummaryRequest
 from lore.compaction.extracting import found_in, said_by_user
 from lore.compaction.extractive import Extractive
-from lore.compaction.touching import touched
+from lore.compaction.file_mentions import file_mentions
 from strategies.recorded import entries_of
 from strategies.talks import call, divider, said, talk, user
 
 
 def summary(*entries, **more):
     """The text of a summary."""
-    return Extractive().summarize(Request(entries, **more)).text
+    return Extractive().summarize(SummaryRequest(entries, **more)).text
 
 
 def section(text, title):
@@ -162,7 +162,7 @@ def test_commits_are_named():
     ],
 )  # fmt: skip
 def test_paths_are_found_whatever_the_agent(name, given, read, changed):
-    found = touched(name, given)
+    found = file_mentions(name, given)
     assert (found.read, found.changed) == (read, changed)
 
 

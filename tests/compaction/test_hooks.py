@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from lore.compaction.base import Answer, SummaryError
-from lore.compaction.carrying import Means
+from lore.compaction.base import SummaryAnswer, SummaryError
+from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
 from lore.compaction.locks import trylock
@@ -15,8 +15,8 @@ from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 from lore.model.items import CompactDivider
 from lore.session import event
-from lore.store.keeping import Kept
 from lore.store.memory import Memory
+from lore.store.session import StoredSession
 from model.making import said, user
 
 pytestmark = pytest.mark.usefixtures("state")
@@ -35,7 +35,7 @@ class Waiting:
 
     def summarize(self, request):
         assert self.go.wait(10)
-        return Answer("what went")
+        return SummaryAnswer("what went")
 
 
 class Failing:
@@ -51,7 +51,7 @@ def kept():
 
 
 def begun(store):
-    return Kept.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    return StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
 
 
 def exchange(kept, number, at, text="hi"):
@@ -74,11 +74,11 @@ def dividers(kept):
 
 def stored(kept):
     """What another process finds in the store."""
-    return dividers(Kept.open(kept.store, "s1"))
+    return dividers(StoredSession.open(kept.store, "s1"))
 
 
 def test_a_gap_is_compacted_before_the_turn_and_saved(kept):
-    continuous = Continuous(kept, GAP, Means(Extractive()))
+    continuous = Continuous(kept, GAP, Dependencies(Extractive()))
     for number in range(1, 5):
         exchange(kept, number, number)
     assert continuous.before_turn(NOW + 50) is None
@@ -91,7 +91,7 @@ def test_a_gap_is_compacted_before_the_turn_and_saved(kept):
 def test_a_session_without_times_says_once_that_no_gap_can_be_judged(kept):
     """A harness that gave no times waited for gaps that never came, and heard nothing."""
     told = []
-    continuous = Continuous(kept, GAP, Means(Extractive(), tell=told.append))
+    continuous = Continuous(kept, GAP, Dependencies(Extractive(), tell=told.append))
     for number in range(1, 5):
         assert continuous.before_turn(NOW + 500 * number) is None
         kept.apply(event("append", item=user(f"u{number}")))
@@ -103,7 +103,7 @@ def test_a_session_without_times_says_once_that_no_gap_can_be_judged(kept):
 
 def test_outside_context_is_there_for_the_first_answer(kept):
     asked = []
-    means = Means(Extractive(), lambda window: asked.append(window) or "it rained", b"key")
+    means = Dependencies(Extractive(), lambda window: asked.append(window) or "it rained", b"key")
     settings = Compaction(
         gap_secs=100, keep_recent=2, context_sources=(source(),)
     )  # the source itself is never run: `ask` stands for it
@@ -120,7 +120,7 @@ def test_outside_context_is_there_for_the_first_answer(kept):
 @pytest.mark.parametrize("news", ["it rained", ""])
 def test_who_comes_back_to_a_short_session_is_told_what_happened_too(kept, news):
     settings = Compaction(gap_secs=100, keep_recent=6, context_sources=(source(),))
-    continuous = Continuous(kept, settings, Means(Failing(), lambda _: news, b"key"))
+    continuous = Continuous(kept, settings, Dependencies(Failing(), lambda _: news, b"key"))
     exchange(kept, 1, 1)
     before = kept.head
     done = continuous.before_turn(NOW + 500)
@@ -139,7 +139,7 @@ def source():
 
 def test_a_cadence_works_in_the_background_and_is_applied_by_the_next_call(kept):
     waiting = Waiting()
-    continuous = Continuous(kept, CADENCE, Means(waiting))
+    continuous = Continuous(kept, CADENCE, Dependencies(waiting))
     for number in range(1, 5):
         exchange(kept, number, number)
     assert continuous.after_turn(NOW + 10) is None
@@ -156,17 +156,17 @@ def test_a_bill_from_before_an_overflow_is_not_held_against_what_it_left(kept):
     """The next call took the billed prompt for one that nothing had gone from, and pruned to the last four as well."""
     for number in range(1, 11):
         exchange(kept, number, number, "x" * 4_000)
-    usage = {"fresh_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
+    usage = {"uncached_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
     kept.apply(event("turn_completed", turn=kept.turns, at=stamp(12), usage=usage))
     kept.save()
-    continuous = Continuous(kept, Compaction(window=15_000, summary_tokens=10), Means(Extractive()))
+    continuous = Continuous(kept, Compaction(window=15_000, summary_tokens=10), Dependencies(Extractive()))
     assert continuous.before_turn(NOW + 13).kept == 10
     assert continuous.before_turn(NOW + 14) is None
 
 
 def test_what_was_pruned_meanwhile_is_not_pruned_twice(kept):
     waiting, told = Waiting(), []
-    continuous = Continuous(kept, CADENCE, Means(waiting, tell=told.append))
+    continuous = Continuous(kept, CADENCE, Dependencies(waiting, tell=told.append))
     for number in range(1, 5):
         exchange(kept, number, number)
     continuous.after_turn(NOW + 10)
@@ -183,26 +183,26 @@ def test_a_summary_that_cannot_be_had_loses_nothing_and_is_tried_again(kept):
     for number in range(1, 5):
         exchange(kept, number, number)
     before = kept.head
-    assert Continuous(kept, GAP, Means(Failing(), tell=told.append)).before_turn(NOW + 500) is None
+    assert Continuous(kept, GAP, Dependencies(Failing(), tell=told.append)).before_turn(NOW + 500) is None
     assert (kept.head, dividers(kept)) == (before, [])
     assert "nobody is there" in told[-1]
-    assert Continuous(kept, GAP, Means(Extractive())).before_turn(NOW + 500) is not None
+    assert Continuous(kept, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
 
 
 def test_of_two_processes_on_one_session_one_compacts(kept):
     for number in range(1, 5):
         exchange(kept, number, number)
-    other = Kept.open(kept.store, "s1")
+    other = StoredSession.open(kept.store, "s1")
     told = []
-    assert Continuous(kept, GAP, Means(Extractive())).before_turn(NOW + 500) is not None
-    assert Continuous(other, GAP, Means(Extractive(), tell=told.append)).before_turn(NOW + 500) is None
+    assert Continuous(kept, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
+    assert Continuous(other, GAP, Dependencies(Extractive(), tell=told.append)).before_turn(NOW + 500) is None
     assert "the store holds more" in told[-1]
     assert len(stored(kept)) == 1
 
 
 def test_while_another_compacts_for_the_same_agent_and_user_it_is_skipped(kept):
     told = []
-    continuous = Continuous(kept, GAP, Means(Extractive(), tell=told.append), agent="a")
+    continuous = Continuous(kept, GAP, Dependencies(Extractive(), tell=told.append), agent="a")
     for number in range(1, 5):
         exchange(kept, number, number)
     with trylock("memory:", "a", "ada"):
@@ -218,7 +218,7 @@ def test_without_settings_nothing_is_looked_at():
         def __getattr__(self, name):
             raise AssertionError(name)
 
-    continuous = Continuous(Nobody(), None, Means(Failing()))
+    continuous = Continuous(Nobody(), None, Dependencies(Failing()))
     assert (continuous.before_turn(NOW), continuous.after_turn(NOW)) == (None, None)
 
 
@@ -226,37 +226,37 @@ def test_inside_a_source_nothing_is_compacted(kept):
     told = []
     for number in range(1, 5):
         exchange(kept, number, number)
-    means = Means(Extractive(), tell=told.append)
+    means = Dependencies(Extractive(), tell=told.append)
     assert Continuous(kept, GAP, means, environ={"LORE_NESTED": "source"}).before_turn(NOW + 500) is None
     assert "inside a source" in told[0]
 
 
 def test_settings_that_cannot_be_are_refused(kept):
     with pytest.raises(LoreError, match="keep_recent is below 0"):
-        Continuous(kept, Compaction(keep_recent=-1), Means(Extractive()))
+        Continuous(kept, Compaction(keep_recent=-1), Dependencies(Extractive()))
     with pytest.raises(LoreError, match="needs a key"):
-        Continuous(kept, GAP, Means(Extractive(), lambda _: ""))
+        Continuous(kept, GAP, Dependencies(Extractive(), lambda _: ""))
 
 
 @pytest.mark.parametrize("now", [1_767_225_600_000.0, float("nan"), float("inf"), -1.0])
 def test_a_time_that_is_none_is_refused_before_anything_is_done(kept, now):
     """A harness that counts in milliseconds met a traceback from the depths, after its sources had been asked."""
-    continuous = Continuous(kept, GAP, Means(Extractive()))
+    continuous = Continuous(kept, GAP, Dependencies(Extractive()))
     for number in range(1, 5):
         exchange(kept, number, number)
     for hook in (continuous.before_turn, continuous.after_turn):
-        with pytest.raises(LoreError, match="no time in seconds since 1970"):
+        with pytest.raises(LoreError, match="not a time in seconds since 1970"):
             hook(now)
     assert stored(kept) == []
 
 
 def test_what_was_made_in_the_background_is_let_go_of_where_another_wrote_meanwhile(kept):
     told, summarizer = [], Waiting()
-    continuous = Continuous(kept, CADENCE, Means(summarizer, tell=told.append))
+    continuous = Continuous(kept, CADENCE, Dependencies(summarizer, tell=told.append))
     for number in range(1, 5):
         exchange(kept, number, number)
     assert continuous.after_turn(NOW + 5) is None
-    exchange(Kept.open(kept.store, "s1"), 5, 6)
+    exchange(StoredSession.open(kept.store, "s1"), 5, 6)
     summarizer.go.set()
     assert continuous.settle(NOW + 7, wait=True) is None
     assert stored(kept) == []
@@ -266,7 +266,7 @@ def test_what_was_made_in_the_background_is_let_go_of_where_another_wrote_meanwh
 def test_what_was_taken_back_meanwhile_is_not_written_into_a_summary(kept):
     """A rewind while the summary is made: what it was made of is not what would go."""
     told, summarizer = [], Waiting()
-    continuous = Continuous(kept, CADENCE, Means(summarizer, tell=told.append))
+    continuous = Continuous(kept, CADENCE, Dependencies(summarizer, tell=told.append))
     for number in range(1, 5):
         exchange(kept, number, number)
     continuous.after_turn(NOW + 5)

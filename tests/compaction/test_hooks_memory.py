@@ -12,18 +12,18 @@ from compaction.remembering import ANN, SAID, Model, memory, topics
 from compaction.test_hooks import CADENCE, GAP, NOW, Failing, stamp
 from lore.compaction import hooks as hooks_page
 from lore.compaction.base import SummaryError
-from lore.compaction.carrying import Means
+from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
 from lore.compaction.locks import trylock
 from lore.compaction.memory.asking import asking
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.remembering import remembering_of
-from lore.compaction.settings import Compaction, Memory, Sessions
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.config import policy
-from lore.run.compacting.means import means_of
+from lore.run.compacting.dependencies import dependencies_of
 from lore.session import event
-from lore.store.keeping import Kept
+from lore.store.session import StoredSession
 from model.making import call, said, user
 from storing import opened
 
@@ -41,7 +41,9 @@ def store(request, tmp_path):
 
 @pytest.fixture
 def kept(store):
-    return Kept.begin(store, event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"))
+    return StoredSession.begin(
+        store, event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m")
+    )
 
 
 def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
@@ -57,7 +59,7 @@ def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
 
 def hooks(kept, place, settings=None, *, gap=300, means=None, **fields):
     mine = memory(kept.store, place, **fields)
-    return Continuous(kept, settings, means or Means(Extractive()), memory=mine, sessions=Sessions(gap))
+    return Continuous(kept, settings, means or Dependencies(Extractive()), memory=mine, sessions=Sessions(gap))
 
 
 def preferences(store):
@@ -68,7 +70,7 @@ def test_what_a_pause_prunes_is_remembered_even_where_no_summary_can_be_had(kept
     spoken(kept, 1, 1, SAID)
     for number in (2, 3):
         spoken(kept, number, number)
-    means = Means(Failing())
+    means = Dependencies(Failing())
     assert hooks(kept, tmp_path, GAP, gap=0, means=means).before_turn(NOW + 500) is None
     assert preferences(store) == PREFERS
     assert hooks(kept, tmp_path, GAP, gap=0).before_turn(NOW + 500).pruned == 4
@@ -161,13 +163,13 @@ def test_a_harness_that_begins_anew_learns_only_what_came_since(kept, store, tmp
     first.while_idle(NOW + 900)
     first.settle(NOW + 900, wait=True)
     model = Model({"preferences": list(PREFERS), "facts": ["Linux"]}, topics("one"))
-    continuous = hooks(Kept.open(store, "s1"), tmp_path, ask=model)
+    continuous = hooks(StoredSession.open(store, "s1"), tmp_path, ask=model)
     for act in (continuous.while_idle, continuous.after_turn):
         act(NOW + 1_000)
         continuous.settle(NOW + 1_000, wait=True)
     assert model.asked == []
     spoken(kept, 2, 1_000, "We run on Linux.")
-    continuous = hooks(Kept.open(store, "s1"), tmp_path, ask=model)
+    continuous = hooks(StoredSession.open(store, "s1"), tmp_path, ask=model)
     continuous.while_idle(NOW + 2_000)
     continuous.settle(NOW + 2_000, wait=True)
     assert "We run on Linux." in model.asked[0][1]
@@ -206,7 +208,7 @@ def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(
     for number in (1, 2, 3):
         if number != 2:
             other.extract(entries(f"words {number}"))
-            other.dream()
+            other.consolidate()
         continuous.before_turn(NOW + number)
         prompts.append(spoken(kept, number, number))
         continuous.after_turn(NOW + number)
@@ -215,7 +217,7 @@ def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(
     assert b"all of two" in b"".join(prompts[2])
     for before, after in zip(prompts, prompts[1:], strict=False):
         assert after[: len(before)] == before
-    again = Kept.open(store, "s1").session.state.knowledge
+    again = StoredSession.open(store, "s1").session.state.knowledge
     assert set(again) == {"memory.two"}  # what a session was told is stored with its turn
 
 
@@ -237,7 +239,7 @@ def test_only_ticks_are_never_learnt_from(kept, store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "fields"), [(Memory(), {}), (Memory(system="structured"), {"parent_session_id": "s0"})]
+    ("settings", "fields"), [(MemorySettings(), {}), (MemorySettings(system="structured"), {"parent_session_id": "s0"})]
 )
 def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, settings, fields):
     class Untouched:
@@ -249,7 +251,7 @@ def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, setti
     header = event("session_started", session_id="s1", user_id="ann", **fields)
     mine = remembering_of(Untouched(), header, settings, clock=lambda: stamp(0))
     before = threading.active_count()
-    continuous = Continuous(kept, None, Means(Failing()), memory=mine)
+    continuous = Continuous(kept, None, Dependencies(Failing()), memory=mine)
     spoken(kept, 1, 1, SAID, calls=12)
     assert (mine, continuous.after_turn(NOW + 3), continuous.before_turn(NOW + 3_000)) == (None, None, None)
     assert threading.active_count() == before
@@ -257,7 +259,7 @@ def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, setti
 
 
 def test_a_harness_is_written_from_the_docstring(store, tmp_path, monkeypatch):
-    """Where the means and the memory come from stood nowhere."""
+    """The docstring once did not say where dependencies and memory come from."""
     monkeypatch.chdir(tmp_path)
     Path("policy.toml").write_text("gap_secs = 100\nkeep_recent = 2\n", "utf-8")
     lines = [
@@ -265,15 +267,16 @@ def test_a_harness_is_written_from_the_docstring(store, tmp_path, monkeypatch):
     ]
     begin, end = (next(at for at, line in enumerate(lines) if word in line) for word in ("policy(", "before_turn("))
     names = {
-        "policy": policy, "means_of": means_of, "remembering_of": remembering_of, "Memory": Memory, "asking": asking,
-        "Continuous": Continuous, "store": store, "stamp": lambda: stamp(0),
+        "policy": policy, "dependencies_of": dependencies_of, "remembering_of": remembering_of,
+        "MemorySettings": MemorySettings,
+        "asking": asking, "Continuous": Continuous, "store": store, "stamp": lambda: stamp(0),
         "header": event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"),
     }  # fmt: skip
     for number in range(1, 5):  # each turn by a process of its own
-        names["kept"] = Kept.begin(store, names["header"])
+        names["stored"] = StoredSession.begin(store, names["header"])
         exec("\n".join(lines[begin:end]), names)  # noqa: S102 - the docstring is ours
         assert names["continuous"].before_turn(NOW + 10 * number) is None
-        spoken(names["kept"], number, 10 * number, *PREFERS)
+        spoken(names["stored"], number, 10 * number, *PREFERS)
     assert names["continuous"].before_turn(NOW + 500).pruned == 6
     names["continuous"].settle(NOW + 500, wait=True)
     assert preferences(store) == PREFERS

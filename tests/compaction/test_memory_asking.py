@@ -7,11 +7,11 @@ import json
 import pytest
 
 from compaction.remembering import Model, entries
-from lore.compaction.base import Answer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.extractive import Extractive
-from lore.compaction.memory.asking import LIMITS, asked, asking
-from lore.compaction.memory.hearing import heard
+from lore.compaction.memory.asking import LIMITS, asking, extract
 from lore.compaction.memory.records import Structure
+from lore.compaction.memory.transcript import transcript_of
 from lore.compaction.transcripts import instructions, transcript
 
 KNOWN = Structure(facts=("old",))
@@ -19,7 +19,7 @@ ANSWER = {"facts": ["old", "new"], "preferences": [], "decisions": [], "tasks": 
 
 
 def learnt(model, *items, known=KNOWN, window=60_000):
-    return asked(model, heard(entries(*(items or ("hi",)))), known, window=window)
+    return extract(model, transcript_of(entries(*(items or ("hi",)))), known, window=window)
 
 
 def test_the_answer_replaces_what_is_known():
@@ -38,13 +38,13 @@ def test_fences_and_words_around_the_object_are_stripped(around):
 
 def test_an_answer_that_was_cut_off_is_asked_for_with_twice_the_room():
     """1,024 tokens cut every answer, and the same question three times over switched the feature off in silence."""
-    model = Model(Answer('{"facts": ["o', cut_off=True), '{"facts": ["old", {"', ANSWER)
+    model = Model(SummaryAnswer('{"facts": ["o', cut_off=True), '{"facts": ["old", {"', ANSWER)
     assert learnt(model).failure == ""
     assert model.limits == list(LIMITS) == [4_096, 8_192, 16_384]
 
 
 def test_one_that_is_always_cut_off_is_given_up_and_says_so():
-    model = Model(Answer("{", cut_off=True))
+    model = Model(SummaryAnswer("{", cut_off=True))
     assert learnt(model) == (KNOWN, "the answer was cut off at 16,384 tokens")
     assert model.limits == list(LIMITS)
 
@@ -93,7 +93,7 @@ def test_a_configured_summariser_is_asked_with_the_prompt_and_the_data():
 
         def summarize(self, request):
             requests.append(request)
-            return Answer(json.dumps(ANSWER))
+            return SummaryAnswer(json.dumps(ANSWER))
 
     ask = asking(Fake())
     assert ask is not None

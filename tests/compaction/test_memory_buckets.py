@@ -14,8 +14,8 @@ from lore.compaction.memory.buckets import FEW, change, owners, read, wipe
 from lore.compaction.memory.identities import anchor_of, bucket
 from lore.compaction.memory.records import Extracted, Forgotten, Known, Remembered, Topic
 from lore.model.events import SessionStarted, encode
+from lore.store.applying import save_delta
 from lore.store.base import SessionDelta, StoreError
-from lore.store.saving import save_delta
 from storing import URLS, embedded, opened
 
 two = pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -308,7 +308,7 @@ def test_lines_and_notes_of_others_are_counted_or_refused(store):
 @embedded
 def test_the_audit_log_outlives_a_wipe_and_keeps_no_secret(store):
     learn(store, "one")
-    entry = audit.Entry(
+    entry = audit.AuditRecord(
         at=AT, op="extract", agent="main", session_id="s1", failure="said sk-abcdefghijklmnopqrstuvwxyz\n"
     )
     audit.note(store, "ann", entry)

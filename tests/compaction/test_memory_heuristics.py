@@ -1,4 +1,4 @@
-"""What is heard, and what is learnt from it without a model."""
+"""What is transcript_of, and what is learnt from it without a model."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import pytest
 
 from compaction.remembering import SAID, entries
 from lore.compaction.memory import heuristics
-from lore.compaction.memory.hearing import MOST as LONGEST
-from lore.compaction.memory.hearing import heard
 from lore.compaction.memory.heuristics import MOST, noticed
 from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.memory.transcript import MOST as LONGEST
+from lore.compaction.memory.transcript import transcript_of
 from lore.model.materiality import normalised
 from model.making import call, user
 
 
 def learnt(*items, known=None):
-    return noticed(heard(entries(*items)), known or Structure())
+    return noticed(transcript_of(entries(*items)), known or Structure())
 
 
 def texts(*items):
-    return [one.text for one in heard(entries(*items))]
+    return [one.text for one in transcript_of(entries(*items))]
 
 
 def test_what_a_person_and_the_model_say_is_heard():

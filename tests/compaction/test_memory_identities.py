@@ -17,11 +17,11 @@ from lore.compaction.memory.identities import (
     owner_of,
     refusal,
 )
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.store.ids import good_id
 
-ON = Memory(system="structured")
+ON = MemorySettings(system="structured")
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
@@ -71,10 +71,10 @@ def test_two_buckets_share_no_session(user, agent, other, another):
 
 
 def test_only_agents_that_are_opted_in_are_remembered():
-    assert refusal(Memory(), "main") == "memory is off"
+    assert refusal(MemorySettings(), "main") == "memory is off"
     assert refusal(ON, "main") == ""
     assert "not opted in" in refusal(ON, "helper")
-    named = Memory(system="structured", agents=("helper",))
+    named = MemorySettings(system="structured", agents=("helper",))
     assert refusal(named, "helper") == ""
     assert "not opted in" in refusal(named, "main")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.compaction.memory.listening import Silence, to_learn
-from lore.compaction.memory.marks import mark_of
+from lore.compaction.memory.listening import Silence, mark_of, to_learn
 from lore.session import event
 from model.making import Fold, append, call, said, started, user
 

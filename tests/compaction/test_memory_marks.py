@@ -16,11 +16,11 @@ from compaction.remembering import ANN, AT, SAID, Model, entries, memory
 from lore.compaction.base import SummaryError
 from lore.compaction.memory.buckets import FEW, change, read, wipe
 from lore.compaction.memory.identities import bucket
-from lore.compaction.memory.marks import BACK, DIGITS, behind, mark_of
+from lore.compaction.memory.listening import BACK, DIGITS, behind, mark_of
 from lore.compaction.memory.records import MOST_MARKS, Horizon, Learnt, Remembered
 from lore.compaction.memory.remembering import LEARNT, LEFT, UNSPOKEN
 from lore.session import event
-from lore.store.keeping import Kept
+from lore.store.session import StoredSession
 from model.making import Fold, append, call, said, started, user
 from storing import opened
 
@@ -81,7 +81,7 @@ def test_who_begins_anew_learns_only_what_came_since_and_revives_nothing(store, 
     memory(store, tmp_path, session_id="s2").rest(entries("The login test is done."))
     assert read(store, ANN).structure.tasks == ()
     model = Model({"facts": ["x"]})
-    memory(store, tmp_path, session_id="s2").dream()
+    memory(store, tmp_path, session_id="s2").consolidate()
     before = store.list()
     done = memory(store, tmp_path, ask=model).rest(timeline)
     assert (done.extracted.skipped, asked_of(model), store.list()) == (LEARNT, [], before)
@@ -206,7 +206,7 @@ def test_marks_are_bounded_and_the_horizon_stands_for_those_let_go_of(tmp_path):
 
 def test_marks_move_to_the_next_volume_but_for_those_of_sessions_that_were_deleted(store, tmp_path):
     for name in ("s1", "s2"):
-        Kept.begin(store, event("session_started", session_id=name)).save()
+        StoredSession.begin(store, event("session_started", session_id=name)).save()
         memory(store, tmp_path, session_id=name).learn(entries(f"We run on {name}."))
     store.delete("s2")
     change(store, ANN, lambda known: [Remembered(section="facts", text="z")], at=AT, purge=True)
@@ -216,7 +216,7 @@ def test_marks_move_to_the_next_volume_but_for_those_of_sessions_that_were_delet
 def test_many_marks_do_not_make_a_volume_move_with_every_change(tmp_path):
     store = opened("memory", tmp_path)
     for number in range(FEW * 2):
-        Kept.begin(store, event("session_started", session_id=f"s{number}")).save()
+        StoredSession.begin(store, event("session_started", session_id=f"s{number}")).save()
         marked(store, number)
     volumes = {one.session_id for one in store.list()}
     marked(store, 1)

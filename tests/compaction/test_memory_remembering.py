@@ -11,8 +11,8 @@ from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import change, read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import GENERAL, Remembered
-from lore.compaction.memory.remembering import BUSY, QUIET, Dreamt, is_idle, remembering_of
-from lore.compaction.settings import Memory
+from lore.compaction.memory.remembering import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
+from lore.compaction.settings import MemorySettings
 from lore.store.base import StoreError
 from model.making import started
 from storing import opened
@@ -110,28 +110,28 @@ def test_an_extraction_that_another_writer_overtakes_is_made_again_on_top_of_the
 
 def test_a_dream_is_skipped_without_news_and_while_another_is_under_way(store, tmp_path):
     mine = memory(store, tmp_path)
-    assert mine.dream().skipped == QUIET
+    assert mine.consolidate().skipped == QUIET
     mine.extract(entries(SAID))
     with trylock(f"memory:{id(store)}", "dream/main", "ann", folder=tmp_path / "locks"):
-        assert mine.dream().skipped == BUSY
-    assert mine.dream().topics == ("known_facts", "open_tasks", "user_preferences")
-    assert mine.dream().skipped == QUIET
+        assert mine.consolidate().skipped == BUSY
+    assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
+    assert mine.consolidate().skipped == QUIET
     assert ops(store) == [("extract", False), ("dream", False)]
 
 
 def test_of_two_passes_over_what_nobody_goes_on_with_one_does_nothing(store, tmp_path):
     mine = memory(store, tmp_path)
     with trylock(f"memory:{id(store)}", "rest/main", "ann", folder=tmp_path / "locks"):
-        assert mine.rest(entries(SAID)) == (None, Dreamt(skipped=BUSY))
+        assert mine.rest(entries(SAID)) == (None, ConsolidationResult(skipped=BUSY))
     assert store.list() == []
-    assert mine.rest(entries(SAID)).dreamt.topics == ("known_facts", "open_tasks", "user_preferences")
+    assert mine.rest(entries(SAID)).consolidated.topics == ("known_facts", "open_tasks", "user_preferences")
 
 
 def test_a_pass_that_can_take_no_lock_is_told_and_raises_nothing(store, tmp_path):
     heard = []
     (tmp_path / "locks").write_bytes(b"")  # a file where the folder should be
     done = memory(store, tmp_path, tell=heard.append).rest(entries(SAID))
-    assert done.dreamt.failure == done.extracted.failure != ""
+    assert done.consolidated.failure == done.extracted.failure != ""
     assert "cannot keep locks" in heard[0]
 
 
@@ -145,19 +145,19 @@ def test_a_dream_of_what_is_not_all_that_is_known_any_more_is_given_up(store, tm
         return model(*args)
 
     with pytest.raises(StoreError, match="something else was extracted meanwhile"):
-        memory(store, tmp_path, ask=asked).dream()
+        memory(store, tmp_path, ask=asked).consolidate()
     assert read(store, ANN).topics == {}
     assert read(store, ANN).is_fresh
-    assert memory(store, tmp_path, ask=model).dream().topics == ("one", "three", "two")
+    assert memory(store, tmp_path, ask=model).consolidate().topics == ("one", "three", "two")
 
 
 def test_a_dream_that_fell_back_is_visible_and_dreamt_again(store, tmp_path):
     heard = []
     memory(store, tmp_path).extract(entries(SAID))
-    fell = memory(store, tmp_path, ask=Model(""), tell=heard.append).dream()
+    fell = memory(store, tmp_path, ask=Model(""), tell=heard.append).consolidate()
     assert (fell.topics, fell.failure) == ((GENERAL,), "the answer is empty")
     assert heard == ["agent main of user ann dreamt without a model: the answer is empty"]
-    again = memory(store, tmp_path, ask=Model(topics("one", "two", "three"))).dream()
+    again = memory(store, tmp_path, ask=Model(topics("one", "two", "three"))).consolidate()
     assert (again.topics, again.superseded) == (("one", "three", "two"), (GENERAL,))
     assert ops(store)[1:] == [("dream", True), ("dream", False)]
 
@@ -167,13 +167,13 @@ def test_a_new_topic_takes_the_place_of_what_it_supersedes(store, tmp_path):
                                              topics("two", "three", supersedes=["one", "three"])))  # fmt: skip
     for words in ("hi", "ho"):
         mine.extract(entries(words))
-        last = mine.dream()
+        last = mine.consolidate()
     assert (last.topics, last.superseded) == (("three", "two"), ("one",))
     assert [one.topic for one in read(store, ANN).visible(AT)] == ["three", "two"]
 
 
 def of(store, **fields):
-    settings = fields.pop("settings", Memory(system="structured"))
+    settings = fields.pop("settings", MemorySettings(system="structured"))
     header = started(**{"session_id": "s1", "user_id": "ann", **fields})
     return remembering_of(store, header, settings, clock=lambda: AT)
 
@@ -181,14 +181,15 @@ def of(store, **fields):
 def test_a_session_belongs_to_the_memory_of_its_user_and_its_agent(store):
     assert of(store).bucket == ANN
     assert of(store, user_id=None).bucket == bucket(None)
-    both = Memory(system="structured", agents=("coder",))
+    both = MemorySettings(system="structured", agents=("coder",))
     assert of(store, agent_id="coder", settings=both).bucket == bucket("ann", "coder")
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"settings": Memory()}, {"agent_id": "other"}, {"parent_session_id": "s0"}, {"session_id": "lore.memory/ann"},
+        {"settings": MemorySettings()}, {"agent_id": "other"}, {"parent_session_id": "s0"},
+        {"session_id": "lore.memory/ann"},
         {"user_id": "00000000-0000-0000-0000-000000000000"},
     ],
 )  # fmt: skip

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from compaction.server import answer, completion, serving
-from lore.compaction.base import GivenUpError, Request, SummaryError
+from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.chunking import summarized
-from lore.compaction.openai import MOST_BYTES, PAUSES, OpenAI, shown
+from lore.compaction.openai import MOST_BYTES, PAUSES, OpenAISummarizer, shown
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
@@ -19,7 +19,7 @@ from strategies.talks import talk
 
 KEY = "the-secret-of-the-test"
 ENVIRON = {"KEY": KEY, "HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}
-REQUEST = Request(talk(4), previous="before", tokens=99)
+REQUEST = SummaryRequest(talk(4), previous="before", tokens=99)
 
 
 class Model:
@@ -28,7 +28,7 @@ class Model:
     def __init__(self, url, **more):
         self.told, self.pauses = [], []
         settings = {"key_env": "KEY", "environ": ENVIRON, "seconds": 20.0, **more}
-        self.summarizer = OpenAI(url, "m", pause=self.pauses.append, tell=self.told.append, **settings)
+        self.summarizer = OpenAISummarizer(url, "m", pause=self.pauses.append, tell=self.told.append, **settings)
 
     def ask(self, request=REQUEST):
         return self.summarizer.summarize(request)
@@ -81,7 +81,7 @@ def test_an_answer_that_is_cut_off_is_asked_for_with_more_room():
     thought = completion(None, "length")  # all its tokens went into reasoning
     with serving(answer(thought), answer(completion("hal", "length")), answer(completion("whole"))) as server:
         summarizer = Model(server.url).summarizer
-        assert summarized(summarizer, Request(talk(4), tokens=100), Compaction()) == "whole"
+        assert summarized(summarizer, SummaryRequest(talk(4), tokens=100), Compaction()) == "whole"
     assert [one.body["max_tokens"] for one in server.asked] == [100, 200, 400]
 
 
@@ -101,7 +101,7 @@ def test_a_server_that_reads_only_an_end_of_what_it_is_given_is_told(read, told)
     body = json.loads(completion("x")) | {"usage": {"prompt_tokens": read}}
     with serving(answer(json.dumps(body).encode())) as server:
         model = Model(server.url)
-        model.ask(Request(talk(8, 500)))
+        model.ask(SummaryRequest(talk(8, 500)))
     assert bool(model.told) == told
     assert all("read 50 tokens of about 1,0" in one for one in model.told)
 
@@ -299,7 +299,7 @@ def test_what_cannot_be_asked_at_all_is_a_failure(monkeypatch, endpoint, environ
 )  # fmt: skip
 def test_an_endpoint_that_is_no_url_is_an_error_when_it_is_made(endpoint):
     with pytest.raises(LoreError, match="no http or https URL"):
-        OpenAI(endpoint, "m", environ={})
+        OpenAISummarizer(endpoint, "m", environ={})
 
 
 def test_credentials_in_an_endpoint_are_not_shown():
@@ -315,7 +315,7 @@ def test_credentials_in_an_endpoint_are_not_shown():
 )
 def test_a_key_that_cannot_be_sent_is_an_error_that_does_not_show_it(value, match):
     with pytest.raises(LoreError, match=match) as caught:
-        OpenAI("http://h/v1", "m", key_env="KEY", environ={} if value is None else {"KEY": value})
+        OpenAISummarizer("http://h/v1", "m", key_env="KEY", environ={} if value is None else {"KEY": value})
     assert "a\nb" not in caught.value.message
     assert "ké" not in caught.value.message
 
@@ -323,7 +323,7 @@ def test_a_key_that_cannot_be_sent_is_an_error_that_does_not_show_it(value, matc
 def test_without_httpx_a_hint_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(LoreError, match="needs httpx") as caught:
-        OpenAI("http://h/v1", "m", environ={})
+        OpenAISummarizer("http://h/v1", "m", environ={})
     assert "lore-cache[http]" in caught.value.hint
 
 
@@ -341,6 +341,6 @@ def test_the_settings_name_it():
 def test_a_key_that_would_go_over_the_net_unencrypted_is_told(endpoint, told):
     """A key went to a far http endpoint in clear, without a word."""
     said: list[str] = []
-    OpenAI(endpoint, "m", key_env="KEY", environ={"KEY": "k" * 20}, tell=said.append)
+    OpenAISummarizer(endpoint, "m", key_env="KEY", environ={"KEY": "k" * 20}, tell=said.append)
     assert ["unencrypted" in one for one in said] == [True] * told
     assert "kkkk" not in "".join(said)

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from lore import event
 from lore.compaction.base import Cut, Window
-from lore.compaction.compacting import compacted
+from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, due, window
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.tracking import Tracked, Tracker

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from lore.session import Session, event
+from lore.store.applying import save_delta
 from lore.store.base import StoreError
-from lore.store.keeping import Kept
-from lore.store.saving import save_delta
+from lore.store.session import StoredSession
 from lore.testing.stores.harness import HEADER, Faulty, say
 from lore.testing.stores.making import Hiding, add, begun, events, header, line, said
 from storing import embedded, opened
@@ -40,7 +40,7 @@ def items(log):
 
 
 def test_the_first_save_creates_and_later_ones_append(store):
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1")
     kept.save()
     first = events(store)
@@ -52,7 +52,7 @@ def test_the_first_save_creates_and_later_ones_append(store):
 
 def test_an_adapter_without_save_delta_is_saved_in_full(store):
     hidden = Hiding(store)
-    kept = Kept.begin(hidden.store, HEADER)
+    kept = StoredSession.begin(hidden.store, HEADER)
     for turn in range(3):
         say(kept, f"u{turn}")
         kept.save()
@@ -63,7 +63,7 @@ def test_an_adapter_without_save_delta_is_saved_in_full(store):
 def test_dispatch_is_by_type_at_each_call(store):
     """`typeof store.saveDelta === "function"`, not a class, a flag, or what was true at the beginning."""
     hidden = Hiding(store)
-    kept = Kept.begin(hidden.store, HEADER)
+    kept = StoredSession.begin(hidden.store, HEADER)
     hidden.save_delta = "no function"
     say(kept, "u1")
     kept.save()
@@ -77,7 +77,7 @@ def test_dispatch_is_by_type_at_each_call(store):
 
 def test_a_delta_holds_only_new_entries(store):
     faulty = Faulty(store)
-    kept = Kept.begin(faulty.store, HEADER)
+    kept = StoredSession.begin(faulty.store, HEADER)
     for turn in range(4):
         say(kept, f"u{turn}", f"a{turn}")
         kept.save()
@@ -86,7 +86,7 @@ def test_a_delta_holds_only_new_entries(store):
 
 def test_a_save_that_finds_nothing_new_calls_nobody(store):
     faulty = Faulty(store)
-    kept = Kept.begin(faulty.store, HEADER)
+    kept = StoredSession.begin(faulty.store, HEADER)
     say(kept, "u1")
     assert kept.save() == kept.save()
     assert len(faulty.sent) == 1
@@ -94,7 +94,7 @@ def test_a_save_that_finds_nothing_new_calls_nobody(store):
 
 def test_a_compaction_is_saved_as_its_entry_alone(store):
     faulty = Faulty(store)
-    kept = Kept.begin(faulty.store, HEADER)
+    kept = StoredSession.begin(faulty.store, HEADER)
     say(kept, "u1", "a1", "u2")
     kept.save()
     kept.apply(event("compact_applied", uuid="d", trigger="overflow", preserved_uuids=["u2"], summary="short"))
@@ -107,7 +107,7 @@ def test_a_compaction_is_saved_as_its_entry_alone(store):
 
 def test_what_a_compaction_dropped_is_still_in_the_log(store):
     """#499 and #658 are about what must be kept in memory, not about what may be thrown away on disk."""
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1", "a1", "u2")
     kept.save()
     before = events(store)
@@ -118,7 +118,7 @@ def test_what_a_compaction_dropped_is_still_in_the_log(store):
 
 def test_a_compaction_whose_first_kept_entry_is_missing_leaves_only_what_follows_it(store):
     """There only what follows is left; here a list of which nothing is found prunes nothing, and says so."""
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1", "a1")
     kept.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["never seen"], summary="short"))
     say(kept, "u2")
@@ -130,7 +130,7 @@ def test_a_compaction_whose_first_kept_entry_is_missing_leaves_only_what_follows
 
 
 def test_the_leaf_and_metadata_travel_with_each_delta(store):
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1")
     kept.note({"title": "tea"}, leaf_id="u1")
     kept.save(at="2026-01-01T00:00:00Z")
@@ -149,7 +149,7 @@ def test_the_leaf_and_metadata_travel_with_each_delta(store):
 
 
 def test_removed_entry_ids_are_applied_before_new_entries(store):
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1", "a1")
     kept.save()
     kept.remove("a1")
@@ -190,12 +190,12 @@ def test_save_in_full_is_possible_at_any_time_between_deltas(store):
 
 
 def test_a_resumed_session_emits_only_changes_after_load(kind, tmp_path, store):
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1", "a1")
     kept.save()
     other = again(kind, tmp_path, store)
     faulty = Faulty(other)
-    resumed = Kept.open(faulty.store, "s")
+    resumed = StoredSession.open(faulty.store, "s")
     resumed.save()
     say(resumed, "u2")
     resumed.save()
@@ -205,7 +205,7 @@ def test_a_resumed_session_emits_only_changes_after_load(kind, tmp_path, store):
 
 def test_the_saved_set_advances_only_after_success(store):
     faulty = Faulty(store)
-    kept = Kept.begin(faulty.store, HEADER)
+    kept = StoredSession.begin(faulty.store, HEADER)
     say(kept, "u1")
     faulty.before = 1
     with pytest.raises(StoreError):
@@ -219,7 +219,7 @@ def test_the_saved_set_advances_only_after_success(store):
 def test_a_delta_that_is_emitted_again_is_idempotent(store):
     """Hence the adapter must be idempotent by id: its first try may have been stored."""
     faulty = Faulty(store)
-    kept = Kept.begin(faulty.store, HEADER)
+    kept = StoredSession.begin(faulty.store, HEADER)
     say(kept, "u1", "a1")
     faulty.after = 1
     with pytest.raises(StoreError):
@@ -231,7 +231,7 @@ def test_a_delta_that_is_emitted_again_is_idempotent(store):
 
 def test_overflow_recovery_removes_the_failed_assistant_leaf_by_a_tombstone(store):
     faulty = Faulty(store)
-    kept = Kept.begin(faulty.store, HEADER)
+    kept = StoredSession.begin(faulty.store, HEADER)
     say(kept, "u1", "failed")
     kept.save()
     kept.remove("failed")
@@ -243,7 +243,7 @@ def test_overflow_recovery_removes_the_failed_assistant_leaf_by_a_tombstone(stor
 
 def test_a_count_cannot_express_what_a_set_can(store):
     """Two were saved, one taken back, one added: by count nothing is new, and the store would keep what failed."""
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1", "failed")
     kept.save()
     count = len(kept.session.state.main().entries)
@@ -256,7 +256,7 @@ def test_a_count_cannot_express_what_a_set_can(store):
 
 
 def test_a_tombstone_for_what_was_never_saved_does_not_bring_it_back(store):
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1", "failed")
     kept.remove("failed")
     say(kept, "a1")
@@ -269,7 +269,7 @@ def test_a_tombstone_for_what_was_never_saved_does_not_bring_it_back(store):
 
 def test_every_order_of_failures_ends_with_one_copy_of_each_event(store):
     faulty = Faulty(store)
-    kept = Kept.begin(faulty.store, HEADER)
+    kept = StoredSession.begin(faulty.store, HEADER)
     for turn, (before, after) in enumerate([(1, 0), (0, 1), (1, 1), (0, 2), (2, 0), (0, 0)]):
         say(kept, f"u{turn}", f"failed{turn}")
         kept.remove(f"failed{turn}")

@@ -15,9 +15,9 @@ from lore.fold.step import Folding
 from lore.model import checkpoint
 from lore.model.state import Session as State
 from lore.session import event
+from lore.store.applying import save_delta
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, StoreError
-from lore.store.keeping import Kept
-from lore.store.saving import save_delta
+from lore.store.session import StoredSession
 from lore.testing.stores.harness import HEADER, items, say
 from lore.testing.stores.making import add, begun, events, header, said
 from lore.testing.stores.threads import at_once
@@ -148,7 +148,7 @@ def test_replaying_from_the_beginning_gives_the_log(store):
 
 
 def kept_with_checkpoint(store):
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1", "a1")
     kept.save()
     kept.checkpoint()
@@ -173,9 +173,9 @@ def test_a_checkpoint_is_honoured_only_where_its_digest_matches(store):
         folding.apply(one)
     data = checkpoint.dump(folding.state())
     store.save_checkpoint("s", msgspec.structs.replace(good, digest="ab" * 32, data=data))
-    assert items(Kept.open(store, "s").session) == ["u1", "a1"]
+    assert items(StoredSession.open(store, "s").session) == ["u1", "a1"]
     store.save_checkpoint("s", msgspec.structs.replace(good, data=data))
-    assert items(Kept.open(store, "s").session) == ["lie"]
+    assert items(StoredSession.open(store, "s").session) == ["lie"]
 
 
 @pytest.mark.parametrize("wrong", ["data", "format", "digest", "number"])
@@ -184,14 +184,14 @@ def test_an_invalid_checkpoint_is_a_full_replay_and_a_warning(store, wrong):
     good, told = store.checkpoint("s"), []
     value = {"data": b"\x00", "format": "flue 2", "digest": "x", "number": 99}[wrong]
     store.save_checkpoint("s", msgspec.structs.replace(good, **{wrong: value}))
-    opened_again = Kept.open(store, "s", tell=told.append)
+    opened_again = StoredSession.open(store, "s", tell=told.append)
     assert checkpoint.dump(opened_again.session.state) == checkpoint.dump(kept.session.state)
     assert len(told) == 1
     assert "all events are folded" in told[0]
 
 
 def test_a_checkpoint_is_not_made_of_what_is_not_stored(store):
-    kept = Kept.begin(store, HEADER)
+    kept = StoredSession.begin(store, HEADER)
     say(kept, "u1")
     with pytest.raises(LoreError, match="wait to be saved"):
         kept.checkpoint()
@@ -268,8 +268,8 @@ def test_a_session_is_the_same_with_its_checkpoint_and_without(store):
     kept = kept_with_checkpoint(store)
     say(kept, "u2")
     kept.save()
-    with_it = Kept.open(store, "s")
+    with_it = StoredSession.open(store, "s")
     store.save_checkpoint("s", msgspec.structs.replace(store.checkpoint("s"), data=b""))
-    without = Kept.open(store, "s")
+    without = StoredSession.open(store, "s")
     assert checkpoint.dump(with_it.session.state) == checkpoint.dump(without.session.state)
     assert (with_it.head, with_it.saved) == (without.head, without.saved)

@@ -39,7 +39,7 @@ class Bill:
             self.reads.append(read)
             self.writes.append(sum(sizes[number]) - read)
             self.matches.append(read / sum(sizes[number - 1]))
-        self.busts = sum(1 for match in self.matches[1:] if match < 0.5)
+        self.breaks = sum(1 for match in self.matches[1:] if match < 0.5)
 
     @property
     def ratio(self) -> float:
@@ -81,7 +81,7 @@ def test_the_oracle_sixteen_turns_are_read_and_not_written(dialect, policy, rest
     bill = Bill(dialect, _bodies(dialect, policy, restart=restart))
     assert sum(bill.reads) > 0
     assert bill.ratio < 0.5
-    assert bill.busts == 0
+    assert bill.breaks == 0
     assert min(bill.matches[1:]) > 0.8
 
 
@@ -96,7 +96,7 @@ def test_the_oracle_sees_an_assembler_that_rewrites(dialect):
         bodies.append(json.dumps(changed).encode())
     bill = Bill(dialect, bodies)
     assert bill.ratio > 0.5
-    assert bill.busts > TURNS / 2
+    assert bill.breaks > TURNS / 2
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -140,7 +140,7 @@ def test_an_earlier_message_that_was_modified_is_named():
 
 
 def test_a_rewrite_is_waste_also_where_something_was_read():
-    """Any read once counted as "incremental": a spiral that rewrote 250,000 tokens a turn was never called a bust."""
+    """Any read once counted as "incremental": a spiral that rewrote 250,000 tokens a turn was never a break."""
     left, right = _parsed(["a"], "x" * 100, "y" * 9000), _parsed(["a"], "x" * 100, "z" * 9000)
     found = overlap(left, right)
     assert found.common > 0

@@ -147,12 +147,12 @@ def test_context_that_went_with_its_message_stays_gone_after_a_restart(way):
         {"signature": "c2lnbmF0dXJl" * 9, "type": "thinking", "thinking": "hm"},
     ],
 )
-def test_a_long_block_without_text_or_with_thinking_takes_no_mark(block):
-    """Only the first 64 bytes of a block were looked at; a provider refuses marks on empty text and on thinking."""
+def test_a_long_block_without_text_or_with_thinking_takes_no_breakpoint(block):
+    """Only the first 64 bytes of a block were looked at; a provider refuses breakpoints on empty text and thinking."""
     agent = Agent()
     agent.user(blocks=[{"type": "text", "text": "look"}, {"type": "raw", "json": block}])
     prompt = agent.turn().prompt
-    assert [prompt.at(one).data for one in prompt.marks][-1] == b'{"type":"text","text":"look"}'
+    assert [prompt.at(one).data for one in prompt.breakpoints][-1] == b'{"type":"text","text":"look"}'
 
 
 def _deep():

@@ -11,9 +11,8 @@ import pytest
 from lore import event
 from lore.compaction.activity import has_real_activity, needs_extraction, tokens_of, tool_calls
 from lore.compaction.base import Cut, Firing, Window
-from lore.compaction.compacting import compacted
-from lore.compaction.cutting import cut, kept
-from lore.compaction.overflow import drain_count, stages
+from lore.compaction.cutting import cut, kept, stages
+from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, needs_continuous
 from lore.compaction.settings import Compaction, ContextSource, Sessions
 from lore.compaction.tracking import Tracker
@@ -247,7 +246,7 @@ def test_what_stage_2_drops_is_counted_as_drained():
     entries = filled(12, 70)
     plan = stages(entries, 1_000)
     stay = {entry.item.uuid for entry in kept(entries, plan.cut)}
-    assert drain_count(entries, 1_000) == len(plan.drained) == sum(one.item.uuid not in stay for one in entries) == 8
+    assert len(plan.drained) == sum(one.item.uuid not in stay for one in entries) == 8
 
 
 def test_the_marker_counts_all_that_was_removed():

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pytest
 
 from compaction.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
-from lore.compaction.base import Answer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import read, wipe
 from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
 from lore.compaction.memory.records import GENERAL, KINDS
-from lore.compaction.settings import Memory
+from lore.compaction.memory.views import audited
+from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
-from lore.run.remembering.looking import audited
 from model.making import dumps, header, user
 from storing import opened
 
@@ -74,7 +74,7 @@ def test_extraction_falls_back_to_what_is_known_on_an_empty_or_unreadable_answer
 
 def test_a_small_output_budget_is_doubled_and_identical_retries_are_not_made(store, tmp_path):
     """1,024 tokens truncated the JSON, and three identical retries then disabled the feature."""
-    model = Model(Answer('{"facts": ["x', cut_off=True), {"facts": ["x"]})
+    model = Model(SummaryAnswer('{"facts": ["x', cut_off=True), {"facts": ["x"]})
     memory(store, tmp_path, ask=model).extract(entries("hi"))
     assert (model.limits, known(store).structure.facts) == ([4_096, 8_192], ("x",))
     garbage = Model("garbage")
@@ -100,7 +100,7 @@ def test_a_session_of_ticks_stores_nothing(store, tmp_path):
 
 def test_a_dream_makes_topics(store, tmp_path):
     memory(store, tmp_path).extract(entries(SAID))
-    memory(store, tmp_path, ask=Model(topics("one", "two", "three"))).dream()
+    memory(store, tmp_path, ask=Model(topics("one", "two", "three"))).consolidate()
     assert [(one.topic, one.summary, one.content) for one in known(store).visible(AT)] == [
         (name, f"about {name}", f"all of {name}") for name in ("one", "three", "two")
     ]
@@ -111,7 +111,7 @@ def test_of_a_conflict_the_new_topic_wins_and_what_is_superseded_goes_first(stor
                                              topics("new", "same", supersedes=["old", "same"])))  # fmt: skip
     for words in ("one", "two"):
         mine.extract(entries(words))
-        mine.dream()
+        mine.consolidate()
     assert [one.topic for one in known(store).visible(AT)] == ["new", "same"]
     log = b"".join(contents(store))
     assert log.index(b'"superseded"') < log.index(b'"topic":"new"')
@@ -121,7 +121,7 @@ def test_a_topic_that_has_expired_is_hidden_on_reading(store, tmp_path):
     answer = topics("over", "stays")
     answer["topics"][0]["expires_at"] = "2026-01-02T04:00:00Z"
     memory(store, tmp_path).extract(entries(SAID))
-    memory(store, tmp_path, ask=Model(answer)).dream()
+    memory(store, tmp_path, ask=Model(answer)).consolidate()
     assert [one.topic for one in known(store).visible(AT)] == ["over", "stays"]
     assert [one.topic for one in known(store).visible("2026-01-02T04:00:00Z")] == ["stays"]
 
@@ -129,7 +129,7 @@ def test_a_topic_that_has_expired_is_hidden_on_reading(store, tmp_path):
 @pytest.mark.parametrize("answer", ["", "no JSON", {"topics": []}, SummaryError("nobody there")])
 def test_a_dream_falls_back_to_one_general_topic(store, tmp_path, answer):
     memory(store, tmp_path).extract(entries(SAID))
-    assert memory(store, tmp_path, ask=Model(answer)).dream().failure
+    assert memory(store, tmp_path, ask=Model(answer)).consolidate().failure
     (topic,) = known(store).visible(AT)
     assert topic.topic == GENERAL
     assert "I prefer tabs" in topic.content
@@ -139,7 +139,7 @@ def test_an_empty_extraction_is_not_dreamt_over(store, tmp_path):
     model = Model(topics("one"))
     mine = memory(store, tmp_path, ask=model)
     mine.before_drop(entries("[SCHEDULED TICK] x"))
-    assert mine.dream().skipped
+    assert mine.consolidate().skipped
     assert model.asked == []
 
 
@@ -147,10 +147,10 @@ def test_an_empty_extraction_is_not_dreamt_over(store, tmp_path):
 
 
 def test_the_gate_is_shut_by_default_and_open_for_agents_that_opted_in():
-    assert refusal(Memory(), "main")
-    assert refusal(Memory(agents=("main",)), "main")
-    assert refusal(Memory(system="structured"), "main") == ""
-    opted = Memory(system="structured", agents=("coder",))
+    assert refusal(MemorySettings(), "main")
+    assert refusal(MemorySettings(agents=("main",)), "main")
+    assert refusal(MemorySettings(system="structured"), "main") == ""
+    opted = MemorySettings(system="structured", agents=("coder",))
     assert (refusal(opted, "coder"), bool(refusal(opted, "main"))) == ("", True)
     assert refusal(opted, "coder", chain="side")
     assert refusal(opted, "coder", is_forked=True)
@@ -175,7 +175,7 @@ def test_the_default_user_is_stable():
 def test_a_wipe_prints_counts_by_kind_keeps_to_its_scope_and_is_idempotent(store, tmp_path):
     for whose in (ANN, bucket("ann", "coder"), bucket("bob")):
         memory(store, tmp_path, whose).extract(entries(SAID))
-        memory(store, tmp_path, whose).dream()
+        memory(store, tmp_path, whose).consolidate()
     one = {"facts": 1, "preferences": 1, "decisions": 0, "tasks": 1, "open_items": 0, "topics": 3}
     assert wipe(store, "ann", "coder").counts == one
     assert known(store).counts() == one

@@ -11,16 +11,16 @@ import os
 import pytest
 
 from compaction.programs import program
-from lore.compaction.base import Answer, Request, SummaryError, Window
+from lore.compaction.base import SummaryAnswer, SummaryError, SummaryRequest, Window
 from lore.compaction.chunking import FEWEST, summarized
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.sources import SECONDS, Asking, outside_context
+from lore.compaction.sources import SECONDS, ContextRequest, outside_context
 from lore.compaction.wrapping import truncated, wrapped
 from strategies.talks import talk
 
 KEY = b"kept beside the session"
-ASKING = Asking("s", Window(0.0, 900.0))
+ASKING = ContextRequest("s", Window(0.0, 900.0))
 
 
 # 5.2 the cap of outside context
@@ -70,7 +70,7 @@ def test_a_source_that_fails_is_skipped_and_the_compaction_completes(tmp_path):
         "context source 'hand 0' is skipped: exit code 1: PermissionError: not yours",
         "context source 'hand 2' is skipped: it said nothing",
     ]
-    assert summarized(Extractive(), Request(talk(8)), settings).startswith("Of 8 messages")
+    assert summarized(Extractive(), SummaryRequest(talk(8)), settings).startswith("Of 8 messages")
 
 
 def test_a_source_has_thirty_seconds():
@@ -138,17 +138,17 @@ class Scripted:
 
 LONG = talk(60, 300)
 SMALL = Compaction(summarizer_window=4_000)
-REQUEST = Request(LONG, tokens=200)
+REQUEST = SummaryRequest(LONG, tokens=200)
 
 
 def test_a_history_that_fits_is_one_pass():
-    model = Scripted(Answer("whole"))
-    assert summarized(model, Request(talk(8), tokens=200), SMALL) == "whole"
+    model = Scripted(SummaryAnswer("whole"))
+    assert summarized(model, SummaryRequest(talk(8), tokens=200), SMALL) == "whole"
     assert len(model.asked) == 1
 
 
 def test_a_history_that_does_not_is_cut_into_chunks_of_five_messages_or_more_and_merged():
-    model = Scripted(Answer("part"))
+    model = Scripted(SummaryAnswer("part"))
     assert summarized(model, REQUEST, SMALL) == "part"
     *chunks, merged = model.asked
     assert [len(one.entries) >= FEWEST for one in chunks] == [True] * len(chunks)
@@ -156,7 +156,7 @@ def test_a_history_that_does_not_is_cut_into_chunks_of_five_messages_or_more_and
 
 
 def test_a_chunk_that_fails_leaves_a_placeholder_that_is_part_of_the_text():
-    model = Scripted(*[SummaryError("down")] * 3, Answer("rest"))
+    model = Scripted(*[SummaryError("down")] * 3, SummaryAnswer("rest"))
     text = summarized(model, REQUEST, SMALL)
     assert text.startswith("rest\n\n[Messages 1 to ")
     assert "have none: down, 3 times" in text
@@ -170,15 +170,15 @@ def test_where_summaries_are_unavailable_nothing_takes_their_place():
 
 def test_a_budget_that_cuts_answers_off_grows_to_16384_tokens_and_then_fails_aloud():
     """1,024 tokens truncated the answer; three identical retries disabled the feature without a word."""
-    model = Scripted(Answer("{", cut_off=True))
+    model = Scripted(SummaryAnswer("{", cut_off=True))
     with pytest.raises(SummaryError, match="16,384"):
-        summarized(model, Request(talk(8), tokens=1_024), Compaction())
+        summarized(model, SummaryRequest(talk(8), tokens=1_024), Compaction())
     assert [one.tokens for one in model.asked] == [1_024, 2_048, 4_096, 8_192, 16_384]
 
 
 def test_an_empty_answer_is_no_summary():
     with pytest.raises(SummaryError, match="empty"):
-        summarized(Scripted(Answer(" ")), REQUEST, SMALL)
+        summarized(Scripted(SummaryAnswer(" ")), REQUEST, SMALL)
 
 
 def test_without_a_model_nothing_is_retried_and_the_same_comes_out():

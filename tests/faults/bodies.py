@@ -1,4 +1,4 @@
-"""Write a request as the body of each dialect, marks where each has them."""
+"""Write a request as the body of each dialect, breakpoints where each has them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def body(request: Request, dialect: str) -> dict[str, Any]:
 _OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls", "toolConfig")
 
 
-def _marked(request: Request, place: tuple[Any, ...]) -> dict[str, Any]:
-    return {"cache_control": dict(request.mark)} if place in request.marks else {}
+def _breakpoint(request: Request, place: tuple[Any, ...]) -> dict[str, Any]:
+    return {"cache_control": dict(request.breakpoint)} if place in request.breakpoints else {}
 
 
 # Anthropic
@@ -35,11 +35,13 @@ def _anthropic(request: Request) -> dict[str, Any]:
             "description": one.description,
             "input_schema": one.schema,
             **one.extra,
-            **_marked(request, ("tool", number)),
+            **_breakpoint(request, ("tool", number)),
         }
         for number, one in enumerate(request.tools)
     ]
-    system = [{"type": "text", "text": one, **_marked(request, ("system", n))} for n, one in enumerate(request.system)]
+    system = [
+        {"type": "text", "text": one, **_breakpoint(request, ("system", n))} for n, one in enumerate(request.system)
+    ]
     messages = [_claudes(request, number, one) for number, one in enumerate(request.messages)]
     said = "\n\n".join(request.system) if request.flat_system else system
     return {"model": request.model, "system": said, "messages": messages, "tools": tools, **request.params}
@@ -49,7 +51,7 @@ def _claudes(request: Request, number: int, message: Message) -> dict[str, Any]:
     if message.flat:
         return {"role": message.role, "content": message.blocks[0]["text"]}
     content = [
-        {**_claude(one), **_marked(request, ("message", number, place))} for place, one in enumerate(message.blocks)
+        {**_claude(one), **_breakpoint(request, ("message", number, place))} for place, one in enumerate(message.blocks)
     ]
     return {"role": message.role, "content": content}
 
@@ -81,7 +83,7 @@ def _arguments(one: dict[str, Any]) -> str:
 
 
 def _points(request: Request, place: tuple[Any, ...]) -> dict[str, Any]:
-    return {"prompt_cache_breakpoint": {"mode": "explicit"}} if place in request.marks else {}
+    return {"prompt_cache_breakpoint": {"mode": "explicit"}} if place in request.breakpoints else {}
 
 
 def _chat(request: Request) -> dict[str, Any]:
@@ -216,22 +218,22 @@ _POINT = {"cachePoint": {"type": "default"}}
 
 
 def _bedrock(request: Request) -> dict[str, Any]:
-    point = {"cachePoint": {"type": "default", **({"ttl": "1h"} if request.mark.get("ttl") == "1h" else {})}}
+    point = {"cachePoint": {"type": "default", **({"ttl": "1h"} if request.breakpoint.get("ttl") == "1h" else {})}}
     tools: list[dict[str, Any]] = []
     for number, one in enumerate(request.tools):
         spec = {"name": one.name, "description": one.description, "inputSchema": {"json": one.schema}}
         tools.append({"toolSpec": {**spec, **one.extra}})
-        tools += [point] if ("tool", number) in request.marks else []
+        tools += [point] if ("tool", number) in request.breakpoints else []
     system: list[dict[str, Any]] = []
     for number, said in enumerate(request.system):
         system.append({"text": said})
-        system += [point] if ("system", number) in request.marks else []
+        system += [point] if ("system", number) in request.breakpoints else []
     messages: list[dict[str, Any]] = []
     for number, message in enumerate(request.messages):
         content: list[dict[str, Any]] = []
         for place, block in enumerate(message.blocks):
             content.append(_converse(block))
-            content += [point] if ("message", number, place) in request.marks else []
+            content += [point] if ("message", number, place) in request.breakpoints else []
         messages.append({"role": message.role, "content": content})
     params = copy.deepcopy(request.params)
     config = {"tools": tools, **params.pop("toolConfig", {})}

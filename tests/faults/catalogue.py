@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from typing import NamedTuple
@@ -44,8 +45,12 @@ def made(faults: tuple[Fault, ...], dialect: str, seed: int, where: str) -> Case
     return Case(name, capture, k, faults)
 
 
-def singles() -> list[Case]:
-    """Return every fault alone: in every dialect, or, where a cause has many forms, each form in two of them."""
+@functools.cache
+def singles() -> tuple[Case, ...]:
+    """Return every fault alone: in every dialect, or, where a cause has many forms, each form in two of them.
+
+    Seconds to build, so once a process; nobody changes what is returned.
+    """
     forms = Counter(one.code for one in FAULTS)
     found: list[Case] = []
     for number, one in enumerate(FAULTS):
@@ -57,4 +62,4 @@ def singles() -> list[Case]:
             places = [*WHERE][first:] + [*WHERE][:first]
             cases = [made((one,), dialect, seed + 6 * n, where) for n, where in enumerate(places)]
             found += [case for case in cases if case is not None][: 1 if many else 2]
-    return found
+    return tuple(found)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import random
 from collections.abc import Callable
 from typing import NamedTuple
 
 from faults.bodies import DIALECTS, body
-from faults.faults import CLAUDE, MARKED, Nowhere
+from faults.faults import CLAUDE, WITH_BREAKPOINTS, Nowhere
 from faults.inject_text import billing
 from faults.script import Capture, Message, Request, Turn, answer, conversation, prose, system, text, tool
-from faults.serving import bill, marks, stable
+from faults.serving import bill, breakpoints, stable
 
 
 class Expected(NamedTuple):
@@ -29,7 +30,7 @@ def _again(capture: Capture, turns: list[Turn], base: list[Message], cut: int) -
     """Give turns another history: `base`, then what came behind `cut`."""
     for turn in turns:
         turn.request.messages = copy.deepcopy([*base, *turn.request.messages[cut:]])
-        turn.request.marks = marks(turn.request, capture.dialect)
+        turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
 
 
 # compaction
@@ -88,7 +89,7 @@ def _taken_back(capture: Capture, k: int) -> None:
 
 def _paused(seconds: float):
     def inject(capture: Capture, k: int) -> None:
-        if k < 2 and capture.dialect not in MARKED:
+        if k < 2 and capture.dialect not in WITH_BREAKPOINTS:
             raise Nowhere
         for turn in capture.turns[k:]:
             turn.at += seconds
@@ -118,8 +119,8 @@ def _older(capture: Capture, k: int) -> None:
         turn.answered -= back
     capture.turns[k - 1].answered = capture.turns[k - 1].at + 0.6
     for turn in capture.turns:
-        asked = [one for one in turn.request.marks if one[0] == "message"]
-        turn.request.marks = [one for one in turn.request.marks if one[0] != "message"] + asked[-1:]
+        asked = [one for one in turn.request.breakpoints if one[0] == "message"]
+        turn.request.breakpoints = [one for one in turn.request.breakpoints if one[0] != "message"] + asked[-1:]
     capture.turns[k].bill = "older"
 
 
@@ -130,7 +131,7 @@ def _fanned_out(capture: Capture, k: int) -> None:
     for number in range(3):
         one = copy.deepcopy(first)
         one.request.messages[0].blocks[1:] = [text(prose(capture.chance, 3))]
-        one.request.marks = marks(one.request, capture.dialect)
+        one.request.breakpoints = breakpoints(one.request, capture.dialect)
         one.at, one.answered, one.bill = first.at + number * 0.05, first.at + 3 + number * 0.05, "miss"
         found.append(one)
     capture.turns[:] = found
@@ -171,8 +172,10 @@ def _interleaved(capture: Capture, k: int) -> None:
     for count in sent:
         at += 0.5
         own = before.request
-        request = Request(prompt, tools, messages[:count], copy.deepcopy(own.params), own.model, mark=own.mark)
-        request.marks = marks(request, capture.dialect)
+        request = Request(
+            prompt, tools, messages[:count], copy.deepcopy(own.params), own.model, breakpoint=own.breakpoint
+        )
+        request.breakpoints = breakpoints(request, capture.dialect)
         turns.append(Turn(copy.deepcopy(request), at, at + 0.4, call=dict(before.call)))
     capture.turns[k:k] = turns
 
@@ -199,39 +202,39 @@ def _restarted(capture: Capture, k: int) -> None:
     if turn.request.messages[-1].blocks[-1]["kind"] == "result":
         turn.request.messages.append(answer(capture.chance, capture.turns[k].request.tools, 0, thinking=False))
         turn.request.messages.append(Message("user", [text(prose(capture.chance, 2))]))
-    kept = [one for one in marks(turn.request, capture.dialect) if one[0] != "tool"]
-    turn.request.marks = kept
+    kept = [one for one in breakpoints(turn.request, capture.dialect) if one[0] != "tool"]
+    turn.request.breakpoints = kept
     capture.turns[k:] = [turn]
 
 
-# marks
+# breakpoints
 
 
 def _tail(capture: Capture, _: int) -> None:
-    """End every request with what is behind its last mark, and gone a turn later."""
+    """End every request with what is behind its last breakpoint, and gone a turn later."""
     for turn in capture.turns:
         turn.request.messages[-1].blocks.append(
             text(f"Step {capture.chance.randrange(99)}: {prose(capture.chance, 1)}")
         )
 
 
-def remark(how: str):
+def breakpoints_set(how: str):
     def inject(capture: Capture, k: int) -> None:
         for number, turn in enumerate(capture.turns):
             request = turn.request
-            head = [one for one in request.marks if one[0] != "message"]
-            rolling = [one for one in request.marks if one[0] == "message"]
+            head = [one for one in request.breakpoints if one[0] != "message"]
+            rolling = [one for one in request.breakpoints if one[0] == "message"]
             if how == "once" and number >= k:
-                request.marks = rolling[-1:]
+                request.breakpoints = rolling[-1:]
             elif how == "moved" and number >= k:
-                request.marks = [("tool", 0), ("system", 0), ("message", 0, 0), *rolling[-1:]]
+                request.breakpoints = [("tool", 0), ("system", 0), ("message", 0, 0), *rolling[-1:]]
             elif how == "added":
-                request.marks = [*head, *rolling][-4:] if number >= k else rolling[-1:]
+                request.breakpoints = [*head, *rolling][-4:] if number >= k else rolling[-1:]
             elif how == "removed" and number >= k:
-                request.marks = []
+                request.breakpoints = []
             elif how == "ttl" and number >= k:
-                request.mark = (
-                    {"type": "ephemeral", "ttl": "1h"} if "ttl" not in request.mark else {"type": "ephemeral"}
+                request.breakpoint = (
+                    {"type": "ephemeral", "ttl": "1h"} if "ttl" not in request.breakpoint else {"type": "ephemeral"}
                 )
 
     return inject
@@ -246,7 +249,7 @@ def _breakpoints(capture: Capture, k: int) -> None:
             for p, block in enumerate(one.blocks)
             if block["kind"] == "text"
         ]
-        turn.request.marks = said[-1:] if number < k else said[-3:]
+        turn.request.breakpoints = said[-1:] if number < k else said[-3:]
 
 
 # continuations
@@ -289,21 +292,21 @@ EXPECTED: tuple[Expected, ...] = (
     Expected("a compaction that keeps the latest messages", "LORE125", _compacted("claude code", keep=2)),
     Expected("a rewind to another question", "", _rewound),
     Expected("a request that is sent again", "", _taken_back),
-    Expected("six minutes under five", "LORE128", _paused(400), MARKED, {"billed": True, "ttl": "5m"}),
+    Expected("six minutes under five", "LORE128", _paused(400), WITH_BREAKPOINTS, {"billed": True, "ttl": "5m"}),
     Expected("two hours under one", "LORE128", _paused(7300), CLAUDE, {"billed": True, "ttl": "1h"}),
     Expected("an older entry within seconds", "LORE155", _older, CLAUDE, {"billed": True, "ttl": "5m"}),
-    Expected("three questions at once", "", _fanned_out, MARKED, _BILLED),
+    Expected("three questions at once", "", _fanned_out, WITH_BREAKPOINTS, _BILLED),
     Expected("asked before the answer began", "LORE129", _twice_at_once, CLAUDE, _BILLED),
     Expected("another model", "LORE119", _other_model, ("anthropic", "openai-chat", "openai-responses", "gemini")),
     Expected("a subagent in between", "", _interleaved),
     Expected("a title in between", "", _titled),
     Expected("the tool set dropped", "LORE154", _restarted),
-    Expected("a tail behind the last mark", "LORE146", _tail, MARKED),
-    Expected("one mark alone from now on", "", remark("once"), MARKED),
-    Expected("marks elsewhere", "", remark("moved"), MARKED),
-    Expected("marks added, up to four", "", remark("added"), MARKED),
-    Expected("no marks any more", "", remark("removed"), MARKED),
-    Expected("another lifetime", "", remark("ttl"), CLAUDE, {"billed": False}),
+    Expected("a tail behind the last breakpoint", "LORE146", _tail, WITH_BREAKPOINTS),
+    Expected("one breakpoint alone from now on", "", breakpoints_set("once"), WITH_BREAKPOINTS),
+    Expected("breakpoints elsewhere", "", breakpoints_set("moved"), WITH_BREAKPOINTS),
+    Expected("breakpoints added, up to four", "", breakpoints_set("added"), WITH_BREAKPOINTS),
+    Expected("no breakpoints any more", "", breakpoints_set("removed"), WITH_BREAKPOINTS),
+    Expected("another lifetime", "", breakpoints_set("ttl"), CLAUDE, {"billed": False}),
     Expected("breakpoints added", "", _breakpoints, ("openai-chat",), {"model": "gpt-5.6-sol"}),
     Expected("breakpoints moved", "", _breakpoints, ("openai-responses",), {"model": "gpt-5.6-terra"}),
     Expected(
@@ -331,8 +334,9 @@ class Happened(NamedTuple):
     code: str
 
 
-def happened() -> list[Happened]:
-    """Return every expected event in every dialect, at two places."""
+@functools.cache
+def happened() -> tuple[Happened, ...]:
+    """Return every expected event in every dialect, at two places; nobody changes what is returned."""
     found: list[Happened] = []
     for number, one in enumerate(EXPECTED):
         for turned, dialect in enumerate(one.dialects):
@@ -346,4 +350,4 @@ def happened() -> list[Happened]:
                 except Nowhere:
                     continue
                 found.append(Happened(name, capture, k, one.code))
-    return found
+    return tuple(found)

@@ -14,7 +14,7 @@ from faults.bodies import DIALECTS
 from faults.script import Capture, Request, Turn
 
 CLAUDE = ("anthropic",)
-MARKED = ("anthropic", "bedrock")
+WITH_BREAKPOINTS = ("anthropic", "bedrock")
 OPENAI = ("openai-chat", "openai-responses")
 TEXTS = ("anthropic", "openai-chat", "openai-responses")  # whose content may be a string
 OBJECTS = ("anthropic", "gemini", "bedrock")  # whose calls' inputs are objects
@@ -107,6 +107,6 @@ def volatile(
 def _into_system(request: Request, at: int, said: str, *, block: bool) -> None:
     if block:
         request.system.insert(at, said)
-        request.marks = [("system", one[1] + 1) if one[0] == "system" else one for one in request.marks]
+        request.breakpoints = [("system", one[1] + 1) if one[0] == "system" else one for one in request.breakpoints]
     else:
         request.system[at] = f"{request.system[at]}\n\n{said}\n\nBe brief."

@@ -1,18 +1,18 @@
-"""Faults beside the content: settings, tool choice, marks, how it was served, and what a law of prompts forbids."""
+"""Faults beside the content: settings, tool choice, breakpoints, how it was served, what a law of prompts forbids."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from faults.faults import CLAUDE, MARKED, OPENAI, Nowhere, fault, since
+from faults.faults import CLAUDE, OPENAI, WITH_BREAKPOINTS, Nowhere, fault, since
 from faults.script import WORDS, Capture, Message, prose, text, token
-from faults.serving import bill, marks, spelled
+from faults.serving import bill, breakpoints, spelled
 
 
 def _missed(capture: Capture, k: int) -> None:
     """Read nothing at turn k; the turn before must have left something to read."""
-    if k < 2 and capture.dialect not in MARKED:
+    if k < 2 and capture.dialect not in WITH_BREAKPOINTS:
         raise Nowhere
     task = "\n" + prose(capture.chance, 90)
     for turn in capture.turns:
@@ -187,29 +187,31 @@ fault(
     ),
 )
 
-# marks
+# breakpoints
 
 
-def _unmarked(capture: Capture, _: int) -> None:
+def _without_breakpoints(capture: Capture, _: int) -> None:
     for turn in capture.turns:
-        turn.request.marks = []
+        turn.request.breakpoints = []
 
 
 def _short(capture: Capture, _: int) -> None:
-    """Mark the first of the system prompt alone, behind hardly any tools."""
+    """Leave a breakpoint on the first of the system prompt alone, behind hardly any tools."""
     for turn in capture.turns:
         del turn.request.tools[1:]
         turn.request.tools[0].schema = {"type": "object", "properties": {}}
-        turn.request.marks = [("system", 0)]
+        turn.request.breakpoints = [("system", 0)]
 
 
 def _many(capture: Capture, k: int) -> None:
     for turn in since(capture, k):
-        turn.request.marks = [*dict.fromkeys([("system", 0), ("system", 1), ("tool", 0), *turn.request.marks])]
+        turn.request.breakpoints = [
+            *dict.fromkeys([("system", 0), ("system", 1), ("tool", 0), *turn.request.breakpoints])
+        ]
 
 
 _NOTHING = {"content": False, "anywhere": True, "kind": "unattributable"}
-fault("LORE114", "no mark at all", _unmarked, dialects=MARKED, **_NOTHING)
+fault("LORE114", "no breakpoint at all", _without_breakpoints, dialects=WITH_BREAKPOINTS, **_NOTHING)
 fault("LORE114", "one that is too short", _short, dialects=CLAUDE, **_NOTHING)
 fault(
     "LORE114",
@@ -255,7 +257,7 @@ def _text_after_results(capture: Capture, k: int) -> None:
     end = _results_end(capture, k)
     for turn in since(capture, k):
         turn.request.messages.insert(end, Message("user", [dict(said)]))
-        turn.request.marks = marks(turn.request, capture.dialect)
+        turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
 
 
 def _results_end(capture: Capture, k: int) -> int:
@@ -272,7 +274,7 @@ def beside_results(capture: Capture, k: int) -> None:
     end = _results_end(capture, k)
     for turn in since(capture, k):
         turn.request.messages[end - 1].blocks.append(dict(said))
-        turn.request.marks = marks(turn.request, capture.dialect)
+        turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
 
 
 own_id = _still("Session ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61")  # made once, as the session began
@@ -289,8 +291,9 @@ def _orphan(capture: Capture, k: int, *, result: bool) -> None:
     for turn in since(capture, k):
         if result:
             turn.request.messages[last].blocks.insert(0, {"kind": "result", "text": "nobody asked", **one})
-            turn.request.marks = [
-                ("message", last, mark[2] + 1) if mark[:2] == ("message", last) else mark for mark in turn.request.marks
+            turn.request.breakpoints = [
+                ("message", last, breakpoint[2] + 1) if breakpoint[:2] == ("message", last) else breakpoint
+                for breakpoint in turn.request.breakpoints
             ]
         else:
             turn.request.messages[last - 1].blocks.append({"kind": "call", "input": {"path": "a"}, **one})
@@ -346,7 +349,7 @@ def _plain(capture: Capture) -> None:
         turn.call = {**turn.call, "endpoint": "api.anthropic.com/v1/messages"}
         for message in turn.request.messages:
             message.blocks = [one for one in message.blocks if one["kind"] != "image"]
-        turn.request.marks = marks(turn.request, capture.dialect)
+        turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
 
 
 def _too_much(capture: Capture, k: int) -> None:
@@ -354,12 +357,12 @@ def _too_much(capture: Capture, k: int) -> None:
     _plain(capture)
     bill(capture)
     turn = capture.turns[k]
-    turn.usage["fresh"] = 2 * len(spelled(capture, turn))
+    turn.usage["uncached"] = 2 * len(spelled(capture, turn))
 
 
-def _written_without_marks(capture: Capture, k: int) -> None:
+def _written_without_breakpoints(capture: Capture, k: int) -> None:
     _plain(capture)
-    _unmarked(capture, k)
+    _without_breakpoints(capture, k)
     bill(capture)
     for turn in since(capture, k):
         turn.usage["write"] = turn.usage["5m"] = 3000
@@ -367,19 +370,21 @@ def _written_without_marks(capture: Capture, k: int) -> None:
 
 _ODD = {"content": False, "kind": "unattributable", "setup": {"billed": True, "ttl": "5m"}}
 fault("LORE303", "more tokens than bytes", _too_much, dialects=CLAUDE, **_ODD)
-fault("LORE303", "a write without a mark", _written_without_marks, dialects=CLAUDE, **_ODD)
+fault("LORE303", "a write without a breakpoint", _written_without_breakpoints, dialects=CLAUDE, **_ODD)
 
 
 def lookback(capture: Capture, k: int, *, count: int = 26) -> None:
-    """Add more than twenty positions behind the only rolling mark."""
+    """Add more than twenty positions behind the only rolling breakpoint."""
     last = len(capture.turns[k].request.messages) - 1
     more = [text(f"{capture.chance.choice(WORDS)}: {prose(capture.chance, 1)}") for _ in range(count)]
     for turn in capture.turns:
-        turn.request.marks = [("message", len(turn.request.messages) - 1, len(turn.request.messages[-1].blocks) - 1)]
+        turn.request.breakpoints = [
+            ("message", len(turn.request.messages) - 1, len(turn.request.messages[-1].blocks) - 1)
+        ]
     for turn in since(capture, k):
         turn.request.messages[last].blocks += [dict(one) for one in more]
         end = len(turn.request.messages) - 1
-        turn.request.marks = [("message", end, len(turn.request.messages[end].blocks) - 1)]
+        turn.request.breakpoints = [("message", end, len(turn.request.messages[end].blocks) - 1)]
 
 
 def _lookback_billed(capture: Capture, k: int) -> None:

@@ -119,12 +119,12 @@ def _placed(capture: Capture, k: int, said: dict, *, front: bool) -> int:
         if message < len(turn.request.messages):
             blocks = turn.request.messages[message].blocks
             blocks.insert(0 if front else len(blocks), said)
-            turn.request.marks = [_moved(one, message, len(blocks) - 1) for one in turn.request.marks]
+            turn.request.breakpoints = [_moved(one, message, len(blocks) - 1) for one in turn.request.breakpoints]
     return message
 
 
-def _moved(mark, message: int, last: int):
-    return ("message", message, last) if mark[0] == "message" and mark[1] == message else mark
+def _moved(breakpoint, message: int, last: int):
+    return ("message", message, last) if breakpoint[0] == "message" and breakpoint[1] == message else breakpoint
 
 
 def _reminder_gone(capture: Capture, k: int, *, front: bool) -> None:
@@ -145,7 +145,7 @@ def _reminder_follows(capture: Capture, k: int) -> None:
     for turn in since(capture, k):
         blocks = turn.request.messages[later[-1]].blocks
         blocks.append(dict(said))
-        turn.request.marks = [_moved(one, later[-1], len(blocks) - 1) for one in turn.request.marks]
+        turn.request.breakpoints = [_moved(one, later[-1], len(blocks) - 1) for one in turn.request.breakpoints]
 
 
 fault("LORE111", "moved to a later message", _reminder_follows)
@@ -168,7 +168,9 @@ def billing(capture: Capture, *, endpoint: str, model: str = "") -> None:
         turn.call = {**turn.call, "endpoint": endpoint}
         turn.request.model = model or turn.request.model
         turn.request.system.insert(0, _header(capture.chance))
-        turn.request.marks = [("system", one[1] + 1) if one[0] == "system" else one for one in turn.request.marks]
+        turn.request.breakpoints = [
+            ("system", one[1] + 1) if one[0] == "system" else one for one in turn.request.breakpoints
+        ]
 
 
 def _gateway(endpoint: str, model: str = ""):
@@ -183,7 +185,7 @@ for _name, _call in (
     fault("LORE107", f"sent to {_name}", _call, dialects=CLAUDE, anywhere=True)
 
 
-def unmarked_tail(capture: Capture, k: int) -> None:
+def tail_without_breakpoint(capture: Capture, k: int) -> None:
     """End the last message with what is gone a turn later."""
     for number, turn in enumerate(capture.turns):
         request = turn.request
@@ -207,7 +209,7 @@ for _dialect, _model in (
     fault(
         "LORE133",
         f"{_model}, implicit",
-        unmarked_tail,
+        tail_without_breakpoint,
         dialects=(_dialect,),
         setup={"model": _model},
         anywhere=True,

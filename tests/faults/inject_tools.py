@@ -20,7 +20,9 @@ def _each(change):
         new = change(capture, copy.deepcopy(left_of(capture, k).tools))
         for turn in since(capture, k):
             turn.request.tools = copy.deepcopy(new)
-            turn.request.marks = [("tool", len(new) - 1) if one[0] == "tool" else one for one in turn.request.marks]
+            turn.request.breakpoints = [
+                ("tool", len(new) - 1) if one[0] == "tool" else one for one in turn.request.breakpoints
+            ]
 
     return inject
 
@@ -276,8 +278,8 @@ def _flat(capture: Capture, k: int, *, back: bool) -> None:
         for n, one in enumerate(request.messages[:-1])
         if len(one.blocks) == 1 and one.blocks[0]["kind"] == "text" and one.role in roles
     ]
-    marked = {one[1] for turn in capture.turns for one in turn.request.marks if one[0] == "message"}
-    at = choose(capture, [n for n in texts if n not in marked or capture.dialect != "anthropic"])
+    held = {one[1] for turn in capture.turns for one in turn.request.breakpoints if one[0] == "message"}
+    at = choose(capture, [n for n in texts if n not in held or capture.dialect != "anthropic"])
     for number, turn in enumerate(capture.turns):
         if at < len(turn.request.messages):
             turn.request.messages[at].flat = (number >= k) != back
@@ -299,9 +301,9 @@ def _block(kind: str, change, *, first: int = 1):
         for turn in since(capture, k):
             blocks = turn.request.messages[message].blocks
             blocks[at : at + 1] = [] if new is None else [dict(new)]
-            turn.request.marks = [
+            turn.request.breakpoints = [
                 ("message", message, len(blocks) - 1) if one[:2] == ("message", message) else one
-                for one in turn.request.marks
+                for one in turn.request.breakpoints
             ]
 
     return inject

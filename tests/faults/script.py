@@ -59,15 +59,15 @@ class Message:
 
 @dataclass
 class Request:
-    """One request. A mark is ("tool", n), ("system", n) or ("message", n, block)."""
+    """One request. A breakpoint is ("tool", n), ("system", n) or ("message", n, block)."""
 
     system: list[str]
     tools: list[Tool]
     messages: list[Message]
     params: dict[str, Any] = field(default_factory=dict)
     model: str = ""
-    marks: list[tuple[Any, ...]] = field(default_factory=list)
-    mark: dict[str, Any] = field(default_factory=dict)
+    breakpoints: list[tuple[Any, ...]] = field(default_factory=list)
+    breakpoint: dict[str, Any] = field(default_factory=dict)
     flat_system: bool = False
 
 

@@ -1,6 +1,6 @@
 """Stable captures of every dialect, what a provider would have billed for them, and what lore says of them.
 
-The bills come from a cache of ten lines (`bill`): entries at marks, or any common beginning where a
+The bills come from a cache of ten lines (`bill`): entries at breakpoints, or any common beginning where a
 provider caches by itself. Captures are read through a format of these tests alone, so that all that
 an exchange can say is said: endpoint, session, beta features, times.
 """
@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 from faults.bodies import body
 from faults.script import TOOLS, Capture, Request, Turn, conversation, system, token, tool
-from lore.check.budgets import Budgets
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.registry import READERS
+from lore.judge.budgets import Budgets
 from lore.model.events import Billed, Verdict
 from lore.model.exchange import Call, Exchange
 from lore.model.results import Finding
@@ -40,9 +40,9 @@ HOSTS = {
     "gemini": "generativelanguage.googleapis.com/v1beta/models",
     "bedrock": "bedrock-runtime.us-east-1.amazonaws.com/x",
 }
-MARKING = ("anthropic", "bedrock")
+WITH_BREAKPOINTS = ("anthropic", "bedrock")
 BYTES = 4  # a token
-SHORTEST = 1024  # tokens: what is shorter is not cached by the models that mark
+SHORTEST = 1024  # tokens: what is shorter is not cached by the models that have breakpoints
 
 
 def params(dialect: str) -> dict[str, Any]:
@@ -90,11 +90,11 @@ def params(dialect: str) -> dict[str, Any]:
     return copy.deepcopy(made[dialect])
 
 
-def marks(request: Request, dialect: str) -> list[tuple[Any, ...]]:
-    """Mark what agents mark: the last tool, the last of the system prompt, the last two of the user's messages."""
+def breakpoints(request: Request, dialect: str) -> list[tuple[Any, ...]]:
+    """Return where agents set them: the last tool, the last system block, the last two user messages."""
     asked = [number for number, one in enumerate(request.messages) if one.role == "user"][-2:]
     rolling: list[tuple[Any, ...]] = [("message", n, len(request.messages[n].blocks) - 1) for n in asked]
-    if dialect in MARKING:
+    if dialect in WITH_BREAKPOINTS:
         return [("tool", len(request.tools) - 1), ("system", len(request.system) - 1), *rolling]
     return []
 
@@ -103,7 +103,7 @@ _made: dict[tuple[Any, ...], bytes] = {}
 
 
 def stable(dialect: str, seed: int, *, model: str = "", ttl: str = "", billed: bool | None = None) -> Capture:
-    """Return a capture in which nothing moves but the marks."""
+    """Return a capture in which nothing moves but the breakpoints."""
     key = dialect, seed, model, ttl, billed
     if key not in _made:
         _made[key] = pickle.dumps(_stable(*key))
@@ -121,10 +121,10 @@ def _stable(dialect: str, seed: int, model: str, ttl: str, billed: bool | None) 
             one.blocks = [block for block in one.blocks if block["kind"] != "thinking"]
     prompt = system(chance)
     at, turns = 1_790_000_000.0 + seed * 86_400, []
-    mark = {"type": "ephemeral", **({"ttl": "1h"} if ttl == "1h" else {})}
+    breakpoint = {"type": "ephemeral", **({"ttl": "1h"} if ttl == "1h" else {})}
     for count in sent:
-        request = Request(prompt, tools, messages[:count], params(dialect), model, mark=mark)
-        request.marks = marks(request, dialect)
+        request = Request(prompt, tools, messages[:count], params(dialect), model, breakpoint=breakpoint)
+        request.breakpoints = breakpoints(request, dialect)
         turn = Turn(copy.deepcopy(request), at, at + chance.uniform(1, 4))
         turn.call = {"endpoint": HOSTS[dialect], "session": f"session-{dialect}-{seed}"} if seed % 2 else {}
         turns.append(turn)
@@ -153,7 +153,9 @@ def _salts(request: Request, dialect: str) -> tuple[str, str]:
     """What head and messages depend on besides their bytes."""
     head = {"model": request.model}
     rest = {key: value for key, value in request.params.items() if key not in ("metadata", "context_management")}
-    if dialect not in MARKING:  # no documentation of theirs says that the choice of tools is part of the prefix
+    if (
+        dialect not in WITH_BREAKPOINTS
+    ):  # no documentation of theirs says that the choice of tools is part of the prefix
         rest = {key: value for key, value in rest.items() if "tool" not in key}
         head |= rest
     return json.dumps(head), json.dumps(rest)
@@ -167,22 +169,22 @@ def bill(capture: Capture) -> None:
         sums = [0]
         for one in segs:
             sums.append(sums[-1] + one.size)
-        ends = [n + 1 for n, one in enumerate(segs) if one.marked and sums[n + 1] >= SHORTEST * BYTES]
-        ends = ends if capture.dialect in MARKING else []
+        ends = [n + 1 for n, one in enumerate(segs) if one.has_breakpoint and sums[n + 1] >= SHORTEST * BYTES]
+        ends = ends if capture.dialect in WITH_BREAKPOINTS else []
         read = 0
         for before, others, there in sent:
             read = max(read, _reusable(capture, before, others, there, turn, segs, sums))
-        if turn.bill == "miss" or (capture.dialect in MARKING and not ends):
+        if turn.bill == "miss" or (capture.dialect in WITH_BREAKPOINTS and not ends):
             read = 0
         elif turn.bill == "older" and len(sent) > 1:
             read = sent[-2][2][-1] // BYTES
         last = sums[ends[-1]] if ends else sums[-1]
         total, last = sums[-1] // BYTES, last // BYTES
         if turn.usage is None:
-            marking = capture.dialect in MARKING
-            write = max(0, last - read) if marking and ends else 0
-            turn.usage = {"fresh": total - read - write, "read": read, "write": write, "output": 200}
-            if marking:
+            explicit = capture.dialect in WITH_BREAKPOINTS
+            write = max(0, last - read) if explicit and ends else 0
+            turn.usage = {"uncached": total - read - write, "read": read, "write": write, "output": 200}
+            if explicit:
                 turn.usage["5m" if capture.ttl == "5m" else "1h"] = write
         if turn.usage.get("read") is not None:
             sent.append((turn, segs, ends and [sums[end] for end in ends] or [sums[-1]]))
@@ -195,7 +197,7 @@ def _reusable(capture, before: Turn, others: list[Seg], there: list[int], turn: 
     common = common_segments(others, segs)
     if head[1] != rest[1]:
         common = min(common, sum(one.section != "messages" for one in segs))
-    if capture.dialect in MARKING:
+    if capture.dialect in WITH_BREAKPOINTS:
         return max((one for one in there if one <= sums[common]), default=0) // BYTES
     found = common_bytes(others, segs) // BYTES
     return found // 128 * 128 if found >= 1024 else 0
@@ -239,7 +241,7 @@ class Injected:
 
 def _exchange(record: dict[str, Any]) -> Exchange:
     usage = record["usage"]
-    names = ("fresh", "read", "write", "output", "5m", "1h")
+    names = ("uncached", "read", "write", "output", "5m", "1h")
     call = dict(record["call"])
     if "betas" in call:
         call["betas"] = tuple(call["betas"])

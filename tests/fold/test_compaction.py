@@ -85,3 +85,9 @@ def test_a_compaction_of_which_nothing_is_found_costs_nothing_of_the_timeline(fo
     fold.take(compact(uuid="d", preserved_uuids=["x"])).take(append(user("u3"))).take(append(user("d", "again")))
     assert fold.state.main().index is before
     assert fold.uuids == ["u1", "a1", "u2", "t1", "a2", "d", "u3"]
+
+
+def test_persisted_context_that_waits_at_the_end_waits_behind_what_is_kept(fold):
+    fold.take(event("context_persisted", turn=1, insert_at=5, content="c"), compact(preserved_uuids=["u2"]))
+    chain = fold.state.main()
+    assert [one.place for one in chain.persisted] == [len(chain.entries)] == [2]

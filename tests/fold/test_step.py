@@ -10,6 +10,8 @@ import pytest
 from lore.fold import step as steps
 from lore.model import checkpoint
 from lore.model import events as e
+from lore.model.signs import LONGEST, MOST_NAMES
+from lore.model.state import Sign
 from model.making import Fold, append, assembled, call, event, said, started, user
 
 
@@ -298,16 +300,40 @@ def test_more_layers_than_anybody_writes_are_counted_and_left_out():
     assert (len(fold.state.turn_layers), fold.codes) == (1_000, ["LORE207", "LORE207"])
 
 
-def test_what_is_observed_belongs_to_the_next_turn_the_latest_of_each_name():
+def test_what_is_observed_belongs_to_the_next_turn_one_of_each_name():
     fold = Fold(
-        started(), event("observed", name="image"), event("observed", name="effort", detail="a"),
-        event("observed", name="effort", detail="b"),
+        started(), event("observed", name="image"), event("observed", name="effort"), event("observed", name="image"),
     )  # fmt: skip
-    assert [sign.name for sign in fold.state.main().signs] == ["image", "effort"]
+    assert fold.state.main().signs == (Sign("effort"), Sign("image"))
     fold.take(event("turn_started", turn=1))
     turn = fold.state.main().turn
-    assert [(sign.name, sign.detail) for sign in turn.signs] == [("image", ""), ("effort", "b")]
+    assert turn.signs == (Sign("effort"), Sign("image"))
     assert fold.state.main().signs == turn.since == ()
+
+
+def test_a_sign_that_comes_again_names_what_both_name_in_order_and_once():
+    fold = Fold(
+        started(), event("observed", name="tools-delta", names=["b", "a"], removed=["x"]),
+        event("observed", name="tools-delta", names=["c", "a"], removed=["y", "x"]),
+    )  # fmt: skip
+    assert fold.state.main().signs == (Sign("tools-delta", ("b", "a", "c"), ("x", "y")),)
+
+
+def test_a_setting_that_changes_twice_keeps_the_first_value_and_the_last():
+    changes = (("low", "high"), ("high", "max"))
+    made = [event("observed", name="effort", before=before, after=after) for before, after in changes]
+    assert Fold(started(), *made).state.main().signs == (Sign("effort", before="low", after="max"),)
+
+
+def test_what_a_sign_names_is_bounded_however_often_it_comes():
+    names = [f"{number:03}" + "x" * 100 for number in range(50)]
+    again = [event("observed", name="skill", names=names[at:], removed=names[at:], before="b" * 100, after="a" * 100)
+             for at in (40, 0)]  # fmt: skip
+    more = event("observed", name="skill", names=[f"n{number}" for number in range(99)])
+    (sign,) = Fold(started(), *again, more).state.main().signs
+    assert sign.removed == tuple(name[:LONGEST] for name in (*names[40:], *names[:40]))
+    assert (sign.names[:50], len(sign.names)) == (sign.removed, MOST_NAMES)
+    assert (sign.before, sign.after) == ("b" * LONGEST, "")
 
 
 def test_a_sign_of_no_known_name_is_a_problem_and_kept_nowhere():

@@ -43,10 +43,10 @@ def test_bills_add_up_and_unknown_counts_stay_unknown():
     fold = Fold(started())
     for number in (1, 2):
         fold.take(
-            event("turn_started", turn=number), event("turn_completed", turn=number, usage=usage(read=5, fresh=1))
+            event("turn_started", turn=number), event("turn_completed", turn=number, usage=usage(read=5, uncached=1))
         )
     totals = fold.state.main().totals
-    assert (totals.turns, totals.read_tokens, totals.fresh_tokens, totals.write_tokens) == (2, 10, 2, None)
+    assert (totals.turns, totals.read_tokens, totals.uncached_tokens, totals.write_tokens) == (2, 10, 2, None)
 
 
 def test_a_turn_that_ends_twice_is_billed_once():
@@ -81,9 +81,11 @@ def test_an_item_knows_the_turn_during_which_it_came():
 def test_counts_that_no_request_can_have_are_unknown():
     """A read of -5 tokens was shown as 18 quintillion tokens lost."""
     fold = Fold(started(), event("turn_started", turn=1))
-    fold.take(event("turn_completed", turn=1, usage={"read_tokens": -5, "write_tokens": 2**53 + 1, "fresh_tokens": 7}))
+    fold.take(
+        event("turn_completed", turn=1, usage={"read_tokens": -5, "write_tokens": 2**53 + 1, "uncached_tokens": 7})
+    )
     usage = fold.state.main().last.usage
-    assert (usage.read_tokens, usage.write_tokens, usage.fresh_tokens, fold.codes) == (None, None, 7, ["LORE207"])
+    assert (usage.read_tokens, usage.write_tokens, usage.uncached_tokens, fold.codes) == (None, None, 7, ["LORE207"])
 
 
 def test_a_late_bill_of_the_turn_before_is_in_the_sums_at_once():

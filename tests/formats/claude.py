@@ -45,10 +45,10 @@ def result(call_id: str, content: Any = "done", **fields: Any) -> dict[str, Any]
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
 
 
-def counts(fresh: int, read: int, write: int, output: int) -> dict[str, int]:
+def counts(uncached: int, read: int, write: int, output: int) -> dict[str, int]:
     """A usage object."""
     return {
-        "input_tokens": fresh,
+        "input_tokens": uncached,
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": write,
         "output_tokens": output,

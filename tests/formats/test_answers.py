@@ -16,21 +16,24 @@ COUNTED = {"input_tokens": 3, "input_tokens_details": {"cached_tokens": 1}}
 SAID = {
     "anthropic": (
         {"id": "a", "role": "assistant", "content": TEXT, "usage": {"input_tokens": 1}},
-        Billed(fresh_tokens=1), "a", [{"role": "assistant", "content": TEXT}],
+        Billed(uncached_tokens=1), "a", [{"role": "assistant", "content": TEXT}],
     ),
     "chat": (
         {"id": "c", "choices": [{"message": MESSAGE}], "usage": {"prompt_tokens": 2}},
-        Billed(fresh_tokens=2), "c", [MESSAGE],
+        Billed(uncached_tokens=2), "c", [MESSAGE],
     ),
     "responses": (
         {"id": "r", "output": [{"type": "message"}], "usage": COUNTED},
-        Billed(fresh_tokens=2, read_tokens=1), "r", [{"type": "message"}],
+        Billed(uncached_tokens=2, read_tokens=1), "r", [{"type": "message"}],
     ),
     "gemini": (
         {"responseId": "g", "candidates": [{"content": PARTS}], "usageMetadata": {"promptTokenCount": 4}},
-        Billed(fresh_tokens=4), "g", [{"role": "model", "parts": []}],
+        Billed(uncached_tokens=4), "g", [{"role": "model", "parts": []}],
     ),
-    "bedrock": ({"output": {"message": MESSAGE}, "usage": {"inputTokens": 5}}, Billed(fresh_tokens=5), "", [MESSAGE]),
+    "bedrock": (
+        {"output": {"message": MESSAGE}, "usage": {"inputTokens": 5}},
+        Billed(uncached_tokens=5), "", [MESSAGE],
+    ),
 }  # fmt: skip
 
 
@@ -43,7 +46,7 @@ def test_every_dialect_says_what_was_billed_and_said(dialect):
 
 def test_gemini_streams_a_list_of_which_the_last_counts():
     assert answer_of(dumps([{"usageMetadata": {"promptTokenCount": n}} for n in (1, 2)])).usage == Billed(
-        fresh_tokens=2
+        uncached_tokens=2
     )
 
 

@@ -26,7 +26,18 @@ from strategies import lore_logs
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LOGS = sorted([*FIXTURES.glob("sessions/*.jsonl"), *FIXTURES.glob("claude-code/*.jsonl")])
-PROMPT = ("dialect", "fidelity", "model", "head", "messages", "tail", "marks", "mark_values", "auto_mark", "params")
+PROMPT = (
+    "dialect",
+    "fidelity",
+    "model",
+    "head",
+    "messages",
+    "tail",
+    "breakpoints",
+    "breakpoint_values",
+    "auto_breakpoint",
+    "params",
+)
 
 
 def turns_of(path, **options) -> list[Turn]:
@@ -133,15 +144,17 @@ def test_of_several_resets_the_most_severe_is_named():
 
 FIRST = {
     "turn": 1, "chain": "main", "dialect": "anthropic", "keep_segments": 0, "keep_bytes": 0, "tail_segments": 1,
-    "tail_bytes": 2, "reset": None, "model": "m", "fidelity": "reconstructed", "marks": [[0, {"type": "ephemeral"}]],
+    "tail_bytes": 2, "reset": None, "model": "m", "fidelity": "reconstructed",
+    "breakpoints": [[0, {"type": "ephemeral"}]],
     "params": {"max_tokens": 9},
     "append": [
         {"section": "system", "path": "system[0]", "kind": "text", "data": "abc"},
-        {"section": "messages", "path": "messages[0]", "kind": "envelope", "data": "de", "mark": 1, "origin": "user"},
+        {"section": "messages", "path": "messages[0]", "kind": "envelope", "data": "de",
+         "breakpoint": 1, "origin": "user"},
         {"section": "messages", "path": "messages[1]", "kind": "envelope", "data": "fg"},
     ],
 }  # fmt: skip
-SECOND = {**FIRST, "turn": 2, "keep_segments": 2, "keep_bytes": 5, "append": FIRST["append"][2:], "marks": []}
+SECOND = {**FIRST, "turn": 2, "keep_segments": 2, "keep_bytes": 5, "append": FIRST["append"][2:], "breakpoints": []}
 LINES = [FIRST, SECOND, {**SECOND, "turn": 3}]
 
 
@@ -164,9 +177,9 @@ def test_these_lines_fit():
         ({"tail_segments": -1}, "wrong fields"),
         ({"tail_bytes": 3}, "a tail of another size"),
         ({"dialect": "openai-chat"}, "of another dialect (anthropic)"),
-        ({"marks": [[2, 1]]}, "marks out of order, or on segments that it does not have"),
-        ({"marks": [[1, 1], [0, 1]]}, "marks out of order"),
-        ({"marks": [[0, 1], [0, 1]]}, "marks out of order"),
+        ({"breakpoints": [[2, 1]]}, "breakpoints out of order, or on segments that it does not have"),
+        ({"breakpoints": [[1, 1], [0, 1]]}, "breakpoints out of order"),
+        ({"breakpoints": [[0, 1], [0, 1]]}, "breakpoints out of order"),
         ({"append": [{**FIRST["append"][0], "section": "footer"}]}, "wrong fields"),
         ({"append": [{**FIRST["append"][0], "kind": "song"}]}, "wrong fields"),
         ({"reset": "boredom"}, "wrong fields"),
@@ -255,14 +268,16 @@ def test_unknown_fields_of_later_versions_are_passed_over():
 
 
 @pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])
-def test_parameters_and_marks_of_any_spelling_come_back_to_the_byte(value):
-    line = dumps({**FIRST, "params": {"p": "X"}, "marks": [[0, "X"]]}).replace(b'"X"', value.encode())
+def test_parameters_and_breakpoints_of_any_spelling_come_back_to_the_byte(value):
+    line = dumps({**FIRST, "params": {"p": "X"}, "breakpoints": [[0, "X"]]}).replace(b'"X"', value.encode())
     turn = read(line + b"\n")[0]
     assert turn.prompt.params == {"p": value.encode()}
-    assert turn.prompt.mark_values == (value.encode(),)
+    assert turn.prompt.breakpoint_values == (value.encode(),)
 
 
-@pytest.mark.parametrize("change", [{"keep_bytes": -1}, {"tail_bytes": -1}, {"marks": [[-1, 1]]}, {"marks": [[0]]}])
+@pytest.mark.parametrize(
+    "change", [{"keep_bytes": -1}, {"tail_bytes": -1}, {"breakpoints": [[-1, 1]]}, {"breakpoints": [[0]]}]
+)
 def test_what_the_slow_lane_reads_is_held_to_the_same_bounds(change):
     deep = json.dumps({**FIRST, "params": {"p": 0}, **change}).replace(": 0}", ": " + "[" * 990 + "]" * 990 + "}")
     found = [one.value for one in everything(Assembled(), deep.encode())]

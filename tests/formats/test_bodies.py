@@ -59,7 +59,7 @@ def test_lines_of_bodies_are_as_many_exchanges():
 def test_a_record_gives_the_body_the_bill_and_the_time():
     found = read(RECORDS)
     assert [(got.fidelity, got.usage, got.at) for got in found] == [
-        ("parsed", Billed(fresh_tokens=n), 1733340928.5 + n) for n in (1, 2)
+        ("parsed", Billed(uncached_tokens=n), 1733340928.5 + n) for n in (1, 2)
     ]
 
 
@@ -97,7 +97,7 @@ def test_times_are_seconds_since_the_epoch_or_unknown(key, stamp, seconds):
 
 def test_a_bill_in_the_record_wins_over_none_in_the_response():
     record = {"request": ONE, "usage": None, "response": {"usage": {"input_tokens": 4}}}
-    assert one(record).usage == Billed(fresh_tokens=4)
+    assert one(record).usage == Billed(uncached_tokens=4)
     assert one({"request": ONE, "response": "text"}).usage is None
 
 

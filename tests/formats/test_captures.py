@@ -143,7 +143,7 @@ def test_a_proxy_may_hold_text_events_or_no_response():
     ]
     found = [read.value for read in everything(Proxy(), b"".join(dumps(one) + b"\n" for one in lines))]
     assert [one.fidelity for one in found] == ["wire", "parsed", "parsed"]
-    assert [one.usage for one in found[1:]] == [None, Billed(fresh_tokens=4)]
+    assert [one.usage for one in found[1:]] == [None, Billed(uncached_tokens=4)]
 
 
 @pytest.mark.parametrize(("answered", "known"), [(11.0, 11.0), (14.99, None)])

@@ -132,7 +132,7 @@ def test_a_bill_that_came_late_is_summed_once():
         answered("c", "r1", use("c2"), "a", usage=counts(1, 1, 1, 9)),
     )
     totals = fold.state.main().totals
-    assert (totals.turns, totals.fresh_tokens, totals.output_tokens) == (2, 3, 11)
+    assert (totals.turns, totals.uncached_tokens, totals.output_tokens) == (2, 3, 11)
     assert fold.problems == []
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lore.check.budgets import Budgets
 from lore.formats.claude_code import ClaudeCode
+from lore.judge.budgets import Budgets
 from lore.model import events as e
 from lore.model.items import ToolCall
 from lore.recording.options import Options
@@ -21,7 +21,7 @@ from lore.testing import everything
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
 FILES = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-FIELDS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+FIELDS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 pytestmark = pytest.mark.corpus
 
@@ -100,3 +100,14 @@ def test_the_commands_count_what_plain_json_counts(path):
     assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
     assert usage.turns == expected["requests"]
     assert [getattr(usage, name) or 0 for name in FIELDS] == expected["usage"]
+
+
+@ABSENT
+def test_a_server_that_comes_in_mid_session_is_named():
+    (path,) = (CORPUS / "claude-code").glob("JanDeDobbeleer__oh-my-posh__6c0a282a*.jsonl")
+    seen = [one.value for one in everything(ClaudeCode(), path.read_bytes()) if isinstance(one.value, e.Observed)]
+    servers = [one.names for one in seen if one.name == "instructions-delta"]
+    tools = [one.names for one in seen if one.name == "tools-delta"]
+    assert servers == [("context7",), ("context7",)]
+    assert [any(name.startswith("mcp__context7__") for name in names) for names in tools] == [False, True, True]
+    assert [len(names) for names in tools] == [36, 5, 41]

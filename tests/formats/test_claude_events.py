@@ -10,7 +10,7 @@ from lore.formats.registry import recognise
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
-FLAT, OTLP, CUT = (fixture(f"claude-events/{name}.jsonl") for name in ("stable", "busted", "cut"))
+FLAT, OTLP, CUT = (fixture(f"claude-events/{name}.jsonl") for name in ("stable", "breaks", "cut"))
 
 
 class TestContract(ReaderContract):

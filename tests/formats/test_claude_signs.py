@@ -12,15 +12,16 @@ from lore.formats.claude_code import ClaudeCode
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.problems import Problem
-from lore.model.signs import SIGNS
-from lore.model.state import Session
+from lore.model.signs import LONGEST, MOST_NAMES, SIGNS
+from lore.model.state import Session, Sign
 from lore.testing import everything
 
 
 def observed(*lines):
     reads = everything(ClaudeCode(), joined(*lines))
     assert not [read.value for read in reads if isinstance(read.value, Problem)]
-    return [(read.value.name, read.value.detail) for read in reads if isinstance(read.value, e.Observed)]
+    found = [read.value for read in reads if isinstance(read.value, e.Observed)]
+    return [Sign(one.name, one.names, one.removed, one.before, one.after) for one in found]
 
 
 def call(name, **given):
@@ -53,7 +54,7 @@ FIRST = (asked("u1", "hi"), answered("a1", "r1", text("yes"), "u1"))
     (line("progress", "p1", "a1", data={"type": "hook_progress", "hookName": "SessionStart:resume"}), "resume"),
 ])  # fmt: skip
 def test_a_line_shows_its_sign(more, name):
-    assert [one for one, _ in observed(*FIRST, more)] == [name]
+    assert [sign.name for sign in observed(*FIRST, more)] == [name]
     assert name in SIGNS
 
 
@@ -72,27 +73,90 @@ def test_what_is_none_shows_nothing(more):
     assert observed(*FIRST, more) == []
 
 
+def found(*blocks):
+    return asked("u2", [result("c1", list(blocks))], "a1")
+
+
+REFERENCE = {"type": "tool_reference", "tool_name": "WebSearch"}
+
+
+@pytest.mark.parametrize(("more", "names"), [
+    (found(REFERENCE, text("and"), {**REFERENCE, "tool_name": "mcp__context7__query-docs"}, REFERENCE),
+     ("WebSearch", "mcp__context7__query-docs")),
+    (asked("u2", "<command-message>x</command-message>\n<command-name>/gsd:plan</command-name>", "a1"),
+     ("/gsd:plan",)),
+    (answered("a2", "r2", call("Skill", skill="pdf", args="x" * 999), "a1"), ("pdf",)),
+    (answered("a2", "r2", call("Skill", command="pdf"), "a1"), ("pdf",)),
+    (attached(type="deferred_tools_delta", addedNames=["b", "a", "b"], addedLines=["b"], readdedNames=["c"],
+              pendingMcpServers=["context7"]), ("b", "a", "c")),
+    (attached(type="mcp_instructions_delta", addedNames=["context7"], addedBlocks=["## context7"]), ("context7",)),
+    (attached(type="hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse"),
+     ("PostToolUse:Bash",)),
+    (attached(type="hook_additional_context", hookEvent="Stop"), ("Stop",)),
+])  # fmt: skip
+def test_a_sign_names_what_its_line_names(more, names):
+    assert [(sign.names, sign.removed) for sign in observed(*FIRST, more)] == [(names, ())]
+
+
+@pytest.mark.parametrize("kind", ["deferred_tools_delta", "mcp_instructions_delta"])
+def test_what_went_is_named_apart(kind):
+    (sign,) = observed(*FIRST, attached(type=kind, addedNames=["a"], removedNames=["c", "b"]))
+    assert (sign.names, sign.removed) == (("a",), ("c", "b"))
+
+
+@pytest.mark.parametrize("more", [
+    found(REFERENCE, {"type": 7}), found(REFERENCE, "text"), found({"type": "tool_reference"}),
+    found({**REFERENCE, "tool_name": 7}), found({**REFERENCE, "tool_name": ""}),
+    asked("u2", "<command-message>x</command-message>", "a1"),
+    answered("a2", "r2", call("Skill"), "a1"), answered("a2", "r2", call("Skill", skill=[7]), "a1"),
+    answered("a2", "r2", {**call("Skill"), "input": "pdf"}, "a1"),
+    answered("a2", "r2", {**call("Skill"), "input": None}, "a1"),
+    attached(type="deferred_tools_delta", addedNames=["a", 7], removedNames=None, readdedNames={"a": "b"}),
+    attached(type="deferred_tools_delta"),
+    attached(type="mcp_instructions_delta", addedNames=7), attached(type="mcp_instructions_delta", addedNames=[""]),
+    attached(type="hook_additional_context", hookName=7, hookEvent=None),
+])  # fmt: skip
+def test_names_of_another_shape_are_none_and_the_sign_stays(more):
+    (sign,) = observed(*FIRST, more)
+    assert sign == Sign(sign.name)
+
+
+@pytest.mark.parametrize(("fields", "names"), [
+    ({"content": ["\ud83d"], "hookName": "Stop"}, ("Stop",)), ({"hookName": "\ud83d"}, ()),
+])  # fmt: skip
+def test_a_lone_surrogate_hides_no_sign(fields, names):
+    made = json.dumps(attached(type="hook_additional_context", **fields)).encode()
+    reads = everything(ClaudeCode(), joined(*FIRST) + made + b"\n")
+    assert [one.value.names for one in reads if isinstance(one.value, e.Observed)] == [names]
+
+
+def test_what_a_line_names_is_bounded():
+    names = [f"{number:03}" + "x" * 100 for number in range(MOST_NAMES + 1)]
+    (sign,) = observed(*FIRST, attached(type="deferred_tools_delta", addedNames=names, removedNames=names))
+    assert sign.names == sign.removed == tuple(name[:LONGEST] for name in names[:MOST_NAMES])
+
+
 @pytest.mark.parametrize(("field", "name"), [("version", "client-version"), ("effort", "effort")])
 def test_a_standing_field_is_a_sign_where_it_changes_and_belongs_to_the_turn_that_it_was_said_of(field, name):
     first = [{**one, field: "1"} for one in FIRST]
     more = asked("u2", "on", "a1", **{field: "1"}), answered("a2", "r2", text("x"), "u2", **{field: "2"})
     assert observed(*first, more[0]) == []
-    assert observed(*first, *more) == [(name, "from 1 to 2")]
+    assert observed(*first, *more) == [Sign(name, before="1", after="2")]
     fold = Folding(Session())
     for read in everything(ClaudeCode(), joined(*first, *more)):
         fold.apply(read.value)
-    assert [(sign.name, sign.detail) for sign in fold.chain("main").turn.signs] == [(name, "from 1 to 2")]
+    assert fold.chain("main").turn.signs == (Sign(name, before="1", after="2"),)
 
 
 def test_another_permission_mode_is_a_sign():
     more = asked("u2", "on", "a1", permissionMode="auto"), asked("u3", "on", "u2", permissionMode="plan")
-    assert observed(*FIRST, *more) == [("permission-mode", "from auto to plan")]
+    assert observed(*FIRST, *more) == [Sign("permission-mode", before="auto", after="plan")]
 
 
 def test_fields_of_other_types_are_no_problem():
     more = asked("u2", "on", "a1", version=7), answered("a2", "r2", text("x"), "u2", version=5, effort=None)
     assert observed(*FIRST[:1], {**FIRST[1], "version": {"a": 1}, "effort": [1]}, *more) == [
-        ("client-version", 'from {"a":1} to 5')
+        Sign("client-version", before='{"a":1}', after="5")
     ]
 
 
@@ -110,5 +174,7 @@ def test_signs_stay_where_they_were_seen_when_the_reader_is_saved_between_lines(
 
 
 def test_a_sign_is_one_record_of_lores_log():
-    made = json.loads(e.encode(e.Observed(name="effort", detail="from low to high")))
-    assert made == {"kind": "observed", "name": "effort", "detail": "from low to high"}
+    made = json.loads(e.encode(e.Observed(name="effort", before="low", after="high")))
+    assert made == {"kind": "observed", "name": "effort", "before": "low", "after": "high"}
+    made = json.loads(e.encode(e.Observed(name="tools-delta", names=("a", "b"), removed=("c",))))
+    assert made == {"kind": "observed", "name": "tools-delta", "names": ["a", "b"], "removed": ["c"]}

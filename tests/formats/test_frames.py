@@ -28,7 +28,7 @@ CONVERSED = frame({"role": "assistant"}, "messageStart") + frame({"usage": USAGE
 
 def test_a_stream_of_converse_says_what_was_billed():
     found = exchange(url=URL, response=kept(CONVERSED))
-    assert found.usage == Billed(fresh_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
+    assert found.usage == Billed(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
 
 
 def test_a_stream_of_invoke_holds_the_models_own_events():
@@ -36,7 +36,7 @@ def test_a_stream_of_invoke_holds_the_models_own_events():
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3, "output_tokens": 1}}}
     end = {"type": "message_delta", "usage": {"output_tokens": 9}}
     found = exchange(url=URL, response=kept(b"".join(map(wrapped, (start, end)))))
-    assert (found.response_id, found.usage) == ("msg_1", Billed(fresh_tokens=3, output_tokens=9))
+    assert (found.response_id, found.usage) == ("msg_1", Billed(uncached_tokens=3, output_tokens=9))
 
 
 @pytest.mark.parametrize("end", range(0, len(CONVERSED), 7))

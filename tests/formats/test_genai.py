@@ -13,7 +13,7 @@ from lore.prompt.dialects import dialect_of
 from lore.testing import ReaderContract
 from model.making import dumps
 
-FLAT, OTLP = fixture("otel-genai/stable.jsonl"), fixture("otel-genai/busted.jsonl")
+FLAT, OTLP = fixture("otel-genai/stable.jsonl"), fixture("otel-genai/breaks.jsonl")
 MESSAGES = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
 
 
@@ -53,7 +53,7 @@ def test_spans_that_are_no_model_calls_are_none_of_ours():
 
 def test_input_counts_include_what_was_cached_and_are_split():
     assert [one.usage for one in exchanges(GenAI, FLAT)][1] == Billed(
-        fresh_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
+        uncached_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
     )
 
 

@@ -14,7 +14,7 @@ from lore.formats.http import headers_of, status_of
 from lore.model.events import Billed
 from model.making import dumps
 
-BILLED = Billed(fresh_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
+BILLED = Billed(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
 
 
 def packed(data: bytes) -> Content:

@@ -92,9 +92,9 @@ def test_what_inspects_own_cache_answered_was_never_sent():
 def test_counts_are_split_where_their_sum_says_that_they_include_the_cached():
     usage = {"input_tokens": 100, "output_tokens": 5, "input_tokens_cache_read": 60}
     request = {"request": body("x")}
-    for total, fresh in ((105, 40), (165, 100)):
+    for total, uncached in ((105, 40), (165, 100)):
         found = read(model(call=request, output={"usage": {**usage, "total_tokens": total}}))
-        assert found[0].usage == Billed(fresh_tokens=fresh, read_tokens=60, output_tokens=5)
+        assert found[0].usage == Billed(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
 
 
 def test_what_could_not_be_unpacked_is_a_problem():
@@ -110,3 +110,8 @@ def test_wrong_types_anywhere_are_no_error():
         for key in ("id", "epoch", "attachments", "call_pool", "events_data"):
             read(model(call={"request": body("x")}), **{key: wrong})
         exchanges(InspectLog, dumps({"version": 2, "status": "success", "eval": {}, "samples": wrong}))
+
+
+def test_a_log_that_ends_inside_its_samples_says_so():
+    assert codes(InspectLog, LOG) == []
+    assert codes(InspectLog, LOG[: LOG.rindex(b"]")])[-1:] == ["LORE202"]

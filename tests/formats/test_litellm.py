@@ -13,7 +13,7 @@ from lore.model.events import Billed
 from lore.testing import ReaderContract
 from model.making import body, dumps
 
-LINES, LIST = fixture("litellm/stable.jsonl"), fixture("litellm/busted.json")
+LINES, LIST = fixture("litellm/stable.jsonl"), fixture("litellm/breaks.json")
 ONE = fixture("completions/stable/claude-sonnet-4-6-a.json")
 MESSAGES = [{"role": "user", "content": "hi"}]
 
@@ -63,7 +63,7 @@ def test_the_body_beside_the_proxys_request_is_never_the_wires():
 
 def test_a_bill_is_split_wherever_it_stands():
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}
-    wanted = Billed(fresh_tokens=40, read_tokens=60, output_tokens=5)
+    wanted = Billed(uncached_tokens=40, read_tokens=60, output_tokens=5)
     assert only(response={"usage": usage}).usage == wanted
     assert only(metadata={"usage_object": usage}).usage == wanted
     assert only(**usage).usage == wanted

@@ -45,7 +45,7 @@ RECORDS = [
     ),
     record("context_persisted", turn=3, insert_at=2, content="p"),
     record("cache_reset", reason="r"),
-    record("observed", name="effort", detail="from low to high"),
+    record("observed", name="effort", names=["a"], removed=["b"], before="low", after="high"),
     record(
         "saved",
         size=9,

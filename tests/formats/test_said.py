@@ -133,7 +133,7 @@ def test_reading_a_capture_puts_nothing_together(monkeypatch):
 
 
 def plain(value):
-    """A value without marks, and without what only the provider says of a call (`caller`)."""
+    """A value without breakpoints, and without what only the provider says of a call (`caller`)."""
     if isinstance(value, dict):
         kept = {key: plain(one) for key, one in value.items() if key != "cache_control"}
         return {key: one for key, one in kept.items() if key != "caller" or one != {"type": "direct"}}
@@ -154,7 +154,7 @@ def test_an_answer_of_a_real_stream_is_what_the_same_recording_keeps_as_its_body
 @pytest.mark.corpus
 @pytest.mark.parametrize("pattern", ["capture/vibe-proxy*", "capture/braintrust__*"])
 def test_an_answer_of_a_real_stream_is_what_the_next_request_sends_back(corpus, pattern):
-    """Where one has the same call or the same signed thought; all are equal but for marks and `caller`."""
+    """Where one has the same call or the same signed thought; all are equal but for breakpoints and `caller`."""
     compared = 0
     for file in sorted(corpus.glob(pattern)):
         data = file.read_bytes()

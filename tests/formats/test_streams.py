@@ -35,7 +35,7 @@ def stream(*events, named=True, end="\n"):
     return "".join(lines).encode()
 
 
-BILLED = Billed(fresh_tokens=3, read_tokens=20, output_tokens=50)
+BILLED = Billed(uncached_tokens=3, read_tokens=20, output_tokens=50)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -61,7 +61,7 @@ def test_chat_counts_in_its_last_chunk():
         "usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
     }
     found = answer_of_stream(stream(chunk, chunk, last, "[DONE]"))
-    assert (found.usage, found.response_id) == (Billed(fresh_tokens=6, read_tokens=4, output_tokens=2), "c1")
+    assert (found.usage, found.response_id) == (Billed(uncached_tokens=6, read_tokens=4, output_tokens=2), "c1")
     assert answer_of_stream(stream(chunk, chunk, "[DONE]")).response_id == "c1"
 
 
@@ -78,7 +78,7 @@ WHOLE = {
 def test_the_responses_api_says_all_of_it_again_at_the_end(kind):
     created = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
     found = answer_of_stream(stream(created, DELTA, {"type": kind, "response": WHOLE}))
-    assert found.usage == Billed(fresh_tokens=4, read_tokens=5, output_tokens=1)
+    assert found.usage == Billed(uncached_tokens=4, read_tokens=5, output_tokens=1)
     assert (found.response_id, found.created) == ("resp_1", 1772442000.0)
 
 
@@ -88,14 +88,14 @@ def test_gemini_counts_in_every_chunk_and_the_last_holds():
         for n in (1, 2)
     ]
     found = answer_of_stream(stream(*chunks))
-    assert (found.usage, found.response_id) == (Billed(fresh_tokens=8, output_tokens=2), "g1")
+    assert (found.usage, found.response_id) == (Billed(uncached_tokens=8, output_tokens=2), "g1")
 
 
 def test_a_stream_that_was_cut_gives_what_is_known():
     whole = stream(START, DELTA, END)
     for cut in range(len(whole)):
         found = answer_of_stream(whole[:cut])
-        assert found.usage in (None, BILLED, Billed(fresh_tokens=3, read_tokens=20, output_tokens=1))
+        assert found.usage in (None, BILLED, Billed(uncached_tokens=3, read_tokens=20, output_tokens=1))
     assert answer_of_stream(whole[: len(whole) - 30]).response_id == "msg_1"
 
 

@@ -19,7 +19,7 @@ SHAPES = {
             "cache_creation_input_tokens": 50,
             "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
         },
-        Billed(fresh_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30),
+        Billed(uncached_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30),
     ),
     "openai chat": (
         {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}},
@@ -60,7 +60,7 @@ SHAPES = {
     ),
     "bedrock with lifetimes": (
         {"inputTokens": 3, "cacheWriteInputTokens": 50, "cacheDetails": [{"ttl": "1h", "inputTokens": 50}, None]},
-        Billed(fresh_tokens=3, write_tokens=50, write_1h_tokens=50),
+        Billed(uncached_tokens=3, write_tokens=50, write_1h_tokens=50),
     ),
     "bedrock with odd details": ({"inputTokens": 3, "cacheDetails": {"ttl": "1h"}}, Billed(3)),
     "litellm over anthropic": (
@@ -100,5 +100,5 @@ def test_where_nothing_is_said_nothing_is_known(raw):
 def test_counts_that_are_no_counts_are_unknown(count):
     found = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))
     assert found is not None
-    assert (found.fresh_tokens, found.output_tokens) == (None, 2)
+    assert (found.uncached_tokens, found.output_tokens) == (None, 2)
     assert isinstance(found, OddBill) == (count == -1)

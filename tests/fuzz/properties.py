@@ -21,11 +21,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from lore.check.budgets import Budgets
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS, recognise
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.events import Event, TurnStarted
 from lore.model.exchange import Exchange
@@ -46,7 +46,7 @@ from lore.report.registry import REPORTS
 from lore.report.timeline import write as write_timeline
 from lore.run.assembling import assemble
 from lore.run.check import check
-from lore.run.diff import diff_files, diff_session
+from lore.run.diff import Comparison, diff_files, diff_session
 from lore.run.folding import fold
 
 EVENTS: tuple[type, ...] = get_args(Event)
@@ -79,7 +79,7 @@ def examine_pair(left: Path, right: Path) -> None:
     """Compare two files as `lore diff-prefix` does; nothing but a LoreError of one line may come of it."""
 
     def differ() -> None:
-        made = diff_files(str(left), str(right), Options())
+        made = diff_files(str(left), str(right), Comparison(Options()))
         _renders(made)
         write_diff(made, console(io.StringIO(), colour=True, terminal=True))
 
@@ -201,17 +201,17 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
     screen = console(io.StringIO(), colour=True, terminal=True)
 
     def differ(one: Path, two: Path) -> None:
-        made = diff_files(str(one), str(two), options)
+        made = diff_files(str(one), str(two), Comparison(options))
         _renders(made)
         write_diff(made, screen)
 
     def differ_session() -> None:
-        for made in diff_session(str(left), options):
+        for made in diff_session(str(left), Comparison(options)):
             _renders(made)
             write_diff(made, screen)
 
     def judge() -> None:
-        found = check([str(left)], Budgets(min_reuse=0.9, max_busts=0, max_lost_tokens=0), options)
+        found = check([str(left)], Budgets(min_reuse=0.9, max_breaks=0, max_lost_tokens=0), options)
         for report in REPORTS.values():
             report.write(found.result, screen, verbose=True)
         _renders(found.result)

@@ -26,7 +26,7 @@ BODIES = rb"""
 ASSEMBLED = rb"""
 {"turn":1,"chain":"main","dialect":"anthropic","keep_segments":0,"keep_bytes":0,"append":[{"section":"messages","path":"messages[0]","kind":"envelope","data":"\"role\":\"user\""}],"tail_segments":0,"tail_bytes":0,"reset":null}
 {"turn":2,"chain":"main","dialect":"anthropic","keep_segments":1,"keep_bytes":13,"append":[{"section":"messages","path":"messages[0].content[0]","kind":"block","data":"\"hi\""}],"tail_segments":0,"tail_bytes":0,"reset":null}
-{"turn":3,"chain":"main","dialect":"anthropic","keep_segments":2,"keep_bytes":17,"append":[{"section":"messages","path":"messages[0].content[1]","kind":"block","data":"1","mark":%s}],"tail_segments":0,"tail_bytes":0,"reset":null,"params":{"odd":%s}}
+{"turn":3,"chain":"main","dialect":"anthropic","keep_segments":2,"keep_bytes":17,"append":[{"section":"messages","path":"messages[0].content[1]","kind":"block","data":"1","breakpoint":%s}],"tail_segments":0,"tail_bytes":0,"reset":null,"params":{"odd":%s}}
 {"turn":4,"chain":"main","dialect":"anthropic","keep_segments":0,"keep_bytes":0,"append":[{"section":"messages","path":"messages[0]","kind":"envelope","data":"\"role\":\"user\""},{"section":"messages","path":"messages[0].content[0]","kind":"block","data":"2"}],"tail_segments":1,"tail_bytes":1,"reset":"rewind"}
 """  # noqa: E501
 _ASKED = rb'{"request":{"method":"POST","url":"https://api.anthropic.com/v1/messages","headers":{},"body":'

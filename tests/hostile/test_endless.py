@@ -16,6 +16,7 @@ import pytest
 
 from hostile.child import MEGABYTE, TIMEOUT
 from hostile.making import GOOD
+from matrix import crossed
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="interrupts are POSIX signals here")
 
@@ -69,8 +70,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-@pytest.mark.parametrize("name", ENDLESS)
+@crossed("name, command", ENDLESS, COMMANDS)
 def test_what_is_no_recording_is_refused_before_it_ends(desk, name, command):
     code, out, err, taken = fed(command, *ENDLESS[name], LIMIT, interrupt=False)
     assert (code, out) == (2, "")
@@ -87,8 +87,7 @@ LINES = {
 ENOUGH = 512 * 1024  # more than a pipe and the beginning that formats are recognised by
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-@pytest.mark.parametrize("name", LINES)
+@crossed("name, command", LINES, COMMANDS)
 def test_a_recording_without_an_end_is_read_until_it_is_interrupted(desk, name, command):
     code, _, err, _ = fed(command, GOOD, LINES[name] + b" " * 500 + b"\n", ENOUGH, interrupt=True)
     assert code == 130

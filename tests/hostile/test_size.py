@@ -16,12 +16,15 @@ from hostile.child import MEGABYTE
 from hostile.formats import FORMATS, NO_SESSIONS, recording
 from hostile.making import GOOD, assert_refused
 from lore.formats.lines import LONGEST
+from matrix import crossed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="peaks of memory are measured on POSIX")
 
 HUGE = 100 * MEGABYTE
 BOUND = 110 * MEGABYTE + LONGEST  # a process, and one line that is pending
 COMMANDS = (("check", "--json"), ("fold", "--json"), ("assemble",), ("diff-prefix", "--json", "--no-tokens"))
+
+ENDS = {"more lines": b"\n" + GOOD, "nothing more": b""}
 
 
 def write(path, *parts: bytes | int) -> None:
@@ -40,8 +43,7 @@ def places(format: str) -> tuple[bytes, bytes]:
     return before, after
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@crossed("format, command", FORMATS, COMMANDS)
 def test_a_line_of_100_mb_is_passed_over_and_counted(desk, format, command):
     before, after = places(format)
     write(desk / "log", before, b'{"kind":"', HUGE, b'"}', after)
@@ -73,10 +75,9 @@ def test_a_last_line_of_100_mb_without_an_end_is_counted_once(desk):
     assert [(one["code"], one["line"]) for one in ended.json["problems"]] == [("LORE217", 4)]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-@pytest.mark.parametrize("end", [b"\n" + GOOD, b""], ids=["more lines", "nothing more"])
+@crossed("end, command", ENDS, COMMANDS)
 def test_a_first_line_of_100_mb_makes_no_recording(desk, command, end):
-    write(desk / "log", b'{"kind":"session_started"', HUGE, end)
+    write(desk / "log", b'{"kind":"session_started"', HUGE, ENDS[end])
     ended = child.lore(*command, "log")
     assert ended.peak < BOUND
     assert_refused(ended)
@@ -128,8 +129,7 @@ def test_a_mass_of_tiny_lines_costs_little_memory(desk, tiny):
     assert len(ended.json["problems"]) <= 40
 
 
-@pytest.mark.parametrize("tiny", MANY)
-@pytest.mark.parametrize("format", FORMATS)
+@crossed("format, tiny", FORMATS, MANY)
 def test_many_tiny_lines_cost_little_memory(desk, format, tiny):
     """Opaque records are kept in the session, as everything is that a log holds: they may grow with it."""
     (desk / "log").write_bytes(recording(format) + MANY[tiny] * 20_000)

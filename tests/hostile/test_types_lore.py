@@ -18,7 +18,7 @@ ITEMS = {
                         "pruned": 1},
     "opaque": {"uuid": "x", "record": {}},
 }  # fmt: skip
-USAGE = {"fresh_tokens": 1, "read_tokens": 1, "write_tokens": 1, "output_tokens": 1, "write_5m_tokens": 1}
+USAGE = {"uncached_tokens": 1, "read_tokens": 1, "write_tokens": 1, "output_tokens": 1, "write_5m_tokens": 1}
 KINDS = {
     "session_started": {"v": 1, "session_id": "s", "model": "m", "dialect": "anthropic", "system": "s", "tools": [{}],
                         "attachments": ["a"], "params": {}, "user_id": "u", "project_id": "p",

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lore.compaction import overflow
-from lore.compaction.activity import Sizes, is_message, overhead, tokens_of
+from lore.compaction.activity import TimelineSizes, is_message, overhead, tokens_of
 from lore.compaction.base import Cut, Firing
-from lore.compaction.compacting import compacted
-from lore.compaction.cutting import cut, kept, opening, pruned
+from lore.compaction.cutting import cut, kept, opening, pruned, stages
+from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, due
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracker
@@ -169,8 +168,7 @@ def test_an_overflows_plan_is_what_happens(script, window, overhead):
     for number in range(3):
         agent.calls(2, output="result " * 400 * (number % 2))
     entries = agent.entries()
-    plan = overflow.stages(entries, window, overhead=overhead)
-    assert overflow.drain_count(entries, window, overhead=overhead) == (0 if plan is None else len(plan.drained))
+    plan = stages(entries, window, overhead=overhead)
     if plan is None:
         assert overhead + tokens_of(entries) <= window * 0.9
         return
@@ -194,7 +192,7 @@ def test_nothing_is_due_without_being_asked_for(script, now):
 
 @given(st.lists(scripts(max_size=4), max_size=4))
 def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
-    agent, sizes = Compacted(), Sizes()
+    agent, sizes = Compacted(), TimelineSizes()
     for script in parts:
         entries = agent.play(script).entries()
         assert sizes.tokens_of(entries) == tokens_of(entries) == tokens_of(list(entries))

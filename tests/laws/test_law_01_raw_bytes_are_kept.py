@@ -19,8 +19,8 @@ from strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs,
 
 
 def _pieces(segment):
-    """What must be a slice: all of a segment; of an envelope, or of what a mark was cut out of, each member."""
-    if segment.kind != "envelope" and segment.mark is None:
+    """What must be a slice: all of a segment; of an envelope, or of what a breakpoint was cut out of, each member."""
+    if segment.kind != "envelope" and segment.breakpoint is None:
         return [segment.data]
     data = b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data
     return [data[member.start : member.end] for member in members(data) if member.key != "content"]

@@ -104,11 +104,11 @@ def test_the_body_of_a_turn_up_to_its_tail_is_a_byte_prefix_of_the_next(log, sha
         if before is None or entitled or before.model != prompt.model:
             continue
         bare = dialect.write(_without_tail(before)).rstrip(b"}]")
-        assert dialect.write(structs.replace(prompt, marks=(), mark_values=())).startswith(bare)
+        assert dialect.write(structs.replace(prompt, breakpoints=(), breakpoint_values=())).startswith(bare)
 
 
 def _without_tail(prompt):
-    return structs.replace(prompt, tail=(), marks=(), mark_values=())
+    return structs.replace(prompt, tail=(), breakpoints=(), breakpoint_values=())
 
 
 @given(lore_logs(), shapes)

@@ -10,6 +10,7 @@ import pytest
 from cli.pooled import pooled
 from cli.running import put, session
 from formats.claude import answered, asked, counts, text
+from matrix import some
 from model.making import body, record
 
 JOBS = ("1", "3")
@@ -51,17 +52,17 @@ def folder(desk):
 
 COMMANDS = (
     ("check", "-v", "logs"),
-    ("check", "--json", "logs/**/*.jsonl", "logs"),
-    ("check", "--json", "--min-reuse", "1", "--max-busts", "0", "logs"),
-    ("check", "logs/c", "-", "logs/a"),
     ("check", "-v", "logs/c", "logs/f.txt", "logs/none"),
+    ("check", "--json", "logs/**/*.jsonl", "logs"),
+    ("check", "--json", "--min-reuse", "1", "--max-breaks", "0", "logs"),
+    ("check", "logs/c", "-", "logs/a"),
     ("check", "logs/a", "none*"),
 )
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=[" ".join(one) for one in COMMANDS])
+@pytest.mark.parametrize("command", some([" ".join(one) for one in COMMANDS], 2))
 def test_the_answer_is_the_same_for_any_number_of_jobs(folder, command):
-    answers = {jobs: pooled(*command, "--jobs", jobs, stdin=session(session_id="piped")) for jobs in JOBS}
+    answers = {jobs: pooled(*command.split(), "--jobs", jobs, stdin=session(session_id="piped")) for jobs in JOBS}
     assert answers["1"].code != 70, answers["1"].err
     assert answers["3"] == answers["1"]
 
@@ -72,7 +73,7 @@ def test_the_answer_is_the_same_where_more_is_found_than_is_kept(folder):
     assert len({one.out for one in answers.values()}) == 1
     severities = [one["severity"] for one in answers["1"].json["findings"]]
     assert max(map(severities.count, severities)) == 2
-    assert answers["1"].json["summary"]["busts"] > 2
+    assert answers["1"].json["summary"]["breaks"] > 2
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="everything is readable here")

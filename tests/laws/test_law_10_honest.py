@@ -14,7 +14,7 @@ from lore.model import events as e
 from lore.model.state import Session
 from strategies import any_events, write
 
-COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 FIDELITIES = {"wire", "parsed", "structural", "reconstructed", "rendered"}
 BODY = {"model": "claude-x", "system": "s", "messages": [{"role": "user", "content": "hi " * 50}]}
 OTHER = {**BODY, "system": "t"}
@@ -71,11 +71,11 @@ def test_a_closing_that_takes_its_usage_back_leaves_null():
     state = Session()
     for event in (
         e.TurnStarted(turn=1),
-        e.TurnCompleted(turn=1, usage=e.Billed(fresh_tokens=5)),
+        e.TurnCompleted(turn=1, usage=e.Billed(uncached_tokens=5)),
         e.TurnFailed(turn=1, usage=None),
     ):
         state = step(state, event).state
-    assert state.main().totals.fresh_tokens is None
+    assert state.main().totals.uncached_tokens is None
 
 
 def test_a_diff_without_usage_says_null(answer):
@@ -87,7 +87,7 @@ def test_a_diff_without_usage_says_null(answer):
 def test_a_diff_shows_only_the_counts_that_were_recorded(answer):
     records = [write({"request": body, "usage": {"input_tokens": 5}}) for body in (BODY, OTHER)]
     (diff,) = answer("diff-prefix", "a.jsonl", a_jsonl=b"\n".join(records))
-    assert diff["billed"] == {"fresh_tokens": 5, "read_tokens": None, "write_tokens": None, "output_tokens": None}
+    assert diff["billed"] == {"uncached_tokens": 5, "read_tokens": None, "write_tokens": None, "output_tokens": None}
 
 
 def test_a_diff_without_tokens_says_null(answer):

@@ -19,7 +19,7 @@ from lore.compaction.memory import audit
 from lore.compaction.memory.buckets import read, wipe
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import KINDS, SECTIONS, Structure, id_of
-from lore.run.remembering.taking import deleted
+from lore.compaction.memory.views import deleted
 from storing import opened
 
 WHOSE = (("ann", "main"), ("ann", "helper"), ("../ann", "main"))
@@ -82,7 +82,7 @@ class History:
 
     def _dream(self, whose, value):
         names, gone = value
-        done = self._memory(whose, topics(*names, supersedes=gone)).dream()
+        done = self._memory(whose, topics(*names, supersedes=gone)).consolidate()
         assert bool(done.skipped) != self.fresh[whose]
         if self.fresh[whose]:
             self.topics[whose] = (self.topics[whose] - set(gone)) | set(names)

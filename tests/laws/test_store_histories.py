@@ -21,8 +21,8 @@ from lore.model.events import Remove, SessionStarted, encode
 from lore.session import Session
 from lore.store.applying import lines_of
 from lore.store.base import ConflictError, StoreError
-from lore.store.chain import NOTHING, follow
-from lore.store.keeping import Kept
+from lore.store.header import NOTHING, follow
+from lore.store.session import StoredSession
 from lore.testing.stores.harness import Faulty
 from lore.testing.stores.making import add, said
 from storing import WITHOUT, opened
@@ -50,7 +50,7 @@ class History:
     def __init__(self, kind: str, place: Path) -> None:
         self._kind, self._place = kind, place
         self._open()
-        self.kept = Kept.begin(self.faulty.store, HEADER)
+        self.kept = StoredSession.begin(self.faulty.store, HEADER)
         self.log, self.acked = [encode(HEADER)], 1
         self._others = self._notes = 0
         self.noted: tuple[bytes, str | None] = (b"{}", None)
@@ -142,7 +142,7 @@ class History:
             self.store.close()
             self._open()
         told: list[str] = []
-        self.kept = Kept.open(self.faulty.store, "s", tell=told.append)
+        self.kept = StoredSession.open(self.faulty.store, "s", tell=told.append)
         data = self.store.load("s")
         self.log, self.noted = list(data.events), (data.metadata, data.leaf_id)
         assert told == []

@@ -15,9 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from lore.store.applying import save_delta
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
-from lore.store.chain import NOTHING
-from lore.store.saving import save_delta
+from lore.store.header import NOTHING
 from lore.testing.stores.making import header, line, said
 from storing import WITHOUT, opened
 

@@ -124,8 +124,8 @@ def assembled(state: Session, dialect: str = "anthropic", policy: str = "system"
 
 
 def bare(prompt: Prompt) -> Prompt:
-    """The prompt without its cache marks."""
-    return msgspec.structs.replace(prompt, marks=(), mark_values=())
+    """The prompt without its cache breakpoints."""
+    return msgspec.structs.replace(prompt, breakpoints=(), breakpoint_values=())
 
 
 def parsed(body: Any, dialect: str = "anthropic", memo: Memo | None = None) -> Prompt:

@@ -21,7 +21,7 @@ EVENTS = [
     event("turn_started", turn=1, at="2026-01-01T00:00:00Z", context={"extra": ["e"]}),
     append(said("a1", response_id="r")),
     append(call("t1", "c1", response_id="r")),
-    event("turn_completed", turn=1, usage={"fresh_tokens": 3, "read_tokens": 0}, verdict={"reason": "x"}),
+    event("turn_completed", turn=1, usage={"uncached_tokens": 3, "read_tokens": 0}, verdict={"reason": "x"}),
     event("patch_tool_call", call_id="c1", status="completed", output="out"),
     event(
         "prompt_delta", seq=1, selector={"target": "messages", "insert_at": 1}, content=[{"role": "user", "text": "d"}]
@@ -69,7 +69,7 @@ def test_an_empty_session_can_be_saved():
 
 
 def test_a_checkpoint_of_another_version_is_refused():
-    data = checkpoint.dump(Session()).replace(b'"version":4', b'"version":9')
+    data = checkpoint.dump(Session()).replace(b'"version":5', b'"version":9')
     with pytest.raises(LoreError, match="version 9"):
         checkpoint.load(data)
 

@@ -12,8 +12,8 @@ from lore.model.vector import Vector
 from model.making import parsed
 
 
-def test_segments_are_equal_by_content_not_by_path_or_mark():
-    one = Segment("messages", "messages[0].content[0]", b"x", mark=b"{}")
+def test_segments_are_equal_by_content_not_by_path_or_breakpoint():
+    one = Segment("messages", "messages[0].content[0]", b"x", breakpoint=b"{}")
     assert one == Segment("messages", "messages[7].content[0]", b"x")
     assert hash(one) == hash(Segment("messages", "messages[7].content[0]", b"x"))
 

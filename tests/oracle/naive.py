@@ -1,7 +1,7 @@
 """A naive reading of what two request bodies share, over parsed JSON; written apart from lore's own.
 
 In: bodies as `json` reads them. Out: segments and the relation of two bodies. It knows the design's words
-alone: a segment is one tool, one system block, one message envelope or one content block; marks are no
+alone: a segment is one tool, one system block, one message envelope or one content block; breakpoints are no
 content; a billing header is none where Anthropic serves. Nothing of lore is imported here.
 """
 
@@ -12,23 +12,23 @@ from functools import partial
 from typing import Any, NamedTuple
 
 HEADER = "x-anthropic-billing-header:"
-MARKS = ("cache_control", "prompt_cache_breakpoint")
+BREAKPOINT_KEYS = ("cache_control", "prompt_cache_breakpoint")
 POINT = "cachePoint"
 written = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 
 
 class Seg(NamedTuple):
-    """One segment: where it stands, its text, and whether the body marks it."""
+    """One segment: where it stands, its text, and whether it has a breakpoint."""
 
     section: str
     kind: str
     path: str
     text: str
-    marked: bool = False
+    has_breakpoint: bool = False
 
     @property
     def content(self) -> tuple[str, str, str]:
-        """What is compared: the path moves and marks come and go."""
+        """What is compared: the path moves and breakpoints come and go."""
         return self.section, self.kind, self.text
 
     @property
@@ -68,6 +68,17 @@ def relation(left: list[Seg], right: list[Seg]) -> str:
     return "shrunk" if common == len(right) else "diverged"
 
 
+def without_end(body: list[Seg], size: int) -> list[Seg]:
+    """Return a body without so many bytes at its end: whole segments, all of them of its last message."""
+    begin = len(body)
+    while size > 0:
+        begin -= 1
+        size -= body[begin].size
+    last = max(number for number, one in enumerate(body) if one.section == "messages" and one.kind == "envelope")
+    assert (size, begin >= last) == (0, True)
+    return body[:begin]
+
+
 def common_segments(left: list[Seg], right: list[Seg]) -> int:
     """Count the leading segments that are equal."""
     count = 0
@@ -89,9 +100,9 @@ def common_bytes(left: list[Seg], right: list[Seg]) -> int:
 
 
 def wanted_bytes(left: list[Seg]) -> int:
-    """Count the bytes that a body wants cached: up to its last mark, or all of it."""
-    marked = [number for number, one in enumerate(left) if one.marked]
-    return sum(one.size for one in left[: marked[-1] + 1 if marked else len(left)])
+    """Count the bytes that a body wants cached: up to its last breakpoint, or all of it."""
+    ends = [number for number, one in enumerate(left) if one.has_breakpoint]
+    return sum(one.size for one in left[: ends[-1] + 1 if ends else len(left)])
 
 
 def first_difference(left: list[Seg], right: list[Seg]) -> tuple[Seg, ...]:
@@ -135,17 +146,17 @@ def _is_header(text: str) -> bool:
 
 
 def _bare(value: Any) -> tuple[Any, bool]:
-    """Take the marks out of a block, and of what it holds."""
+    """Take the breakpoints out of a block, and of what it holds."""
     if not isinstance(value, dict):
         return value, False
-    marked = any(value.get(key) is not None for key in MARKS)
-    kept = {key: inner for key, inner in value.items() if key not in MARKS}
+    has_breakpoint = any(value.get(key) is not None for key in BREAKPOINT_KEYS)
+    kept = {key: inner for key, inner in value.items() if key not in BREAKPOINT_KEYS}
     for key in ("content", "output"):
         if isinstance(kept.get(key), list):
             inside = [_bare(one) for one in kept[key]]
             kept[key] = [one for one, _ in inside]
-            marked = marked or any(mark for _, mark in inside)
-    return kept, marked
+            has_breakpoint = has_breakpoint or any(found for _, found in inside)
+    return kept, has_breakpoint
 
 
 def _listed(value: Any, section: str, kind: str, path: str) -> list[Seg]:
@@ -157,25 +168,25 @@ def _listed(value: Any, section: str, kind: str, path: str) -> list[Seg]:
     for number, one in enumerate(value):
         if isinstance(one, dict) and list(one) == [POINT]:
             if found:
-                found[-1] = found[-1]._replace(marked=True)
+                found[-1] = found[-1]._replace(has_breakpoint=True)
             continue
-        kept, marked = _bare(one)
-        found.append(Seg(section, kind, f"{path}[{number}]", written(kept), marked))
+        kept, has_breakpoint = _bare(one)
+        found.append(Seg(section, kind, f"{path}[{number}]", written(kept), has_breakpoint))
     return found
 
 
 def _message(one: Any, path: str, keys: tuple[str, ...], section: str = "messages") -> list[Seg]:
     if not isinstance(one, dict):
         return [Seg(section, "opaque", path, written(one))]
-    outer = {key: value for key, value in one.items() if key not in (*keys, *MARKS)}
+    outer = {key: value for key, value in one.items() if key not in (*keys, *BREAKPOINT_KEYS)}
     empty = [key for key in keys if key in one and keys != _CHAT and one[key] in (None, [])]
     outer = {key: value for key, value in one.items() if key in outer or key in empty}
     found = [Seg(section, "envelope", path, written(outer)[1:-1])]
     for key in keys:
         if key in one and key not in empty:
             found += _listed(one[key], section, "block", f"{path}.{key}")
-    if any(one.get(key) is not None for key in MARKS):
-        found[-1] = found[-1]._replace(marked=True)
+    if any(one.get(key) is not None for key in BREAKPOINT_KEYS):
+        found[-1] = found[-1]._replace(has_breakpoint=True)
     return found
 
 

@@ -7,6 +7,8 @@ import json
 import msgspec
 import pytest
 
+from lore.model.differences import BetasChanged, ParameterChanged, ResultSentEarly, ToolsChanged
+from lore.model.evidence import ModelChanged
 from lore.model.exchange import Call
 from lore.model.state import Change
 from lore.prefix.causes import causes, limit_of, recorded
@@ -16,7 +18,7 @@ from model.making import assistant, body, dumps, parsed
 
 A = {"name": "a", "description": "da", "input_schema": {"type": "object"}}
 B = {"name": "b", "description": "db", "input_schema": {"type": "object"}}
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 EXPECTED = ("LORE119", "LORE125", "LORE143", "LORE144", "LORE145")
 
 
@@ -99,8 +101,8 @@ POSITIVE = {
     "LORE119 model": ("LORE119", body("x", model="m"), body("x", model="n")),
     "LORE146 behind": (
         "LORE146",
-        body(block("a", cache_control=MARK), "volatile"),
-        body(block("a", cache_control=MARK), "changed"),
+        body(block("a", cache_control=CACHE_CONTROL), "volatile"),
+        body(block("a", cache_control=CACHE_CONTROL), "changed"),
     ),
 }  # fmt: skip
 NEGATIVE = {
@@ -126,10 +128,10 @@ NEGATIVE = {
     "LORE117 a text about results": ("LORE117", body('a "tool_result" b'), body('a "tool_result" c')),
     "LORE117 a result that became a text": ("LORE117", body("a", result("x")), body("a", block("x y z"))),
     "LORE119 the same model": ("LORE119", body("x", model="m"), body("y", model="m")),
-    "LORE146 before the mark": (
+    "LORE146 before the breakpoint": (
         "LORE146",
-        body("a", block("b", cache_control=MARK)),
-        body("A", block("b", cache_control=MARK)),
+        body("a", block("b", cache_control=CACHE_CONTROL)),
+        body("A", block("b", cache_control=CACHE_CONTROL)),
     ),
 }
 
@@ -170,8 +172,9 @@ def test_a_date_or_time_in_the_prefix_is_named(left, right):
 def test_a_date_in_a_message_is_named_with_its_section_and_place():
     cause = why(body("Today is 2026-01-01.", "y"), body("Today is 2026-01-02.", "y"))[0]
     assert (cause.code, cause.section, cause.position) == ("LORE101", "messages", 2)
-    assert "2026-01-01" in cause.evidence
-    assert "2026-01-02" in cause.evidence
+    assert (cause.evidence.path, cause.evidence.what) == ("messages[0].content", "date")
+    assert "2026-01-01" in cause.evidence.before
+    assert "2026-01-02" in cause.evidence.after
 
 
 def test_a_covered_prompt_has_no_cause():
@@ -192,7 +195,7 @@ def test_only_expected_changes_are_recorded_causes():
 def test_another_model_is_a_cause_even_where_the_bytes_are_equal():
     cause = why(body("a", model="m"), body("a", "x", model="n"))[0]
     assert (cause.code, cause.position) == ("LORE119", 0)
-    assert "from m to n" in cause.evidence
+    assert cause.evidence == ModelChanged("m", "n")
 
 
 def test_a_recorded_change_of_model_is_told_once():
@@ -202,7 +205,7 @@ def test_a_recorded_change_of_model_is_told_once():
 def test_cleared_results_have_the_detail_that_was_recorded():
     mine, theirs = parsed(body("a", result("long"))), parsed(body("a", result("gone")))
     found = causes(mine, theirs, overlap(mine, theirs), [Change("LORE117", "3 tool results cleared")])
-    assert found[0].evidence == "3 tool results cleared"
+    assert found[0].evidence.cleared == "3 tool results cleared"
 
 
 def test_the_content_of_a_tool_message_is_a_result():
@@ -240,7 +243,7 @@ TOOLS = {
 @pytest.mark.parametrize("dialect", TOOLS)
 def test_the_tools_of_every_shape_are_known_by_their_names(dialect):
     cause = why(TOOLS[dialect]("a"), TOOLS[dialect]("b"), dialect=dialect)[0]
-    assert (cause.code, cause.evidence) == ("LORE103", "added b; removed a")
+    assert (cause.code, cause.evidence) == ("LORE103", ToolsChanged(added=("b",), removed=("a",)))
 
 
 def test_a_text_and_a_part_of_it_are_one_content_in_the_responses_api_too():
@@ -255,7 +258,7 @@ def test_the_tools_of_a_chat_body_are_known_by_their_functions():
         return {"model": "m", "tools": tools, "messages": [{"role": "user", "content": "x"}]}
 
     cause = why(chat("a"), chat("a", "b"), dialect="openai-chat")[0]
-    assert (cause.code, cause.evidence) == ("LORE103", "added b")
+    assert (cause.code, cause.evidence) == ("LORE103", ToolsChanged(added=("b",)))
 
 
 def test_spelling_and_content_are_two_causes_each_at_its_place():
@@ -269,44 +272,42 @@ def test_two_dialects_have_nothing_to_explain():
     assert causes(mine, theirs, overlap(mine, theirs), ()) == ()
 
 
-def test_what_is_wanted_cached_ends_at_the_last_mark_or_with_the_prompt():
-    marked = parsed(body(block("a", cache_control=MARK), "b"))
-    assert limit_of(marked) == 3
-    assert limit_of(msgspec.structs.replace(marked, auto_mark=True)) == marked.stable
+def test_what_is_wanted_cached_ends_at_the_last_breakpoint_or_with_the_prompt():
+    prompt = parsed(body(block("a", cache_control=CACHE_CONTROL), "b"))
+    assert limit_of(prompt) == 3
+    assert limit_of(msgspec.structs.replace(prompt, auto_breakpoint=True)) == prompt.stable
     assert limit_of(parsed(body("a", "b"))) == 5
 
 
 def test_a_credential_in_the_evidence_is_masked_whole():
     secret = "ghp_" + "a1B2" * 8
     cause = why(body(f"token {secret}Q end", "y"), body(f"token {secret}Z end", "y"))[0]
-    assert "a1B2" not in cause.evidence
+    assert "****" in cause.evidence.before
+    assert "a1B2" not in cause.evidence.before + cause.evidence.after
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", *RESULTS])
 def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
     """The user was told to shorten results when they are created."""
-    from lore.check.pairs import Pairs  # noqa: PLC0415
     from lore.fold.step import step  # noqa: PLC0415
     from lore.model.state import Session  # noqa: PLC0415
-    from lore.model.turn import Turn  # noqa: PLC0415
     from lore.prompt.assemble import Assembler  # noqa: PLC0415
     from lore.prompt.dialects import DIALECTS  # noqa: PLC0415
     from model.making import append, call, event, started, user  # noqa: PLC0415
 
     late = event("patch_tool_call", call_id="c", status="completed", output="done")
-    state, assembler, pairs, found = Session(), Assembler(DIALECTS[dialect]), Pairs(), None
-    turns = iter(range(1, 9))
+    state, assembler, prompts = Session(), Assembler(DIALECTS[dialect]), []
     begin = [append(user("u")), event("turn_started", turn=1), append(call("t", "c", status="running"))]
     for one in (started(), *begin, event("turn_started", turn=2), late, event("turn_started", turn=3)):
         state = step(state, one).state
         if type(one).__name__ == "TurnStarted":
-            prompt = assembler.assemble(state, state.main()).prompt
-            found = pairs.advance(Turn("main", next(turns), prompt))
-    assert [cause.code for cause in found.causes] == ["LORE147"]
+            prompts.append(assembler.assemble(state, state.main()).prompt)
+    (cause,) = causes(prompts[1], prompts[2], overlap(prompts[1], prompts[2]), ())
+    assert (cause.code, type(cause.evidence)) == ("LORE147", ResultSentEarly)
 
 
 def test_tools_that_are_reordered_and_respelled_have_both_causes():
-    """The order alone was told: the spelling, which busts as surely, was found only when the order was mended."""
+    """The order alone was told: the spelling, which breaks as surely, was found only when the order was mended."""
     left, right = dumps(body("x", tools=[A, B])), dumps(body("x", tools=[B, A])).replace(b'"db"', b'"d\\u0062"')
     assert codes(left, right) == ["LORE102", "LORE106"]
 
@@ -351,6 +352,44 @@ def test_a_changed_field_costs_what_the_provider_says(endpoint, fell, kind):
     assert cause.position == (len(mine.head) if "anthropic" in endpoint else 0)
 
 
+def fields(left, right, **calls):
+    mine, theirs = parsed(body("a", **left)), parsed(body("a", "b", **right))
+    return [cause.evidence for cause in causes(mine, theirs, overlap(mine, theirs), (), **calls)]
+
+
+def test_a_field_that_lore_knows_is_named_and_a_member_that_it_does_not_know_is_content():
+    known = ParameterChanged("output_config.effort", "low", "high", "generation", "claude", "messages")
+    assert fields({"output_config": {"effort": "low"}}, {"output_config": {"effort": "high"}}) == [known]
+    other = ParameterChanged("output_config", None, "1", "features", "claude", "unknown", member="mine")
+    assert fields({}, {"output_config": {"mine": 1}}) == [other]
+
+
+@pytest.mark.parametrize("behind", [0, 50, 56])
+def test_a_credential_in_a_field_is_masked_before_its_value_is_cut(behind):
+    (found,) = fields({}, {"context_management": "x" * behind + " ghp_" + "a1B2" * 8})
+    assert "a1B2" not in found.after
+    assert len(found.after) <= 61
+
+
+def test_beta_features_that_came_and_went_are_named():
+    found = fields({}, {}, left_call=Call(betas=("a", "b")), right_call=Call(betas=("b", "d", "c")))
+    assert found == [BetasChanged(("c", "d"), ("a",), "claude", "unknown")]
+
+
+def test_tools_that_came_and_went_are_named_with_their_servers():
+    many = [{**A, "name": f"mcp__hub__{number:03}"} for number in range(70)]
+    found = why(body("x", tools=[A, {**B, "name": "mcp__git_hub__list"}]), body("x", tools=[A, *many]))[0].evidence
+    assert (found.removed, found.servers) == (("mcp__git_hub__list",), ("hub", "git_hub"))
+    assert found.added == tuple(one["name"] for one in many[:64])
+    assert found.unnamed == 6
+
+
+def test_differences_that_were_not_looked_at_are_counted():
+    left, right = ([f"{number} {word} of it" for number in range(60)] for word in ("one", "two"))
+    (cause,) = why(body("x", *left), body("x", *right))
+    assert (cause.code, cause.skipped) == ("LORE100", 12)
+
+
 def test_an_answer_that_speaks_of_a_repository_is_no_repositorys_state():
     """A recorded answer was edited behind "the repository structure:", and was called a directory listing."""
     left, right = (
@@ -371,7 +410,7 @@ def test_what_only_the_recorder_spelled_otherwise_loses_nothing():
     mine, theirs = parsed(left), msgspec.structs.replace(parsed(right), fidelity="parsed")
     found = causes(mine, theirs, overlap(mine, theirs), [])
     assert [(one.code, one.kind, one.harmless) for one in found] == [("LORE105", "expected", True)]
-    assert "the recorder wrote it otherwise" in found[0].evidence
+    assert found[0].qualifiers == ("stored-otherwise",)
     alike = causes(mine, parsed(right), overlap(mine, parsed(right)), [])
     assert [one.kind for one in alike] == ["waste"]
 
@@ -386,7 +425,11 @@ def test_a_prompt_rendered_anew_after_a_pause_is_named_once():
     """What a resume rendered otherwise was told twice: as memory, and as rendered anew."""
     left, right = body("# Memory\n- a", "x", assistant("y")), body("# Memory\n- b", "x", assistant("y"), "z")
     mine, theirs = parsed(left), parsed(right)
-    assert [one.code for one in causes(mine, theirs, overlap(mine, theirs), [], pause=4000.0)] == ["LORE123"]
+    (again,) = causes(mine, theirs, overlap(mine, theirs), [], pause=4000.0)
+    assert (again.code, again.qualifiers, again.paused) == ("LORE123", ("after-a-pause",), 4000.0)
+    calls = {"left_call": Call(session="a"), "right_call": Call(session="b")}
+    (again,) = causes(mine, theirs, overlap(mine, theirs), [], pause=4000.0, **calls)
+    assert (again.code, again.qualifiers, again.paused) == ("LORE123", ("another-process",), None)
     assert [one.code for one in causes(mine, theirs, overlap(mine, theirs), [], pause=40.0)] == ["LORE126"]
 
 
@@ -428,7 +471,7 @@ def test_a_last_message_that_is_rewritten_has_one_cause():
     left, right = body("x", assistant("y"), "Plan: a", **GPT), body("x", assistant("y"), "Plan: b", **GPT)
     found = why(left, right, dialect="openai-chat")
     assert [one.code for one in found] == ["LORE133"]
-    assert "Plan: a" in found[0].evidence
+    assert "Plan: a" in found[0].also[0].evidence.before
 
 
 def test_a_last_message_that_is_spelled_otherwise_is_not_rewritten():

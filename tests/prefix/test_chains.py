@@ -47,10 +47,10 @@ def test_of_two_forks_the_one_whose_history_fits_goes_on():
     assert names[3] == names[2]
 
 
-def test_another_system_prompt_or_another_mark_is_no_other_chain():
-    marked = {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]}
+def test_another_system_prompt_or_another_breakpoint_is_no_other_chain():
+    cached = {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]}
     plain = {"role": "user", "content": [{"type": "text", "text": "a"}]}
-    names = [chain for chain, _ in linked(body(marked), body(plain, assistant("b"), "c", system="Other"))]
+    names = [chain for chain, _ in linked(body(cached), body(plain, assistant("b"), "c", system="Other"))]
     assert names == ["main", "main"]
 
 

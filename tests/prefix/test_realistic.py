@@ -60,19 +60,19 @@ READ, EDIT, BASH = tool("Read"), tool("Edit"), tool("Bash")
 MCP = tool("mcp__github__list_issues")
 
 
-def claude(*messages, header="cch=a1b2c;", mark=HOUR, tools=(READ, EDIT, BASH), more=(), **fields):
-    """A request of Claude Code: a header line, two marked system blocks, the last message marked."""
+def claude(*messages, header="cch=a1b2c;", breakpoint=HOUR, tools=(READ, EDIT, BASH), more=(), **fields):
+    """A request of Claude Code: a header line, breakpoints on two system blocks and the last message."""
     line = [text(f"x-anthropic-billing-header: cc_version=2.1.150.f3a; cc_entrypoint=cli; {header}")] if header else []
     system = [
         *line,
-        text("You are Claude Code, Anthropic's official CLI for Claude.", **mark),
-        text(LONG * 450, **mark),
+        text("You are Claude Code, Anthropic's official CLI for Claude.", **breakpoint),
+        text(LONG * 450, **breakpoint),
         *more,
     ]
     *before, last = messages
     blocks = last["content"]
     if isinstance(blocks, list):
-        last = {**last, "content": [*blocks[:-1], {**blocks[-1], **mark}]}
+        last = {**last, "content": [*blocks[:-1], {**blocks[-1], **breakpoint}]}
     return {
         "model": "claude-opus-4-8",
         "max_tokens": 32000,
@@ -114,7 +114,7 @@ OPERATOR = {"role": "system", "content": [text("The user switched to plan mode."
 
 
 class Case:
-    """Two requests and what is to be said; `bills` are (fresh, read, written) tokens of both."""
+    """Two requests and what is to be said; `bills` are (uncached, read, written) tokens of both."""
 
     def __init__(
         self,
@@ -133,8 +133,8 @@ class Case:
 
 WASTE, UNKNOWN, EXPECTED = "waste", "unattributable", "expected"
 CLAUDE = {
-    "marks of an hour roll on": Case(claude(FIRST), claude(FIRST, *READING)),
-    "marks of five minutes roll on": Case(claude(FIRST, *READING, mark=SHORT), claude(FIRST, *READING, DONE, NEXT, mark=SHORT)),
+    "breakpoints of an hour roll on": Case(claude(FIRST), claude(FIRST, *READING)),
+    "breakpoints of five minutes roll on": Case(claude(FIRST, *READING, breakpoint=SHORT), claude(FIRST, *READING, DONE, NEXT, breakpoint=SHORT)),
     "a hook's output comes with the next message": Case(claude(FIRST, *READING), claude(FIRST, *READING, DONE, user(HOOK, "Then write a test for it."))),
     "a hook's output is put into the first message": Case(claude(FIRST, *READING), claude(user(HOOK, *FIRST["content"]), *READING, DONE, NEXT), ("LORE111", WASTE)),
     "a reminder behind a result is gone": Case(claude(FIRST, READING[0], user(result(1), NOTE)), claude(FIRST, *READING, DONE, NEXT), ("LORE111", WASTE)),
@@ -162,7 +162,7 @@ CLAUDE = {
     "the header is another": Case(claude(FIRST), claude(FIRST, *READING, header="cch=d4e5f;"), ("LORE107", EXPECTED)),
     "the header is another at a gateway": Case(claude(FIRST), claude(FIRST, *READING, header="cch=d4e5f;"), ("LORE107", WASTE), url="https://llm.example.org/v1/messages"),
     "the skills stand in another order after a resume": Case(claude(user("<system-reminder>\nSkills:\n- commit\n- review\n</system-reminder>", "Mend it."), *READING), claude(user("<system-reminder>\nSkills:\n- review\n- commit\n</system-reminder>", "Mend it."), *READING, DONE, NEXT), ("LORE123", WASTE), after=1500),
-    "five minutes pass": Case(claude(FIRST, mark=SHORT), claude(FIRST, *READING, mark=SHORT), ("LORE128", EXPECTED), bills=((5, 0, 9000), (5, 0, 9900)), after=400),
+    "five minutes pass": Case(claude(FIRST, breakpoint=SHORT), claude(FIRST, *READING, breakpoint=SHORT), ("LORE128", EXPECTED), bills=((5, 0, 9000), (5, 0, 9900)), after=400),
     "effort is raised": Case(claude(FIRST, output_config={"effort": "medium"}), claude(FIRST, *READING, output_config={"effort": "high"}), ("LORE120", WASTE)),
     "a message is taken back": Case(claude(FIRST, *READING, DONE, NEXT, model("Here."), user("Hm.")), claude(FIRST, *READING, DONE, user("No: write the docs.")), ("LORE143", EXPECTED)),
     "it is interrupted": Case(claude(FIRST, *READING), claude(FIRST, *READING, model("I"), user("[Request interrupted by user]", "No."))),
@@ -350,11 +350,11 @@ POINT = {"cachePoint": {"type": "default"}}
 def bedrock(*messages, described="Reads a file."):
     spec = {"toolSpec": {"name": "read", "description": described, "inputSchema": {"json": {"type": "object"}}}}
     *before, last = messages
-    marked = {**last, "content": [*last["content"], POINT]}
+    pointed = {**last, "content": [*last["content"], POINT]}
     return {
         "system": [{"text": LONG * 48}, POINT],
         "toolConfig": {"tools": [spec, POINT]},
-        "messages": [*before, marked],
+        "messages": [*before, pointed],
         "inferenceConfig": {"maxTokens": 4096},
     }
 
@@ -381,9 +381,9 @@ CASES = {f"{agent}: {name}": case for agent, cases in AGENTS.items() for name, c
 
 
 def usage(bill):
-    fresh, read, write = bill
+    uncached, read, write = bill
     return {
-        "input_tokens": fresh,
+        "input_tokens": uncached,
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": write,
         "output_tokens": 50,

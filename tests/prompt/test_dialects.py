@@ -1,4 +1,4 @@
-"""Every dialect: what is written is read back, marks are cut out, nothing is re-serialised."""
+"""Every dialect: what is written is read back, breakpoints are cut out, nothing is re-serialised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.testing import DialectContract
 from model.making import Fold, append, assembled, call, dumps, event, parsed, started, user
 
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 TOOL = {"name": "ls", "description": "list", "input_schema": {"type": "object"}}
 FUNCTION = {"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}
 ANTHROPIC = {
@@ -199,7 +199,7 @@ def test_odd_messages_are_read_and_written_back(dialect):
 def test_every_segment_is_a_slice_of_the_body(body, dialect):
     raw = json.dumps(body, indent=1, ensure_ascii=True).encode()
     for segment in parsed(raw, dialect):
-        if segment.mark is not None and b"cachePoint" not in raw:  # cut out of the middle
+        if segment.breakpoint is not None and b"cachePoint" not in raw:  # cut out of the middle
             continue
         for piece in segment.data.split(b",") if segment.kind == "envelope" else [segment.data]:
             assert piece in raw
@@ -233,7 +233,7 @@ def test_every_shape_of_system_is_read(system):
     assert [one.data for one in prompt] == ([b'"S"'] if system else [])
 
 
-# marks
+# breakpoints
 
 
 @pytest.mark.parametrize(
@@ -246,71 +246,81 @@ def test_every_shape_of_system_is_read(system):
     ],
     ids=["first", "middle", "last", "spaced"],
 )
-def test_a_mark_is_cut_out_of_the_bytes_and_kept_beside_them(block):
+def test_a_breakpoint_is_cut_out_of_the_bytes_and_kept_beside_them(block):
     prompt = parsed(b'{"messages":[{"role":"user","content":[' + block + b"]}]}")
     assert prompt.messages[1].data == b'{"type":"text","text":"x"}'
-    assert json.loads(prompt.messages[1].mark or b"") == MARK
-    assert prompt.marks == (1,)
+    assert json.loads(prompt.messages[1].breakpoint or b"") == CACHE_CONTROL
+    assert prompt.breakpoints == (1,)
 
 
-def test_an_explicit_null_is_no_mark():
+def test_an_explicit_null_is_no_breakpoint():
     prompt = parsed({"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": None}]}]})
-    assert (prompt.messages[1].data, prompt.marks) == (b'{"type":"text","text":"x"}', ())
+    assert (prompt.messages[1].data, prompt.breakpoints) == (b'{"type":"text","text":"x"}', ())
 
 
-def test_marks_on_tools_and_system_blocks_are_counted_over_the_head():
+def test_breakpoints_on_tools_and_system_blocks_are_counted_over_the_head():
     body = {
-        "tools": [{**TOOL, "cache_control": MARK}],
-        "system": [{"type": "text", "text": "S", "cache_control": MARK}],
+        "tools": [{**TOOL, "cache_control": CACHE_CONTROL}],
+        "system": [{"type": "text", "text": "S", "cache_control": CACHE_CONTROL}],
     }
     prompt = parsed({**body, "messages": []})
-    assert (prompt.marks, [one.data for one in prompt]) == ((0, 1), [dumps(TOOL), b'{"type":"text","text":"S"}'])
+    assert (prompt.breakpoints, [one.data for one in prompt]) == ((0, 1), [dumps(TOOL), b'{"type":"text","text":"S"}'])
 
 
-def test_marks_inside_a_tool_result_are_cut_out_too():
-    inner = [{"type": "text", "text": "a", "cache_control": MARK}, {"type": "text", "text": "a", "cache_control": MARK}]
+def test_breakpoints_inside_a_tool_result_are_cut_out_too():
+    inner = [
+        {"type": "text", "text": "a", "cache_control": CACHE_CONTROL},
+        {"type": "text", "text": "a", "cache_control": CACHE_CONTROL},
+    ]
     block = {"type": "tool_result", "tool_use_id": "c", "content": inner}
     prompt = parsed({"messages": [{"role": "user", "content": [block]}]})
     bare = {**block, "content": [{"type": "text", "text": "a"}] * 2}
-    assert (prompt.messages[1].data, prompt.marks) == (dumps(bare), (1,))
+    assert (prompt.messages[1].data, prompt.breakpoints) == (dumps(bare), (1,))
 
 
-def test_a_mark_inside_a_result_is_not_confused_with_the_same_bytes_deeper_down():
-    marked = {"type": "text", "text": "a", "cache_control": MARK}
-    document = {"type": "document", "source": {"type": "content", "held": [marked]}}
-    block = {"type": "tool_result", "tool_use_id": "c", "content": [marked, document]}
+def test_a_breakpoint_inside_a_result_is_not_confused_with_the_same_bytes_deeper_down():
+    cached = {"type": "text", "text": "a", "cache_control": CACHE_CONTROL}
+    document = {"type": "document", "source": {"type": "content", "held": [cached]}}
+    block = {"type": "tool_result", "tool_use_id": "c", "content": [cached, document]}
     prompt = parsed({"messages": [{"role": "user", "content": [block]}]})
     bare = {**block, "content": [{"type": "text", "text": "a"}, document]}
     assert prompt.messages[1].data == dumps(bare)
 
 
-def test_what_a_tool_was_called_with_is_content_even_where_it_looks_like_a_mark():
+def test_what_a_tool_was_called_with_is_content_even_where_it_looks_like_a_breakpoint():
     block = {"type": "tool_use", "id": "c", "name": "n", "input": {"content": [{"cache_control": 1}]}}
     prompt = parsed({"messages": [{"role": "assistant", "content": [block]}]})
-    assert (prompt.messages[1].data, prompt.marks) == (dumps(block), ())
+    assert (prompt.messages[1].data, prompt.breakpoints) == (dumps(block), ())
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-chat"])
-def test_a_mark_on_a_message_belongs_to_its_last_segment(dialect):
-    prompt = parsed({"messages": [{"role": "user", "cache_control": MARK, "content": "x"}]}, dialect)
-    assert (prompt.messages[0].data, prompt.messages[1].mark, prompt.marks) == (b'"role":"user"', dumps(MARK), (1,))
+def test_a_breakpoint_on_a_message_belongs_to_its_last_segment(dialect):
+    prompt = parsed({"messages": [{"role": "user", "cache_control": CACHE_CONTROL, "content": "x"}]}, dialect)
+    assert (prompt.messages[0].data, prompt.messages[1].breakpoint, prompt.breakpoints) == (
+        b'"role":"user"',
+        dumps(CACHE_CONTROL),
+        (1,),
+    )
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_mark_on_the_whole_request_asks_for_automatic_marking(dialect):
-    assert parsed({"cache_control": MARK, "messages": []}, dialect).auto_mark
-    assert not parsed({"cache_control": None, "messages": []}, dialect).auto_mark
+def test_a_breakpoint_on_the_whole_request_asks_for_automatic_caching(dialect):
+    assert parsed({"cache_control": CACHE_CONTROL, "messages": []}, dialect).auto_breakpoint
+    assert not parsed({"cache_control": None, "messages": []}, dialect).auto_breakpoint
 
 
-def test_a_moved_mark_leaves_every_segment_as_it_was():
-    def marked(place):
-        blocks = [{"type": "text", "text": str(n), **({"cache_control": MARK} if n == place else {})} for n in range(3)]
+def test_a_moved_breakpoint_leaves_every_segment_as_it_was():
+    def with_breakpoint(place):
+        blocks = [
+            {"type": "text", "text": str(n), **({"cache_control": CACHE_CONTROL} if n == place else {})}
+            for n in range(3)
+        ]
         return parsed({"messages": [{"role": "user", "content": blocks}]})
 
-    assert list(marked(0)) == list(marked(2))
+    assert list(with_breakpoint(0)) == list(with_breakpoint(2))
 
 
-def test_the_word_in_a_text_is_no_mark():
+def test_the_word_in_a_text_is_no_breakpoint():
     block = {"type": "text", "text": 'say "cache_control" twice: "cache_control"'}
     assert parsed({"messages": [{"role": "user", "content": [block]}]}).messages[1].data == dumps(block)
 

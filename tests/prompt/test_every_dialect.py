@@ -125,26 +125,26 @@ def test_every_block_is_written_or_named(dialect):
         made = DIALECTS[dialect].render(Unit(role, some), Place())
         written = sum(one.kind != "envelope" for one in made.segments)
         items = sum(one.kind == "envelope" and b'"role"' not in one.data for one in made.segments)
-        marked = sum(one.mark is not None for one in made.segments)
-        assert written + items + marked + len(made.omitted) >= len(some)
+        points = sum(one.breakpoint is not None for one in made.segments)
+        assert written + items + points + len(made.omitted) >= len(some)
 
     law()
 
 
 @given(bodies(), styles, st.data())
-def test_marks_on_a_recorded_body_come_back_where_they_were_set(body, style, data):
+def test_breakpoints_on_a_recorded_body_come_back_where_they_were_set(body, style, data):
     raw_body = write(body, style)
     dialect = dialect_of(raw_body)
     prompt = dialect.parse(raw_body, "wire", Memo())
-    made = dialect.mark(prompt.model or "", "1h")
+    made = dialect.breakpoint(prompt.model or "", "1h")
     stable = [*prompt.head, *prompt.messages]
-    may = [n for n, one in enumerate(stable) if dialect.may_mark(one)]
+    may = [n for n, one in enumerate(stable) if dialect.takes_breakpoint(one)]
     if made is None or not may:
         return
     places = tuple(sorted(data.draw(st.sets(st.sampled_from(may), max_size=4))))
-    marked = msgspec.structs.replace(prompt, marks=places, mark_values=(made.value,) * len(places))
-    again = dialect.parse(dialect.write(marked), "wire", Memo())
-    assert (again.marks, again.mark_values) == (marked.marks, marked.mark_values)
+    cached = msgspec.structs.replace(prompt, breakpoints=places, breakpoint_values=(made.value,) * len(places))
+    again = dialect.parse(dialect.write(cached), "wire", Memo())
+    assert (again.breakpoints, again.breakpoint_values) == (cached.breakpoints, cached.breakpoint_values)
     assert [(one.path, one.data) for one in again] == [(one.path, one.data) for one in prompt]
 
 
@@ -180,7 +180,7 @@ def test_odd_messages_keep_every_segment(dialect, messages):
     prompt = DIALECTS[dialect].parse(write(body), "wire", Memo())
     again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
     assert [(one.path, one.kind, one.data) for one in again] == [(one.path, one.kind, one.data) for one in prompt]
-    assert again.marks == prompt.marks
+    assert again.breakpoints == prompt.breakpoints
 
 
 def test_the_same_message_at_the_same_place_is_system_only_where_it_leads():
@@ -270,9 +270,9 @@ def test_a_tool_of_anthropics_own_stands_to_the_byte(own):
 
 def test_a_function_is_never_handed_to_anthropic_in_another_shape():
     """Functions of other providers once stood as they were recorded, which the API answers with 400."""
-    marked = {**FUNCTION, "cache_control": {"type": "ephemeral"}}
-    (one,) = DIALECTS["anthropic"].head((Raw(dumps(marked)),), ())
-    assert (json.loads(one.data), one.mark) == (TOOL, b'{"type":"ephemeral"}')
+    cached = {**FUNCTION, "cache_control": {"type": "ephemeral"}}
+    (one,) = DIALECTS["anthropic"].head((Raw(dumps(cached)),), ())
+    assert (json.loads(one.data), one.breakpoint) == (TOOL, b'{"type":"ephemeral"}')
     (bare,) = DIALECTS["anthropic"].head((Raw(b'{"type":"function","name":"b"}'),), ())
     assert json.loads(bare.data) == {"name": "b", "input_schema": {"type": "object", "properties": {}}}
 
@@ -287,7 +287,7 @@ def test_a_tool_of_a_provider_stands_as_it_is_among_functions(dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_mark_that_a_session_keeps_on_a_tool_is_no_part_of_it(dialect):
+def test_a_breakpoint_that_a_session_keeps_on_a_tool_is_no_part_of_it(dialect):
     tool = {**TOOL, "cache_control": {"type": "ephemeral"}}
     state = Fold(started(tools=[tool, {"type": "x", "cache_control": {}}]), append(user("u"))).state
     prompt = assembled(state, dialect)
@@ -355,30 +355,30 @@ def test_thought_parts_of_gemini_pass_as_recorded():
 POINT = {"cachePoint": {"type": "default", "ttl": "1h"}}
 
 
-def test_a_cache_point_kept_in_a_session_is_the_mark_of_the_block_before():
-    """It was left out, though the same point is a mark where a recorded body is read."""
+def test_a_cache_point_kept_in_a_session_is_the_breakpoint_of_the_block_before():
+    """It was left out, though the same point is a breakpoint where a recorded body is read."""
     state = Fold(
         started(model="us.anthropic.claude-opus-5"),
         append({"type": "user_message", "uuid": "u", "blocks": [
             {"type": "text", "text": "a"}, {"type": "raw", "json": POINT}, {"type": "text", "text": "b"}]}),
     ).state  # fmt: skip
-    made = Assembler(DIALECTS["bedrock"], rules=Rules(marks="recorded")).assemble(state, state.main())
+    made = Assembler(DIALECTS["bedrock"], rules=Rules(breakpoints="recorded")).assemble(state, state.main())
     body = DIALECTS["bedrock"].write(made.prompt)
     assert json.loads(body)["messages"][0]["content"] == [{"text": "a"}, POINT, {"text": "b"}]
     again = DIALECTS["bedrock"].parse(body, "wire", Memo())
-    assert (list(again), again.marks, again.mark_values) == (
-        list(made.prompt), made.prompt.marks, made.prompt.mark_values
+    assert (list(again), again.breakpoints, again.breakpoint_values) == (
+        list(made.prompt), made.prompt.breakpoints, made.prompt.breakpoint_values
     )  # fmt: skip
     assert not made.omitted
 
 
-def test_a_cache_point_behind_results_is_the_mark_of_the_last_one():
+def test_a_cache_point_behind_results_is_the_breakpoint_of_the_last_one():
     made = rendered("bedrock", Unit("results", (raw(POINT), text("a")), (called(0), called(1))))[0]
-    assert [one.mark is not None for one in made.messages] == [False, False, True, False]
+    assert [one.breakpoint is not None for one in made.messages] == [False, False, True, False]
 
 
 @pytest.mark.parametrize("some", [(POINT,), (POINT, {"text": "a"}), ({"text": "a"}, POINT, POINT)])
-def test_a_cache_point_that_marks_nothing_is_named(some):
+def test_a_cache_point_that_breakpoints_nothing_is_named(some):
     assert rendered("bedrock", Unit("user", tuple(map(raw, some))))[1] == ["cachePoint"]
     output = Raw(dumps([{"type": "raw", "json": one} for one in some]))
     assert set(rendered("bedrock", Unit("results", (), (called(output=output),)))[1]) == {"cachePoint"}
@@ -413,10 +413,10 @@ def test_parameters_are_written_as_recorded_whoever_they_are_for(dialect):
     assert not DIALECTS[dialect].capabilities["parameters of another provider"].expressed
 
 
-# marks
+# breakpoints
 
 
-def test_cache_points_are_marks_of_what_stands_before_them():
+def test_cache_points_are_breakpoints_of_what_stands_before_them():
     point = {"cachePoint": {"type": "default"}}
     body = {
         "toolConfig": {"tools": [SPEC, point]},
@@ -428,7 +428,7 @@ def test_cache_points_are_marks_of_what_stands_before_them():
         "toolConfig.tools[0]", "system[0]", "system[1]",
         "messages[0]", "messages[0].content[0]", "messages[0].content[1]",
     ]  # fmt: skip
-    assert prompt.marks == (0, 1, 4, 5)
+    assert prompt.breakpoints == (0, 1, 4, 5)
     assert json.loads(DIALECTS["bedrock"].write(prompt)) == body
 
 
@@ -437,7 +437,7 @@ def test_cache_points_are_marks_of_what_stands_before_them():
     [("us.anthropic.claude-opus-5", True), ("amazon.nova-pro-v1:0", False), ("meta.llama3", None), (None, None)],
 )
 def test_only_models_that_take_cache_points_get_them(model, tools):
-    made = DIALECTS["bedrock"].mark(model, "1h")
+    made = DIALECTS["bedrock"].breakpoint(model, "1h")
     assert (made and made.on_head) == tools
 
 
@@ -455,14 +455,14 @@ def test_only_models_that_take_cache_points_get_them(model, tools):
 def test_only_input_parts_take_a_breakpoint(item, may):
     dialect = DIALECTS["openai-responses"]
     prompt = parsed({"input": [item], "instructions": "I", "tools": [FLAT]}, "openai-responses")
-    assert dialect.may_mark(prompt.messages[-1]) is may
-    assert not any(dialect.may_mark(one) for one in prompt.head)
+    assert dialect.takes_breakpoint(prompt.messages[-1]) is may
+    assert not any(dialect.takes_breakpoint(one) for one in prompt.head)
 
 
 def test_breakpoints_are_written_only_for_models_that_have_them():
     dialect = DIALECTS["openai-responses"]
-    assert dialect.mark("gpt-5.5", "5m") is None
-    made = dialect.mark("gpt-5.6-sol", "5m")
+    assert dialect.breakpoint("gpt-5.5", "5m") is None
+    made = dialect.breakpoint("gpt-5.6-sol", "5m")
     prompt = parsed({"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}]}, "openai-responses")
-    written = dialect.write(msgspec.structs.replace(prompt, marks=(1,), mark_values=(made.value,)))
+    written = dialect.write(msgspec.structs.replace(prompt, breakpoints=(1,), breakpoint_values=(made.value,)))
     assert json.loads(written)["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}

@@ -175,11 +175,11 @@ def test_nothing_stands_between_calls_and_their_results():
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
-def test_a_text_dialect_answers_every_feature_and_has_no_marks(dialect):
+def test_a_text_dialect_answers_every_feature_and_has_no_breakpoints(dialect):
     assert set(FEATURES) <= set(dialect.capabilities)
     assert dialect.name == "template"
-    assert dialect.mark("gpt-5.6", "5m") is None
-    assert not any(map(dialect.may_mark, prompt_of(dialect, (Unit("user", (text("a"),)),))[0]))
+    assert dialect.breakpoint("gpt-5.6", "5m") is None
+    assert not any(map(dialect.takes_breakpoint, prompt_of(dialect, (Unit("user", (text("a"),)),))[0]))
     assert not dialect.recognises({"messages": b"[]"})
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from formats.captures import CAPTURES
 from hostile import child
-from lore.check.budgets import Budgets
 from lore.errors import LoreError
 from lore.formats.inspect_log import InspectArchive
+from lore.judge.budgets import Budgets
 from lore.model.problems import Problem
 from lore.recording import packed
 from lore.recording.corpus import open_head
@@ -64,7 +64,7 @@ def test_a_folder_of_pairs_is_one_input_beside_other_files(tmp_path):
 
 
 def test_findings_name_the_file_in_the_folder():
-    folder = CAPTURES / "body-pairs" / "busted"
+    folder = CAPTURES / "body-pairs" / "breaks"
     result = check([str(folder)], Budgets(), Options()).result
     assert result.summary.files == 1
     assert {os.path.dirname(one.path) for one in result.findings} == {str(folder)}

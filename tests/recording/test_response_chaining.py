@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from lore.check.pairs import Pairs
+from lore.judge.pairs import Pairs
 from lore.model.exchange import Exchange
 from lore.model.turn import Turn
 from lore.prefix.overlap import overlap, relation
@@ -166,13 +166,13 @@ def test_memory_is_bounded_and_what_was_forgotten_is_partial():
     assert not talk.ask([user("b")], "m", after="r49").prompt.partial
 
 
-def test_marks_stand_where_their_segments_do():
+def test_breakpoints_stand_where_their_segments_do():
     talk = Talk()
     part = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
-    marked = {"type": "message", "role": "user", "content": [part]}
-    talk.ask([marked], "r1", output=[call(1)])
-    made = talk.ask([result(1), marked], "r2", after="r1").prompt
-    assert [made.at(place).path for place in made.marks] == ["input[0].content[0]", "input[3].content[0]"]
+    cached = {"type": "message", "role": "user", "content": [part]}
+    talk.ask([cached], "r1", output=[call(1)])
+    made = talk.ask([result(1), cached], "r2", after="r1").prompt
+    assert [made.at(place).path for place in made.breakpoints] == ["input[0].content[0]", "input[3].content[0]"]
 
 
 @pytest.mark.parametrize("output", [b"null", b"{}", b"[1,null]", b'"x"', b"[[]]"])

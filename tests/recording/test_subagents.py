@@ -96,7 +96,7 @@ def test_their_chains_and_usage_belong_to_the_session(project):
     assert [(one.id, one.kind, one.turns) for one in result.session.chains] == [
         ("main", "main", 1), ("4", "subagent", 1), ("6", "subagent", 1), ("1", "subagent", 1)
     ]  # fmt: skip
-    assert (result.usage.turns, result.usage.fresh_tokens, result.usage.read_tokens) == (4, 5 + 3, 6 + 60)
+    assert (result.usage.turns, result.usage.uncached_tokens, result.usage.read_tokens) == (4, 5 + 3, 6 + 60)
     assert len(result.timeline) == 2
     assert result.problems == []
 

@@ -8,12 +8,14 @@ import json
 import msgspec
 import pytest
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
+from lore.model.evidence import Told
 from lore.model.results import Checked, Summary
 from lore.report.console import console, line
 from lore.report.json_report import render
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
+from lore.report.sentences import worded
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def test_a_character_that_shows_nothing_is_named(char):
 def test_no_report_holds_a_runners_command(kind):
     said = "a ##[stop-commands]x and ##[add-mask]y"
     out = io.StringIO()
-    one = finding("LORE101", Place(said), said, chain=said, json_path=said, section=said, evidence=said)
+    one = worded(finding("LORE101", Place(said), Told(said), chain=said, json_path=said, section=said))
     result = Checked(summary=Summary(), findings=[one], problems=[])
     REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
     assert "stop-commands" in out.getvalue()

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
+from lore.model.evidence import Told
 from lore.model.problems import Problem
 from lore.model.results import Checked, CostlyCause, Summary
 from lore.model.schemas import SCHEMAS
 from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
+from lore.report.sentences import worded
 from report import sarif_rules
 
 NASTY = (
@@ -40,7 +42,7 @@ def checked(*findings, **sums):
 
 
 def found(code="LORE101", path="logs/a.jsonl", message="it moved", **fields):
-    return finding(code, Place(path), message, **{"line": 3, "chain": "agent-1", "turn": 2, **fields})
+    return worded(finding(code, Place(path), Told(message), **{"line": 3, "chain": "agent-1", "turn": 2, **fields}))
 
 
 MIXED = [
@@ -50,7 +52,7 @@ MIXED = [
     found(message="large", lost_tokens=500, tokens="estimated", json_path="system[1].text", section="system"),
 ]
 NASTIES = [
-    found(code, path=NASTY, message=NASTY, chain=NASTY, json_path=NASTY, evidence=NASTY, section=NASTY, lost_tokens=1)
+    found(code, path=NASTY, message=NASTY, chain=NASTY, json_path=NASTY, section=NASTY, lost_tokens=1)
     for code in ("LORE101", "LORE301", "LORE125")
 ]
 
@@ -205,13 +207,13 @@ def test_annotations_are_as_many_as_are_shown_and_say_how_many_more_there_are():
 
 
 def test_markdown_is_a_table_worst_first():
-    said = text("markdown", checked(*MIXED, files=2, waste=3, busts=3, known=7))
+    said = text("markdown", checked(*MIXED, files=2, waste=3, breaks=3, known=7))
     rows = [line for line in said.splitlines() if line.startswith(("| ❌", "| ⚠️"))]
     assert [("large" in row, "small" in row, "fell" in row) for row in rows] == [
         (True, False, False), (False, True, False), (False, False, True),
     ]  # fmt: skip
     assert "7 known" in said
-    assert "**LORE101 date-in-prefix**: 4,410 tokens in 3 busts (waste)" in said
+    assert "**LORE101 date-in-prefix**: 4,410 tokens in 3 cache breaks (waste)" in said
 
 
 def test_markdown_takes_no_markup_from_a_recording():
@@ -258,8 +260,8 @@ SECRETS = (
 @pytest.mark.parametrize("kind", REPORTS)
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:4])
 def test_no_report_shows_a_credential(kind, secret):
-    where = {"message": f"a {secret} b", "evidence": secret, "chain": secret, "json_path": f"x.{secret}"}
-    one = found(path=f"logs/{secret}.jsonl", section=secret, **where)
+    one = found(path=f"logs/{secret}.jsonl", section=secret, chain=secret, json_path=f"x.{secret}")
+    one = msgspec.structs.replace(one, message=f"a {secret} b", evidence=Told(secret))  # also where nothing was masked
     result = msgspec.structs.replace(checked(one), problems=[Problem("LORE201", secret, file=secret, line=1)])
     said = text(kind, result, verbose=True).replace("\\", "")
     hidden = secret.split(":")[-1].split("@")[0] if "@" in secret else secret

@@ -72,7 +72,7 @@ def test_json_is_what_the_schema_says():
     spelled = render(listed(packaged()))
     answer = json.loads(spelled)
     jsonschema.validate(answer, msgspec.json.schema(SCHEMAS["simulate-rules"]))
-    assert answer["schema"] == 1
+    assert answer["schema"] == 2
     prices = [one["value"] for one in answer["rules"] if one["rule"] == "price_read"]
     assert 0.025 in prices or 0.25 in prices
     assert all(isinstance(one, int | float) or one is None for one in prices)

@@ -8,11 +8,11 @@ import json
 import msgspec
 import pytest
 
-from lore.check.base import Place, finding
+from lore.judge.base import Place, finding
+from lore.model.evidence import Told
 from lore.model.problems import Problem
 from lore.model.results import (
     BilledResult,
-    CauseResult,
     Checked,
     Diff,
     DivergenceResult,
@@ -30,15 +30,22 @@ from lore.report import diff, timeline
 from lore.report.console import console
 from lore.report.json_report import Json, render
 from lore.report.registry import REPORTS
+from lore.report.sentences import cause_result, worded
 from lore.report.terminal import counted
 from model.making import Fold, append, call, said, started, user
 
 PLACE = Place("a.jsonl")
+
+
+def found(code, text, **fields):
+    return worded(finding(code, PLACE, Told(text), **fields))
+
+
 FOUND = [
-    finding("LORE100", PLACE, "it moved", line=3, chain="agent-1", turn=2, json_path="messages[0]", lost_tokens=1200,
+    found("LORE100", "it moved", line=3, chain="agent-1", turn=2, json_path="messages[0]", lost_tokens=1200,
             lost_bytes=4800, tokens="estimated"),
-    finding("LORE301", PLACE, "it fell", turn=4, chain="main"),
-    finding("LORE125", PLACE, "compacted"),
+    found("LORE301", "it fell", turn=4, chain="main"),
+    found("LORE125", "compacted"),
 ]  # fmt: skip
 
 
@@ -53,11 +60,11 @@ def report(result, *, verbose=False):
 
 
 def test_findings_say_where_what_it_cost_and_what_to_do():
-    text = report(checked(Summary(files=1, busts=3, waste=1, unattributable=1, expected=1, lost_tokens=1200), FOUND))
+    text = report(checked(Summary(files=1, breaks=3, waste=1, unattributable=1, expected=1, lost_tokens=1200), FOUND))
     assert "✗ LORE100 prefix-moved  a.jsonl:3  turn 2 of agent-1  messages[0]" in text
     assert "lost 1,200 tokens (estimated), 4,800 bytes" in text
     assert "fix: Keep what was already sent" in text
-    assert "3 busts: 1 waste, 1 unattributable, 1 expected; 1,200 tokens lost" in text
+    assert "3 cache breaks: 1 waste, 1 unattributable, 1 expected; 1,200 tokens lost" in text
 
 
 def test_notes_are_counted_and_shown_only_with_v():
@@ -71,8 +78,8 @@ def test_notes_are_counted_and_shown_only_with_v():
 
 # Three problems were counted below two that were shown, and nothing said where the third one was.
 def test_problems_that_are_not_shown_are_said_to_be_hidden():
-    found = [finding("LORE204", PLACE, "nobody"), finding("LORE203", PLACE, "new"), finding("LORE125", PLACE, "full")]
-    result = checked(Summary(problems=2), found)
+    codes = ("LORE204", "LORE203", "LORE125")
+    result = checked(Summary(problems=2), [found(code, "nobody") for code in codes])
     assert "2 problems in the recordings, 1 of them shown with -v only\n" in report(result)
     assert "2 expected or harmless: show them with -v\n" in report(result)
     assert "2 problems in the recordings\n" in report(result, verbose=True)
@@ -84,17 +91,23 @@ def test_numbers_agree_with_their_words():
 
 def test_json_of_a_check_is_one_line_with_masked_credentials():
     secret = "ghp_" + "a1B2" * 9
-    result = checked(Summary(), [finding("LORE100", PLACE, f"token {secret}")])
+    said = f"token {secret}"
+    one = msgspec.structs.replace(
+        found("LORE100", ""), message=said, evidence=Told(said)
+    )  # also where nothing was masked
+    result = checked(Summary(), [one])
     out = shown(lambda out: Json().write(result, out, verbose=False))
     assert out.count("\n") == 1
     assert secret not in out
-    assert json.loads(out)["schema"] == 1
+    assert json.loads(out)["schema"] == 2
 
 
 LENGTHS = PromptLengths(1000, 1100, 400, 4, 100, 500, 250, 275, 100, "o200k_base")
 SIDES = (Side("a", "bodies", "anthropic", "m", "wire"), Side("b", "bodies", "anthropic", "m", "wire"))
 DIVERGENCE = DivergenceResult("system", "system[0].text", 7, 400, "Day 1", "Day 2")
-CAUSE = CauseResult("LORE101", "date-in-prefix", "waste", "system", "a date", 500, 125, "counted", "Freeze it.")
+CAUSE = cause_result(
+    found("LORE101", "a date", section="system", lost_bytes=500, lost_tokens=125, tokens="estimated", is_break=True)
+)
 
 
 def checked(summary, findings):
@@ -124,7 +137,9 @@ def test_a_comparison_shows_a_bar_the_place_the_cause_and_the_fix():
     assert "- …Day 1…" in text
     assert "+ …Day 2…" in text
     assert "LORE101 date-in-prefix (waste): a date" in text
-    assert "fix: Freeze it." in text
+    assert "lost 500 bytes, 125 tokens (estimated)" in text
+    assert "can act: author" in text
+    assert "fix: Freeze the date at session start" in text
 
 
 def test_a_reuse_that_is_almost_whole_is_not_shown_as_whole():
@@ -146,7 +161,7 @@ def test_escapes_in_a_divergence_are_not_obeyed():
 
 def test_the_bill_and_the_verdict_are_shown_with_unknowns():
     text = compared(billed=BilledResult(1, None, 1200, 4), verdict=VerdictResult("system_changed", 5, "d"))
-    assert "unknown read, 1,200 written, 1 fresh (recorded)" in text
+    assert "unknown read, 1,200 written, 1 uncached (recorded)" in text
     assert "says system_changed" in text
 
 
@@ -218,7 +233,7 @@ def test_a_timeline_says_of_an_attachment_which_it_is(record, shown):
 def test_a_timeline_shows_the_bill_and_the_problems():
     text = told(append(said("a")), usage=UsageResult(1, 5, None, 7, 9), title="pruned by compaction")
     assert text.startswith("pruned by compaction\n")
-    assert "billed: 5 fresh, unknown read, 7 written, 9 output tokens (recorded)" in text
+    assert "billed: 5 uncached, unknown read, 7 written, 9 output tokens (recorded)" in text
 
 
 def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():
@@ -236,8 +251,8 @@ def test_rendered_results_have_their_keys_in_the_order_of_the_contract():
 @pytest.mark.parametrize("half", ["\ud800", "\udfff x", "naïve \udc80\n"])
 def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(half):
     def made(text):
-        found = [finding("LORE301", PLACE, text, turn=4)]
-        whole = Checked(summary=Summary(), findings=found, problems=[Problem("LORE201", text, "a")])
+        fell = [found("LORE301", text, turn=4)]
+        whole = Checked(summary=Summary(), findings=fell, problems=[Problem("LORE201", text, "a")])
         return whole, Followed(cursor=text, event=msgspec.Raw(b'{"n": 1.0}'))
 
     for odd, plain in zip(made(half), made("@@"), strict=True):

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lore.check.budgets import Budgets
+from lore.judge.budgets import Budgets
 from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.recording import corpus
 from lore.recording.corpus import Name
 from lore.recording.options import Options
 from lore.recording.problems import Problems
-from lore.run.check import check
+from lore.run.check import CheckContext, check
 from lore.run.converting import convert
 from lore.run.folding import fold
 
@@ -52,8 +52,8 @@ def seen(path: str, options: Options | None = None) -> Seen:
 
 
 def judged(*paths: str, options: Options | None = None) -> list[Any]:
-    """The findings about pairs of turns, without their places."""
-    result = check(list(paths), Budgets(), options or Options()).result
+    """The findings about pairs of turns, without their places, as an agent's user reads them."""
+    result = check(list(paths), Budgets(), options or Options(), against=CheckContext(reader="user")).result
     pairs = [one for one in result.findings if one.code[:5] in ("LORE1", "LORE3")]
     return sorted((msgspec.structs.replace(one, **NO_PLACE) for one in pairs), key=repr)
 

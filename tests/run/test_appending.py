@@ -204,7 +204,7 @@ def test_a_writer_that_never_lets_go_is_given_up_on(log):
 
 
 def test_a_system_without_locks_appends_all_the_same(log, monkeypatch):
-    monkeypatch.setattr(module, "flock", None)
+    monkeypatch.setattr("lore.files.flock", None)
     with appending(str(log)) as appender:
         appender.append([EVENT])
     assert log.read_bytes() == session() + LINE

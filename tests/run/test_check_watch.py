@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import session
-from lore.check.budgets import Budgets
+from lore.judge.budgets import Budgets
 from lore.model.results import Checked
 from lore.recording.options import Options
 from lore.run.check import check
@@ -29,7 +29,7 @@ def log(tmp_path):
 
 def test_the_findings_and_sums_are_those_of_a_cold_run(log):
     log.write_bytes(WASTE[0])
-    budgets = Budgets(max_busts=0, min_reuse=0.5)
+    budgets = Budgets(max_breaks=0, min_reuse=0.5)
     *findings, last = judged(log, *[add(log, one) for one in WASTE[1:]], budgets=budgets)
     cold = check([str(log)], budgets, Options()).result
     assert findings == cold.findings
@@ -57,7 +57,7 @@ def test_a_recording_that_was_truncated_is_judged_anew(log):
     heard = []
     first, second, last = judged(log, put(log, WASTE[2]), add(log, WASTE[3]), heard=heard)
     assert [one.code for one in (first, second)] == ["LORE101", "LORE101"]
-    assert (last.summary.turns, last.summary.busts) == (2, 1)
+    assert (last.summary.turns, last.summary.breaks) == (2, 1)
     assert "was truncated" in heard[0]
 
 

@@ -9,10 +9,10 @@ import pytest
 from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
+from lore.compaction.trial.accounts import PromptChange, rebilled
+from lore.compaction.trial.verdict_text import verdict
 from lore.model.events import Billed
 from lore.recording.options import Options
-from lore.run.compacting.answers import answer
-from lore.run.compacting.bills import Change, rebilled
 from lore.run.compacting.dry_run import dry_run
 from lore.run.rules import packaged
 from model.making import header, log, record, said, user
@@ -31,7 +31,12 @@ def talk(exchanges, *, pause_after=0, size=4_000, extra=()):
         cold = n == 1 or (pause_after and n % pause_after == 1)
         now += PAUSE if cold else 60
         read, whole = 0 if cold else whole, whole + size // 2
-        usage = {"fresh_tokens": 0, "read_tokens": read, "write_tokens": whole - read, "write_5m_tokens": whole - read}
+        usage = {
+            "uncached_tokens": 0,
+            "read_tokens": read,
+            "write_tokens": whole - read,
+            "write_5m_tokens": whole - read,
+        }
         lines += [
             record("append", item=user(f"u{n}", "x" * size), at=at(now)),
             record("turn_started", turn=n, at=at(now)),
@@ -166,28 +171,28 @@ def test_prompts_never_get_shorter_by_all_they_are(tried):
     """A session whose prompts shrank to a three-hundredth was said to be 100% shorter."""
     totals = tried(talk(12), **OFTEN).totals
     long = structs.replace(totals.without, prompt_tokens=1_000 * totals.compacted.prompt_tokens)
-    assert "99% shorter" in answer(structs.replace(totals, without=long), Compaction(**OFTEN), "now")
+    assert "99% shorter" in verdict(structs.replace(totals, without=long), Compaction(**OFTEN), "now")
 
 
-BILL = Billed(fresh_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
+BILL = Billed(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
 
 
 @pytest.mark.parametrize(
     ("change", "read", "write"),
     [
-        (Change(1_000, 5_000, 200), 4_200, 490),  # what is behind was read, and is
-        (Change(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
-        (Change(1_000, 8_450, 200), 1_000, 240),  # what was pruned reached past what was read
-        (Change(0, 0, 0), 9_000, 490),
-        (Change(1_000, 0, 200, new=200), 9_000, 690),  # put in behind all that was read
-        (Change(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
-        (Change(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
-        (Change(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
+        (PromptChange(1_000, 5_000, 200), 4_200, 490),  # what is behind was read, and is
+        (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
+        (PromptChange(1_000, 8_450, 200), 1_000, 240),  # what was pruned reached past what was read
+        (PromptChange(0, 0, 0), 9_000, 490),
+        (PromptChange(1_000, 0, 200, new=200), 9_000, 690),  # put in behind all that was read
+        (PromptChange(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
+        (PromptChange(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
+        (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
     ],
 )
 def test_a_bill_without_what_was_pruned(change, read, write):
     bill = rebilled(BILL, change)
     assert (bill.read_tokens, bill.write_tokens, bill.write_5m_tokens) == (read, write, write)
-    assert (bill.fresh_tokens, bill.output_tokens) == (10, 7)
+    assert (bill.uncached_tokens, bill.output_tokens) == (10, 7)
     removed = min(change.removed, 9_500 - min(change.head, 9_500))
-    assert bill.read_tokens + bill.write_tokens + bill.fresh_tokens == 9_500 - removed + change.added
+    assert bill.read_tokens + bill.write_tokens + bill.uncached_tokens == 9_500 - removed + change.added

@@ -10,15 +10,15 @@ import pytest
 from compaction.programs import program
 from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
+from lore.compaction.watching import Hands
 from lore.model.items import CompactDivider
-from lore.run.compacting.applying import AGENT
-from lore.run.compacting.watching import Hands, Watch, watch
+from lore.run.compacting.watch import watch, watch_of
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
-from lore.store.keeping import Kept
 from lore.store.memory import Memory
 from lore.store.registry import open_store
+from lore.store.session import StoredSession
 from model.making import said, user
 from waiting import Script
 
@@ -53,7 +53,9 @@ class Refusing(Counting):
 
 
 def begun(store, name="s1"):
-    return Kept.begin(store, event("session_started", session_id=name, user_id="ada", model="claude-sonnet-4-5"))
+    return StoredSession.begin(
+        store, event("session_started", session_id=name, user_id="ada", model="claude-sonnet-4-5")
+    )
 
 
 def exchange(kept, number, *, answered=True):
@@ -69,12 +71,12 @@ def exchange(kept, number, *, answered=True):
 
 def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
     said_, told = [], []
-    Watch(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
+    watch_of(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
     return said_, told
 
 
 def dividers(store, name="s1"):
-    entries = Kept.open(store, name).session.state.main().entries
+    entries = StoredSession.open(store, name).session.state.main().entries
     return sum(isinstance(one.item, CompactDivider) for one in entries)
 
 
@@ -94,7 +96,7 @@ def test_a_session_that_another_compaction_held_is_looked_at_again():
     kept = begun(store)
     for number in range(1, 5):
         exchange(kept, number)
-    held = trylock(store.url, AGENT, "ada")
+    held = trylock(store.url, "", "ada")
     held.__enter__()
     said_, told = watched(store, lambda: held.__exit__(None, None, None), lambda: None)
     assert ["another compaction is at work" in one for one in told] == [True]
@@ -212,7 +214,7 @@ def test_a_gap_with_nothing_to_prune_brings_what_sources_say_and_else_is_silent(
     settings = Compaction(gap_secs=30, keep_recent=6, context_sources=(ContextSource("news", (path,)),))
     said_, _ = watched(store, settings=settings, now=BEGUN + 500)
     assert [one.split(",")[0] for one in said_] == ["s1: gap: 0 messages pruned"] * bool(says)
-    assert (Kept.open(store, "s1").head == before) is (says == "")
+    assert (StoredSession.open(store, "s1").head == before) is (says == "")
 
 
 def test_a_cadence_that_had_better_wait_is_made_once_the_cache_is_cold():

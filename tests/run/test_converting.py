@@ -10,17 +10,18 @@ import pytest
 from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
+from lore.cache.predictor import Predictor
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
+from lore.model.state import Sign
 from lore.recording.corpus import Name
 from lore.recording.opening import open_recording
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.converting import convert
-from lore.run.predicting import Predictor
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 from model.making import call, dumps, header, log, record, said, user
@@ -275,7 +276,9 @@ def test_a_streamed_answer_stays_in_its_pieces(tmp_path):
 def test_what_was_observed_and_is_predicted_stays(tmp_path):
     made = [asked("u0", "hi", version="1"), answered("a0", "r0", use("c0"), "u0", version="1")]
     for number in range(1, 9):
-        content = [result(f"c{number - 1}", [{"type": "tool_reference"}] if number % 2 else "x" * 900)]
+        content = [
+            result(f"c{number - 1}", [{"type": "tool_reference", "tool_name": "x"}] if number % 2 else "x" * 900)
+        ]
         version = "2" if number > 5 else "1"
         usage = {"input_tokens": 2, "cache_read_input_tokens": 9000 * (number % 3), "cache_creation_input_tokens": 700}
         made.append(asked(f"u{number}", content, f"a{number - 1}", version=version))
@@ -283,10 +286,13 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path):
     path = put(tmp_path, joined(*made))
     log_ = put(tmp_path, converted(path), "made.jsonl")
     both = [
-        [(one.result.predicted, one.result.cause) for one in Simulation(Predictor(packaged())).turns(turns, "a")]
-        for turns in (list(open_recording(p).turns()) for p in (path, log_))
+        [
+            (one.result.predicted, one.result.causes)
+            for one in Simulation(Predictor(packaged()), reader="user").recording(open_recording(p))
+        ]
+        for p in (path, log_)
     ]
     assert both[0] == both[1]
-    signs = {sign.name for turn in open_recording(log_).turns() for sign in turn.signs}
-    assert signs == {"tool-reference", "client-version"}
+    signs = {sign for turn in open_recording(log_).turns() for sign in turn.signs}
+    assert signs == {Sign("tool-reference", ("x",)), Sign("client-version", before="1", after="2")}
     assert any(why for _, why in both[0])

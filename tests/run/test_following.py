@@ -198,6 +198,6 @@ def test_a_cursor_reads_as_it_is_written():
 def test_a_line_is_an_event_or_a_snapshot(log):
     log.write_bytes(compacted())
     lines = [render(one) for one in events(log, add(log, line("cache_reset", reason="asked for")))]
-    assert lines[0].startswith('{"schema":1,"cursor":"')
-    assert ',"snapshot":{"schema":1,' in lines[0]
+    assert lines[0].startswith('{"schema":2,"cursor":"')
+    assert ',"snapshot":{"schema":2,' in lines[0]
     assert lines[1].endswith(':11","event":{"kind":"cache_reset","reason":"asked for"}}')

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from compaction.remembering import SAID
-from lore.compaction.base import Answer
-from lore.compaction.carrying import Means
+from lore.compaction.base import SummaryAnswer
+from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.audit import log_of
 from lore.compaction.memory.buckets import read
 from lore.compaction.memory.identities import bucket
-from lore.run.compacting.stopping import StoppedError, Stopping, interruptible, interruptible_means
-from run.test_resting_watch import begun, exchange
+from lore.compaction.stopping import StoppedError, Stopping, interruptible, interruptible_dependencies
+from run.test_idle_memory_watch import begun, exchange
 from storing import opened
 
 POLICY = """[compaction]
@@ -65,7 +65,7 @@ def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
 
         def summarize(self, request):
             assert entered == ["in"]
-            return Answer("a summary")
+            return SummaryAnswer("a summary")
 
     def waiting():
         entered.append("in")
@@ -73,10 +73,10 @@ def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
 
     assert interruptible(Slow(), waiting).summarize(None).text == "a summary"
     entered.clear()
-    means = interruptible_means(Means(Slow(), lambda window: "context"), waiting)
-    assert (means.summarizer.name, means.ask(None), entered) == ("slow", "context", ["in"])
+    dependencies = interruptible_dependencies(Dependencies(Slow(), lambda window: "context"), waiting)
+    assert (dependencies.summarizer.name, dependencies.ask(None), entered) == ("slow", "context", ["in"])
     built_in = Extractive()
-    assert interruptible_means(Means(built_in), waiting)[:2] == (built_in, None)
+    assert interruptible_dependencies(Dependencies(built_in), waiting)[:2] == (built_in, None)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

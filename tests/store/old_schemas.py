@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from lore.store.chain import SEED, follow, note
+from lore.store.header import SEED, follow, note
 from lore.store.schema import SQLITE, STEPS
 from lore.store.sqlite_file import APPLICATION
 

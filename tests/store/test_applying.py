@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.store.applying import checked, digests_of, is_same, lines_of, merged, same_header, settle
+from lore.store.applying import Whole, checked, digests_of, is_same, lines_of, merged, same_header, settle
 from lore.store.base import ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
-from lore.store.chain import NOTHING, note
-from lore.store.header import read_header
-from lore.store.saving import Whole
+from lore.store.header import NOTHING, note, read_header
 from lore.testing.stores.making import header, line, said
 
 

@@ -12,10 +12,10 @@ from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.converting import convert
 from lore.session import Session
+from lore.store.applying import save_delta
 from lore.store.base import SessionDelta, Store
 from lore.store.header import read_header
 from lore.store.registry import open_store
-from lore.store.saving import save_delta
 from storing import URLS, opened
 
 

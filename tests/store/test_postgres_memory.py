@@ -28,7 +28,7 @@ def test_memory_is_kept_changed_by_several_and_wiped(database, tmp_path):
     assert set(read(stores[0], ANN).structure.facts) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
     mine = memory(stores[1], tmp_path)
     mine.extract(entries(SAID))
-    assert mine.dream().topics == ("known_facts", "open_tasks", "user_preferences")
+    assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
     change(stores[0], ANN, lambda _: [Forgotten(section="facts", text="My name is Ann.")], at=AT, purge=True)
     assert not any(b'"text":"My name is Ann."' in one for one in contents(stores[1]))
     assert wipe(stores[1], "ann").counts["facts"] == 6

@@ -9,7 +9,7 @@ import pytest
 import lore.store
 from lore.session import event
 from lore.store import base
-from lore.store.keeping import Kept
+from lore.store.session import StoredSession
 from lore.testing import StoreContract
 
 PAGE = Path(lore.store.__file__).with_name("WRITING.md")
@@ -55,7 +55,7 @@ def test_a_published_store_is_opened_by_its_url(tmp_path, monkeypatch):
 
     monkeypatch.setitem(registry.STORES, "onefile", NAMES["OneFile"])
     url = f"onefile:{tmp_path}/sessions"
-    kept = Kept.begin(registry.open_store(url), event("session_started", session_id="s"))
+    kept = StoredSession.begin(registry.open_store(url), event("session_started", session_id="s"))
     kept.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
     assert kept.save().number == 2
     assert registry.open_store(url).load("s").head == kept.head

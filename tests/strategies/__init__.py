@@ -10,7 +10,16 @@ that ids meet each other and what fails shrinks to a log that a person can read:
 - `bodies`, `conversations`, `body_files`    request bodies of every dialect, alone, growing, in files
 """
 
-from strategies.bodies import MARK, WITH_MARKS, bodies, body_files, conversations, marked, places_for_marks, said_in
+from strategies.bodies import (
+    CACHE_CONTROL,
+    WITH_BREAKPOINTS,
+    bodies,
+    body_files,
+    conversations,
+    places_for_breakpoints,
+    said_in,
+    with_breakpoints,
+)
 from strategies.claude import claude_logs
 from strategies.events import any_events
 from strategies.logs import events_of, lore_logs, read_all
@@ -18,10 +27,10 @@ from strategies.spelling import AWKWARD, NUMBERS, PLAIN, Style, styles, texts, v
 
 __all__ = [
     "AWKWARD",
-    "MARK",
+    "CACHE_CONTROL",
     "NUMBERS",
     "PLAIN",
-    "WITH_MARKS",
+    "WITH_BREAKPOINTS",
     "Style",
     "any_events",
     "bodies",
@@ -30,8 +39,8 @@ __all__ = [
     "conversations",
     "events_of",
     "lore_logs",
-    "marked",
-    "places_for_marks",
+    "with_breakpoints",
+    "places_for_breakpoints",
     "read_all",
     "said_in",
     "styles",

@@ -10,11 +10,11 @@ from strategies.spelling import Spelled, numbers, styles, texts, values, write
 
 # request bodies
 
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 BREAKPOINT = {"mode": "explicit"}
 POINT = {"cachePoint": {"type": "default"}}
 DIALECTS = ("anthropic", "openai-chat", "openai-responses", "gemini", "bedrock")
-WITH_MARKS = ("anthropic", "openai-chat", "openai-responses", "bedrock")
+WITH_BREAKPOINTS = ("anthropic", "openai-chat", "openai-responses", "bedrock")
 LISTS = ("messages", "input", "contents")  # the member that holds what was said
 
 
@@ -166,8 +166,8 @@ def conversations(draw: Any, dialects: tuple[str, ...] = DIALECTS) -> list[dict[
     return [{**body, name: body[name][:end]} for end in ends]
 
 
-def places_for_marks(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the objects of a body that may carry a cache mark."""
+def places_for_breakpoints(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the objects of a body that may carry a cache breakpoint."""
     found: list[dict[str, Any]] = []
     if "input" not in body:
         found += body.get("tools", body.get("toolConfig", {}).get("tools", ()))
@@ -182,10 +182,10 @@ def places_for_marks(body: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def marked(body: dict[str, Any], places: set[int], *, first: bool = False) -> dict[str, Any]:
-    """Return a copy of a body with marks on these of its places, as first or as last member; Bedrock's, behind them."""
-    targets = {id(place): number in places for number, place in enumerate(places_for_marks(body))}
-    member = {"prompt_cache_breakpoint": BREAKPOINT} if "input" in body else {"cache_control": MARK}
+def with_breakpoints(body: dict[str, Any], places: set[int], *, first: bool = False) -> dict[str, Any]:
+    """Return a copy of a body with breakpoints on these places, as first or last member; Bedrock's, behind them."""
+    targets = {id(place): number in places for number, place in enumerate(places_for_breakpoints(body))}
+    member = {"prompt_cache_breakpoint": BREAKPOINT} if "input" in body else {"cache_control": CACHE_CONTROL}
 
     def copy(value: Any) -> Any:
         if isinstance(value, Spelled):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from lore.compaction.compacting import compacted
+from lore.compaction.executor import compacted
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracked

@@ -38,6 +38,7 @@ _usage = st.one_of(
     st.none(), st.builds(e.Billed, st.one_of(st.none(), st.integers(0, 9)), st.one_of(st.none(), st.just(3)))
 )
 _number = st.integers(0, 3)
+_names = st.lists(st.sampled_from(["a", "b", "mcp__s__t", ""]), max_size=3).map(tuple)
 _kinds = st.one_of(
     st.builds(lambda: e.SessionStarted(session_id="s", model="m", system=Raw(b'"sys"'))),
     st.builds(lambda m: e.SessionChanged(model=m, params=Raw(b"{}")), st.sampled_from(["m", "n"])),
@@ -76,7 +77,10 @@ _kinds = st.one_of(
         _raw, st.sampled_from([0, 0, 2]), st.booleans(),
     ),
     st.builds(lambda: e.CacheReset(reason="why not")),
-    st.builds(lambda n: e.Observed(name=n, detail="x"), st.sampled_from(["effort", "image", "guess"])),
+    st.builds(
+        lambda n, names, gone, value: e.Observed(name=n, names=names, removed=gone, before=value, after="x"),
+        st.sampled_from(["effort", "image", "guess"]), _names, _names, st.sampled_from(["", "low"]),
+    ),
     st.builds(
         lambda n: e.Saved(size=n, after=n, base="cd" * 32, digests=("ab" * 32,) * n, leaf_id="x", metadata=Raw(b"{}")),
         _number,

@@ -84,7 +84,7 @@ class _Author:
     def end(self, chain: str) -> None:
         usage = self.draw(
             st.sampled_from(
-                [None, {}, {"fresh_tokens": 3, "read_tokens": 1000}, {"output_tokens": 7, "write_tokens": 90}]
+                [None, {}, {"uncached_tokens": 3, "read_tokens": 1000}, {"output_tokens": 7, "write_tokens": 90}]
             )
         )
         kind = self.draw(st.sampled_from(["turn_completed", "turn_completed", "turn_failed", "turn_canceled"]))

@@ -22,7 +22,7 @@ ITEMS = (
     "openai-chat",
     "openai-responses",
 )  # each result is a message of its own; elsewhere those of a response are one
-MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"', b'"cachePoint"')
+BREAKPOINT_KEYS = (b'"cache_control"', b'"prompt_cache_breakpoint"', b'"cachePoint"')
 THOUGHTS = ("thinking", "redacted_thinking")
 
 Said = tuple[str, str]  # kind (text, call, result, output, thought, other), and the text or the call's id
@@ -94,9 +94,9 @@ def _is_thought(own: dict[str, Any]) -> bool:
     return own.get("type") in THOUGHTS or "reasoningContent" in own or own.get("thought") is True
 
 
-def marks_in(body: bytes) -> int:
-    """Count the cache marks of a body."""
-    return sum(body.count(one) for one in MARKS)
+def breakpoints_in(body: bytes) -> int:
+    """Count the cache breakpoints of a body."""
+    return sum(body.count(one) for one in BREAKPOINT_KEYS)
 
 
 # each shape

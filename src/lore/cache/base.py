@@ -2,7 +2,7 @@
 
 In: requests in the order in which they were asked. Out: a `Prediction` each. Rules: `predict` never sees the
 turn's own usage; `learn` is called once after it, with the usage or None; tokens are whole numbers, and
-read + write + fresh = total.
+read + write + uncached = total.
 
 How to add one: write a class with the members of `CacheModel`, whose constructor takes a `Look` and its options by
 keyword, add it to `CACHES` in `registry.py` (or publish it under the entry-point group `lore.caches`), and run
@@ -29,7 +29,7 @@ class Prediction(NamedTuple):
 
     read: int | None
     write: int | None
-    fresh: int | None
+    uncached: int | None
     confidence: Confidence
     reason: str = ""
     write_1h: int | None = None
@@ -37,15 +37,15 @@ class Prediction(NamedTuple):
     @property
     def total(self) -> int | None:
         """The whole prompt."""
-        if self.read is None or self.write is None or self.fresh is None:
+        if self.read is None or self.write is None or self.uncached is None:
             return None
-        return self.read + self.write + self.fresh
+        return self.read + self.write + self.uncached
 
 
 UNKNOWN = Prediction(None, None, None, "ceiling", "unknown")
 
 
-class Mark(NamedTuple):
+class Breakpoint(NamedTuple):
     """A cache breakpoint behind the piece at `place`; `lifetime` in seconds, None where the provider decides."""
 
     place: int
@@ -73,14 +73,14 @@ class Request(NamedTuple):
     The first `same` pieces are those of the chain's request before it. `at` and `answered` (when the response
     began) are seconds since the epoch. `space` separates what is never shared (account, cache key, salt);
     `salts` holds, by section, what enters the prefix at that section's beginning besides its text (parameters
-    that invalidate it). `marks` ascend; `implicit` says that the request leaves marking to the provider. `cached`
-    names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
+    that invalidate it). `breakpoints` ascend; `implicit` says that the request leaves breakpoints to the provider.
+    `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     """
 
     chain: str
     pieces: Sequence[Piece]
     same: int = 0
-    marks: tuple[Mark, ...] = ()
+    breakpoints: tuple[Breakpoint, ...] = ()
     implicit: bool = False
     model: str | None = None
     at: float | None = None

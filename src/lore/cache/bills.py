@@ -1,8 +1,8 @@
 """Whether a bill can be believed, and the positions that it tells.
 
 Rules: what is not billed is unknown; a request has at least one token; lifetimes add up to what was written.
-Read + write is the position of the last mark; read + what was written for an hour that of the last such mark.
-Where writes are not billed at all, everything that was sent stands in the cache.
+Read + write is the position of the last breakpoint; read + what was written for an hour that of the last such
+breakpoint. Where writes are not billed at all, everything that was sent stands in the cache.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ MOST_TOKENS = 20_000_000  # no prompt is longer
 
 def unbelievable(usage: Billed) -> str:
     """Say why a bill cannot be; empty where it can."""
-    counts = (usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens)
+    counts = (
+        usage.uncached_tokens,
+        usage.read_tokens,
+        usage.write_tokens,
+        usage.write_5m_tokens,
+        usage.write_1h_tokens,
+    )
     known = [count for count in counts if count is not None]
     if any(count < 0 for count in known):
         return "a count below zero"
@@ -29,14 +35,14 @@ def unbelievable(usage: Billed) -> str:
 
 
 def position(usage: Billed) -> int | None:
-    """Return the position of the request's last mark; None where the bill does not say."""
+    """Return the position of the request's last breakpoint; None where the bill does not say."""
     if usage.read_tokens is None:
         return None
-    return usage.read_tokens + (usage.fresh_tokens or 0 if usage.write_tokens is None else usage.write_tokens)
+    return usage.read_tokens + (usage.uncached_tokens or 0 if usage.write_tokens is None else usage.write_tokens)
 
 
 def total(usage: Billed) -> int | None:
     """Return the tokens of the whole prompt; None where the bill does not say."""
-    if usage.read_tokens is None or usage.fresh_tokens is None:
+    if usage.read_tokens is None or usage.uncached_tokens is None:
         return None
-    return usage.read_tokens + (usage.write_tokens or 0) + usage.fresh_tokens
+    return usage.read_tokens + (usage.write_tokens or 0) + usage.uncached_tokens

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lore.cache.base import UNKNOWN, Confidence, Prediction, Request
+from lore.cache.block_lru import Held, Residence
 from lore.cache.measured import Measured
-from lore.cache.residence import Held, Residence
 from lore.cache.tree import Path
 from lore.errors import LoreError
 

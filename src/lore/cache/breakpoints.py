@@ -1,8 +1,8 @@
 """Caches that keep an entry at each breakpoint: Anthropic's, Bedrock's, Qwen's, OpenAI's since GPT-5.6.
 
 In: requests, what was billed for them, and a look-up of dated rules. Out: predictions. Rules: a request writes one
-entry at each mark behind what it read; it reads the entry furthest back in its text that still lives, no further
-before a mark than positions are looked back; a read renews what it passed. Entries belong to prefixes, so every
+entry at each breakpoint behind what it read; it reads the entry furthest back in its text that still lives, no further
+before a breakpoint than positions are looked back; a read renews what it passed. Entries belong to prefixes, so every
 chain that comes to the same prefix finds them. An entry can be read once the response that wrote it began; within
 three seconds of it an older one may be served, which lowers the confidence and changes no figure.
 
@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from lore.cache.base import UNKNOWN, Confidence, Look, Mark, Piece, Prediction, Request
+from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Piece, Prediction, Request
 from lore.cache.kinds import NO_POSITION, RUNS
 from lore.cache.lifetime import GRACE
-from lore.cache.ruler import SLACK, Ruler
+from lore.cache.token_estimator import SLACK, Ruler
 from lore.cache.tree import Path, Tree
 from lore.model.events import Billed
 
@@ -42,7 +42,7 @@ class _Asked(NamedTuple):
 
     request: Request
     path: Path
-    marks: tuple[Mark, ...]
+    breakpoints: tuple[Breakpoint, ...]
     hit: int
     model: str | None
 
@@ -64,69 +64,77 @@ class Breakpoints:
 
     def predict(self, request: Request) -> Prediction:
         """Say what would be read and written, and keep what is written."""
-        request = request._replace(marks=_marks(request))
+        request = request._replace(breakpoints=_breakpoints(request))
         path = self._tree.path(request)
         self._ruler.lay(request.chain, path, request.pieces, request.model)
-        marks = self._usable(request)
+        breakpoints = self._usable(request)
         if not request.pieces:
             self._asked = None
             return UNKNOWN
-        hit, reason = self._hit(request, path, marks)
-        self._asked = _Asked(request, path, marks, hit, request.model)
-        prediction = self._predicted(request, marks, hit, reason)
-        self._keep(request, path, marks, hit)
+        hit, reason = self._hit(request, path, breakpoints)
+        self._asked = _Asked(request, path, breakpoints, hit, request.model)
+        prediction = self._predicted(request, breakpoints, hit, reason)
+        self._keep(request, path, breakpoints, hit)
         self._began = request.answered or request.at or self._began
         return prediction
 
-    def _usable(self, request: Request) -> tuple[Mark, ...]:
-        """Return the marks behind enough tokens; a shorter prefix is not cached, and nothing is said.
+    def _usable(self, request: Request) -> tuple[Breakpoint, ...]:
+        """Return the breakpoints behind enough tokens; a shorter prefix is not cached, and nothing is said.
 
         An estimate that is near the minimum counts as enough: a bill will tell.
         """
         least = self._look("minimum_tokens", request.model, request.at) or 0
         known, position = self._ruler.known, self._ruler.position
         return tuple(
-            mark
-            for mark in request.marks
-            if position(mark.place) * (1.0 if known(mark.place) is not None else NEARLY) >= least
+            breakpoint
+            for breakpoint in request.breakpoints
+            if position(breakpoint.place) * (1.0 if known(breakpoint.place) is not None else NEARLY) >= least
         )
 
     # reading
 
-    def _hit(self, request: Request, path: Path, marks: Sequence[Mark]) -> tuple[int, str]:
+    def _hit(self, request: Request, path: Path, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
         """Return the place of the piece behind which the longest readable entry stands, -1 for none, and why."""
-        if not marks:
-            return -1, "no mark behind enough tokens" if request.marks else "no mark"
+        if not breakpoints:
+            return -1, "no breakpoint behind enough tokens" if request.breakpoints else "no breakpoint"
         old = ""
-        for place in self._places(request, path, marks):
+        for place in self._places(request, path, breakpoints):
             entry = self._entries.get(path.nodes[place])
             why = "" if entry is None else _unreadable(entry, request.at)
             if entry is not None and not why:
-                return place, "entry at a mark" if any(place == mark.place for mark in marks) else "entry before a mark"
+                return place, "entry at a breakpoint" if any(
+                    place == breakpoint.place for breakpoint in breakpoints
+                ) else "entry before a breakpoint"
             old = old or why
         if old:
             return -1, old
         stored = any(node in self._entries for node in path.nodes)
         return -1, "the entry stands further back than is looked" if stored else "nothing stored"
 
-    def _places(self, request: Request, path: Path, marks: Sequence[Mark]) -> Iterator[int]:
+    def _places(self, request: Request, path: Path, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
         """Yield the places where an entry is looked for, in that order."""
         compared = self._look("compared_breakpoints", request.model, request.at)
         if compared is not None:
-            yield from _among(path.nodes, self._latest, int(compared), marks[-1].place)
+            yield from _among(path.nodes, self._latest, int(compared), breakpoints[-1].place)
             return
         back = int(self._look("lookback", request.model, request.at) or 0)
         runs = bool(self._look("lookback_runs", request.model, request.at))
-        for mark in reversed(marks):
-            yield from _back(request.pieces, mark.place, back, runs=runs)
+        for breakpoint in reversed(breakpoints):
+            yield from _back(request.pieces, breakpoint.place, back, runs=runs)
 
     # figures
 
-    def _predicted(self, request: Request, marks: Sequence[Mark], hit: int, reason: str) -> Prediction:
+    def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
         position = self._ruler.position
         read = position(hit)
-        written = max((position(mark.place) for mark in marks if mark.place > hit), default=read)
-        hours = [mark.place for mark in marks if mark.place > hit and (mark.lifetime or 0) >= HOUR]
+        written = max(
+            (position(breakpoint.place) for breakpoint in breakpoints if breakpoint.place > hit), default=read
+        )
+        hours = [
+            breakpoint.place
+            for breakpoint in breakpoints
+            if breakpoint.place > hit and (breakpoint.lifetime or 0) >= HOUR
+        ]
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
         hour = position(hours[-1]) - read if hours else 0
         return Prediction(
@@ -141,22 +149,22 @@ class Breakpoints:
 
     # writing
 
-    def _keep(self, request: Request, path: Path, marks: Sequence[Mark], hit: int) -> None:
-        """Renew what was passed, and write an entry at each mark behind it."""
-        for mark in marks:
-            node = path.nodes[mark.place]
+    def _keep(self, request: Request, path: Path, breakpoints: Sequence[Breakpoint], hit: int) -> None:
+        """Renew what was passed, and write an entry at each breakpoint behind it."""
+        for breakpoint in breakpoints:
+            node = path.nodes[breakpoint.place]
             before = self._entries.get(node)
-            if mark.place <= hit and before is not None:
+            if breakpoint.place <= hit and before is not None:
                 self._renew(node, before, request)
-            elif mark.place > hit:
-                self._put(node, self._entry(request, mark))
+            elif breakpoint.place > hit:
+                self._put(node, self._entry(request, breakpoint))
         if hit >= 0:
             node = path.nodes[hit]
             self._renew(node, self._entries[node], request)
 
-    def _entry(self, request: Request, mark: Mark) -> Entry:
-        """Return what is written at a mark."""
-        lifetime = mark.lifetime or self._look("lifetime", request.model, request.at) or 300.0
+    def _entry(self, request: Request, breakpoint: Breakpoint) -> Entry:
+        """Return what is written at a breakpoint."""
+        lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or 300.0
         expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
         began = request.answered
         if began is None and request.at is not None:
@@ -192,25 +200,25 @@ class Breakpoints:
             return ""
         if read + write == 0:
             return self._uncached(asked, usage)
-        if not asked.request.marks:
-            return f"{read + write:,} tokens were cached although the body has no mark"
-        last = asked.request.marks[-1].place
+        if not asked.request.breakpoints:
+            return f"{read + write:,} tokens were cached although the body has no breakpoint"
+        last = asked.request.breakpoints[-1].place
         why = self._ruler.learn(last, read + write) if write or asked.hit in (-1, last) else ""
         if why:
             return why
         self._stored(asked)
-        self._learn_marks(asked, usage, read)
+        self._learn_breakpoints(asked, usage, read)
         self._learn_suffix(asked, usage, last)
         return ""
 
     def _uncached(self, asked: _Asked, usage: Billed) -> str:
-        if usage.fresh_tokens:
-            return self._ruler.learn(len(asked.request.pieces) - 1, usage.fresh_tokens)
+        if usage.uncached_tokens:
+            return self._ruler.learn(len(asked.request.pieces) - 1, usage.uncached_tokens)
         return ""
 
-    def _learn_marks(self, asked: _Asked, usage: Billed, read: int) -> None:
-        """Learn where the last mark of an hour stands, and where the read ended; what was read is stored."""
-        hours = [mark.place for mark in asked.request.marks if (mark.lifetime or 0) >= HOUR]
+    def _learn_breakpoints(self, asked: _Asked, usage: Billed, read: int) -> None:
+        """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
+        hours = [breakpoint.place for breakpoint in asked.request.breakpoints if (breakpoint.lifetime or 0) >= HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
@@ -218,22 +226,26 @@ class Breakpoints:
         if asked.hit >= 0 and self._ruler.known(asked.hit) is None and self._fits(asked.hit, read):
             self._ruler.learn(asked.hit, read)
             return
-        if all(self._ruler.known(mark.place) != read for mark in asked.request.marks):
+        if all(self._ruler.known(breakpoint.place) != read for breakpoint in asked.request.breakpoints):
             self._warmed(asked, read)
-        for mark in asked.request.marks:
-            node = asked.path.nodes[mark.place]
-            if self._ruler.known(mark.place) == read and node not in self._entries:
-                self._put(node, self._entry(asked.request, mark))
+        for breakpoint in asked.request.breakpoints:
+            node = asked.path.nodes[breakpoint.place]
+            if self._ruler.known(breakpoint.place) == read and node not in self._entries:
+                self._put(node, self._entry(asked.request, breakpoint))
 
     def _stored(self, asked: _Asked) -> None:
-        """Keep an entry at the last mark: the bill shows that there was enough before it."""
-        last = asked.request.marks[-1]
+        """Keep an entry at the last breakpoint: the bill shows that there was enough before it."""
+        last = asked.request.breakpoints[-1]
         if asked.path.nodes[last.place] not in self._entries:
             self._put(asked.path.nodes[last.place], self._entry(asked.request, last))
 
     def _warmed(self, asked: _Asked, read: int) -> None:
-        """Place a read that nothing recorded explains at the only mark of no known position that it fits."""
-        unknown = [mark.place for mark in asked.request.marks[:-1] if self._ruler.known(mark.place) is None]
+        """Place a read that nothing recorded explains at the only breakpoint of no known position that it fits."""
+        unknown = [
+            breakpoint.place
+            for breakpoint in asked.request.breakpoints[:-1]
+            if self._ruler.known(breakpoint.place) is None
+        ]
         fitting = [place for place in unknown if self._fits(place, read)]
         if len(fitting) == 1:
             self._ruler.learn(fitting[0], read)
@@ -244,28 +256,28 @@ class Breakpoints:
         return estimate / 2 <= tokens <= 2 * estimate + SLACK
 
     def _learn_suffix(self, asked: _Asked, usage: Billed, last: int) -> None:
-        fresh, end = usage.fresh_tokens, len(asked.request.pieces) - 1
-        if fresh is None:
+        uncached, end = usage.uncached_tokens, len(asked.request.pieces) - 1
+        if uncached is None:
             return
         if last == end:
-            self._suffix[asked.model] = min(fresh, _SUFFIX)
+            self._suffix[asked.model] = min(uncached, _SUFFIX)
         else:
             cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
-            self._ruler.learn(end, cached + fresh - self._suffix.get(asked.model, 0))
+            self._ruler.learn(end, cached + uncached - self._suffix.get(asked.model, 0))
 
 
-def _marks(request: Request) -> tuple[Mark, ...]:
-    """Return the marks that stand behind a piece, and the provider's own where the request leaves that to it."""
+def _breakpoints(request: Request) -> tuple[Breakpoint, ...]:
+    """Return the breakpoints that stand behind a piece, and the provider's own where the request leaves that to it."""
     size = len(request.pieces)
-    marks = {mark.place: mark for mark in request.marks if 0 <= mark.place < size}
+    breakpoints = {breakpoint.place: breakpoint for breakpoint in request.breakpoints if 0 <= breakpoint.place < size}
     if request.implicit:
-        last = next((at for at in range(size - 1, -1, -1) if _markable(request.pieces[at])), -1)
+        last = next((at for at in range(size - 1, -1, -1) if _takes_breakpoint(request.pieces[at])), -1)
         if last >= 0:
-            marks.setdefault(last, Mark(last))
-    return tuple(marks[place] for place in sorted(marks))
+            breakpoints.setdefault(last, Breakpoint(last))
+    return tuple(breakpoints[place] for place in sorted(breakpoints))
 
 
-def _markable(piece: Piece) -> bool:
+def _takes_breakpoint(piece: Piece) -> bool:
     return piece.kind not in NO_POSITION and bool(piece.data)
 
 
@@ -294,7 +306,7 @@ def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> 
 
 
 def _back(pieces: Sequence[Piece], place: int, most: int, *, runs: bool) -> Iterator[int]:
-    """Yield the places looked at from a mark back: its own, then up to `most` positions before it.
+    """Yield the places looked at from a breakpoint back: its own, then up to `most` positions before it.
 
     Envelopes and blocks of thinking are no positions; with `runs` neighbours that are all calls, or all results,
     are one.

@@ -2,10 +2,10 @@
 
 In: turns in the order in which they were asked. Out: a `Prediction` each. Rules: `predict` never looks at the
 turn's own usage or verdict; `learn` is called after it; what is unknown stays unknown. Positions come from
-earlier bills (`lanes`), what lies between from bytes (`rates`), and the level from the first rule in `_RULES`
+earlier bills (`model_state`), what lies between from bytes (`rates`), and the level from the first rule in `_RULES`
 that applies. Works on any recording of turns; costs O(what is new in a turn).
 
-Sources: measured over 38,782 billed transitions (`lookback`, `lifetime`, `habits` name theirs): what a drop
+Sources: measured over 38,782 billed transitions (`lookback`, `lifetime`, `event_priors` name theirs): what a drop
 falls to, the hidden request at a turn's end, the newest entry that cannot be read at once.
 """
 
@@ -16,11 +16,11 @@ from typing import ClassVar, TypeAlias
 
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.bills import position, total, unbelievable
+from lore.cache.event_priors import CHANCES, LIKELY, Habits
 from lore.cache.growth import growth, runs_collapse, shared, timeline
-from lore.cache.habits import CHANCES, LIKELY, Habits
-from lore.cache.lanes import Anchor, Lane
 from lore.cache.lifetime import ONE_HOUR, lifetime
-from lore.cache.situation import DROP, POSITIONS, SOON, Level, Situation
+from lore.cache.model_state import Anchor, Lane
+from lore.cache.turn_context import DROP, POSITIONS, SOON, Level, Situation
 from lore.model.events import Billed
 from lore.model.turn import Turn
 
@@ -37,11 +37,12 @@ class _Chain:
         self.begun = False
         self.stood: int | None = None
         self.total: int | None = None
-        self.fresh = 0
+        self.uncached = 0
         self.output: int | None = None
         self.lives: float | None = None
         self.hidden = False
         self.waiting: int | None = None
+        self.hooks: tuple[str, ...] = ()
 
 
 class Levels:
@@ -106,11 +107,13 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
     top = lane.before(same)
     base = size if same == size else 0 if top is None else top.size
     grown = growth(entries, base, at)
-    waiting = chain.waiting
-    if waiting is None and not grown.prompted and same == size and any(one.name == _HOOK for one in turn.signs):
-        chain.waiting = size
-    elif grown.prompted:
-        chain.waiting = None
+    waiting, hooks = chain.waiting, chain.hooks
+    sign = next((one for one in turn.signs if one.name == _HOOK), None)
+    if grown.prompted:
+        chain.waiting, chain.hooks = None, ()
+    elif sign is not None and (waiting is not None or same == size):
+        chain.waiting = size if waiting is None else waiting
+        chain.hooks = tuple(dict.fromkeys((*chain.hooks, *sign.names)))
     lane.entries, lane.rest = entries, rest
     found = Situation(
         stood=chain.stood,
@@ -127,6 +130,7 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=waiting,
         put_back=_left(lane, waiting, turn.at) if waiting is not None and grown.prompted else None,
+        hooks=hooks,
         level=Level(None, "first"),
     )
     if new and not chain.begun:
@@ -194,7 +198,7 @@ def _head_moved(_: _Chain, lane: Lane, situation: Situation, habits: Habits, ___
 
 
 def _cut_back(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float | None) -> Level | None:
-    """Where history shrank or changed the last position before that holds, if a mark looks back so far."""
+    """Where history shrank or changed the last position before that holds, if a breakpoint looks back so far."""
     if situation.same == situation.size:
         return None
     lane.at(situation.same)
@@ -210,7 +214,7 @@ def _put_back(_: _Chain, __: Lane, situation: Situation, habits: Habits, ___: fl
 
 
 def _out_of_reach(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float | None) -> Level | None:
-    """More new positions than a mark looks back, where clients keep one mark at the end and each block counts."""
+    """More new positions than a breakpoint looks back, where clients keep one at the end and each block counts."""
     if runs_collapse(at) or situation.reach <= POSITIONS:
         return None
     return Level(lane.head, "lookback", sure=False)
@@ -242,10 +246,10 @@ def _prediction(chain: _Chain, lane: Lane, situation: Situation) -> Prediction:
     else:
         whole = (chain.total or 0) + grown
     whole = max(whole, level.tokens)
-    fresh = min(chain.fresh, whole - level.tokens)
-    write = whole - level.tokens - fresh
+    uncached = min(chain.uncached, whole - level.tokens)
+    write = whole - level.tokens - uncached
     hour = write if chain.lives == ONE_HOUR else 0 if chain.lives is not None else None
-    return Prediction(level.tokens, write, fresh, "rule" if level.sure else "ceiling", level.why, hour)
+    return Prediction(level.tokens, write, uncached, "rule" if level.sure else "ceiling", level.why, hour)
 
 
 # learning
@@ -255,11 +259,11 @@ def _go_on_blind(chain: _Chain, lane: Lane, situation: Situation, prediction: Pr
     """Go on after a bill that says nothing: where the turn ended is estimated, what the next one finds unknown."""
     chain.stood, chain.output = None, None
     lane.at(situation.same)
-    if prediction.total is None or prediction.fresh is None:
+    if prediction.total is None or prediction.uncached is None:
         return
     chain.total = prediction.total
     lane.guessed = True
-    lane.put(Anchor(len(lane.entries), prediction.total - prediction.fresh, chain.lives))
+    lane.put(Anchor(len(lane.entries), prediction.total - prediction.uncached, chain.lives))
 
 
 def _learn(chain: _Chain, lane: Lane, situation: Situation, usage: Billed, habits: Habits) -> None:
@@ -315,7 +319,7 @@ def _learn_habits(chain: _Chain, situation: Situation, habits: Habits, read: int
 
 
 def _anchor(chain: _Chain, lane: Lane, situation: Situation, usage: Billed) -> None:
-    """Remember where this turn's marks stand."""
+    """Remember where this turn's breakpoints stand."""
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
     lane.at(situation.same)
     lane.shown(read)
@@ -327,4 +331,4 @@ def _anchor(chain: _Chain, lane: Lane, situation: Situation, usage: Billed) -> N
         lane.put(Anchor(size, end, None if chain.lives is None else (300.0 if short else chain.lives)))
     lane.guessed = False
     chain.stood, chain.total, chain.output = end, total(usage), usage.output_tokens
-    chain.fresh = usage.fresh_tokens if usage.fresh_tokens is not None else chain.fresh
+    chain.uncached = usage.uncached_tokens if usage.uncached_tokens is not None else chain.uncached

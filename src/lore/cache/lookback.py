@@ -1,11 +1,11 @@
-"""How far back a cache looks from a mark for what an earlier request wrote.
+"""How far back a cache looks from a breakpoint for what an earlier request wrote.
 
 In: the prompt that wrote and the one that reads, both whole. Out: how many positions are new, and how many are
-looked back. Rules are dated. An entry stands at each mark of the request that wrote it; a look-up begins at
-each mark of the one that reads. Blocks of thinking are no positions.
+looked back. Rules are dated. An entry stands at each breakpoint of the request that wrote it; a look-up begins at
+each breakpoint of the one that reads. Blocks of thinking are no positions.
 
 Sources: Anthropic's documentation (20 positions, runs of calls and of results counted once); measured in
-recordings: in December 2024 only an entry exactly at a mark was read; from June 2026 each block counts, and
+recordings: in December 2024 only an entry exactly at a breakpoint was read; from June 2026 each block counts, and
 16 to 20 new positions were read, 21 and more were not.
 """
 
@@ -34,9 +34,10 @@ RULES = (Rule(0.0, 0, runs=False), Rule(_day(2025, 1), 20, runs=True), Rule(_day
 
 
 class Gap(NamedTuple):
-    """`new` positions stand between the last mark of a request and the mark behind it; `allowed` are looked back.
+    """`new` positions stand between the last breakpoint of a request and the breakpoint behind it; `allowed` are looked
+    back.
 
-    `new` is negative where no mark stands behind it any more.
+    `new` is negative where no breakpoint stands behind it any more.
     """
 
     new: int
@@ -49,14 +50,14 @@ class Gap(NamedTuple):
 
 
 def gap(left: Prompt, right: Prompt, at: float | None) -> Gap | None:
-    """Measure from the left's last mark to the nearest mark of the right; None where such marks are not looked up."""
+    """Measure from the left's last breakpoint to the nearest of the right; None where such are not looked up."""
     if not _looks_back(left) or not _looks_back(right):
         return None
-    mine, theirs = _marks(left), _marks(right)
+    mine, theirs = _breakpoints(left), _breakpoints(right)
     if not mine or not theirs:
         return None
     rule = RULES[-1] if at is None else [one for one in RULES if one.since <= at][-1]
-    behind = [mark for mark in theirs if mark >= mine[-1]]
+    behind = [breakpoint for breakpoint in theirs if breakpoint >= mine[-1]]
     if not behind:
         return Gap(-1, rule.positions)
     return Gap(_positions(right, mine[-1], behind[0], runs=rule.runs), rule.positions)
@@ -66,8 +67,8 @@ def _looks_back(prompt: Prompt) -> bool:
     return prompt.fidelity != "reconstructed" and (prompt.dialect == "anthropic" or "claude" in (prompt.model or ""))
 
 
-def _marks(prompt: Prompt) -> tuple[int, ...]:
-    return (*prompt.marks, prompt.stable - 1) if prompt.auto_mark and prompt.stable else prompt.marks
+def _breakpoints(prompt: Prompt) -> tuple[int, ...]:
+    return (*prompt.breakpoints, prompt.stable - 1) if prompt.auto_breakpoint and prompt.stable else prompt.breakpoints
 
 
 def _positions(prompt: Prompt, begin: int, end: int, *, runs: bool) -> int:

@@ -1,7 +1,7 @@
 """What cache models without breakpoints share: a tree of prefixes, positions in tokens, and totals learned from bills.
 
 In: a request. Out: its path, its size, a prediction from how much of it is read. Rules: all that is not read is
-fresh, unless bills have shown that this cache charges for writing; a bill without all its counts teaches nothing.
+uncached, unless bills have shown that this cache charges for writing; a bill without all its counts teaches nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from lore.cache.base import Confidence, Prediction, Request
-from lore.cache.ruler import Ruler
+from lore.cache.token_estimator import Ruler
 from lore.cache.tree import Path, Tree
 from lore.model.events import Billed
 
@@ -73,8 +73,8 @@ class Measured:
         asked, self._asked = self._asked, None
         if asked is None or usage is None or asked.last < 0:
             return ""
-        counts = (usage.fresh_tokens, usage.read_tokens, usage.write_tokens)
-        if any(count is not None and count < 0 for count in counts) or usage.fresh_tokens is None:
+        counts = (usage.uncached_tokens, usage.read_tokens, usage.write_tokens)
+        if any(count is not None and count < 0 for count in counts) or usage.uncached_tokens is None:
             return ""
         if usage.read_tokens is None and usage.write_tokens is None:
             return ""

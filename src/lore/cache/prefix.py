@@ -87,7 +87,7 @@ class XAI(Prefix):
 
 
 class QwenImplicit(Prefix):
-    """Qwen's cache of requests without marks."""
+    """Qwen's cache of requests without breakpoints."""
 
     name: ClassVar[str] = "qwen-implicit"
     provider: ClassVar[str] = "qwen"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lore.model.events import Billed
 
 MILLION = Decimal(1_000_000)
-KINDS = ("fresh", "read", "write", "write_5m", "write_1h", "output", "storage_hour")
+KINDS = ("uncached", "read", "write", "write_5m", "write_1h", "output", "storage_hour")
 
 
 class Price(NamedTuple):
@@ -23,7 +23,7 @@ class Price(NamedTuple):
     `storage_hour` is for keeping a million tokens for an hour.
     """
 
-    fresh: Decimal | None = None
+    uncached: Decimal | None = None
     read: Decimal | None = None
     write: Decimal | None = None
     write_5m: Decimal | None = None
@@ -34,7 +34,7 @@ class Price(NamedTuple):
     def cost(
         self,
         *,
-        fresh: int | None,
+        uncached: int | None,
         read: int | None,
         write: int | None = None,
         write_5m: int | None = None,
@@ -49,14 +49,24 @@ class Price(NamedTuple):
         parts = self._written(write, write_5m, write_1h)
         if parts is None:
             return None
-        return _sum(((fresh, self.fresh), (read, self.read), *parts, (output, self.output)))
+        return _sum(((uncached, self.uncached), (read, self.read), *parts, (output, self.output)))
 
     def of(self, usage: Billed) -> Decimal | None:
         """Return what a billed request cost."""
         return self.cost(
-            fresh=usage.fresh_tokens, read=usage.read_tokens, write=usage.write_tokens,
+            uncached=usage.uncached_tokens, read=usage.read_tokens, write=usage.write_tokens,
             write_5m=usage.write_5m_tokens, write_1h=usage.write_1h_tokens, output=usage.output_tokens,
         )  # fmt: skip
+
+    def parts(self, usage: Billed) -> dict[str, Decimal]:
+        """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
+        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+        rest = max(0, (usage.write_tokens or 0) - hour - short)
+        counts = {"uncached": usage.uncached_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
+                  "write": rest, "output": usage.output_tokens}  # fmt: skip
+        prices = self._replace(write=self.write if self.write is not None else self.write_5m)._asdict()
+        known = {kind: count for kind, count in counts.items() if count and prices[kind] is not None}
+        return {kind: count * prices[kind] / MILLION for kind, count in known.items()}
 
     def times(self, factors: dict[str, Decimal]) -> Price:
         """Return these prices, each kind multiplied by its factor."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, cast
 
 from lore.cache.base import CacheModel, Look
+from lore.cache.breakpoint_providers import Anthropic, Bedrock, OpenAIBreakpoint, Qwen
 from lore.cache.deepseek import DeepSeek
 from lore.cache.gemini_explicit import GeminiExplicit
 from lore.cache.llama_cpp import LlamaCpp
 from lore.cache.lmcache import LMCache
-from lore.cache.marked import Anthropic, Bedrock, OpenAIBreakpoint, Qwen
 from lore.cache.prefix import XAI, Gemini, Kimi, OpenAI, QwenImplicit
 from lore.cache.sglang import SGLang
 from lore.cache.vllm import VLLM

@@ -50,8 +50,8 @@ RULES: dict[str, Known] = {
     "refreshed_by_reads": Known("flag", "flag"),
     "lookback": Known("whole", "positions"),
     "lookback_runs": Known("flag", "flag"),
-    "max_marks": Known("whole", "marks"),
-    "compared_breakpoints": Known("whole", "marks"),
+    "max_breakpoints": Known("whole", "breakpoints"),
+    "compared_breakpoints": Known("whole", "breakpoints"),
     "requests_per_minute": Known("whole", "requests"),
     "order": Known("text", "sections"),
     "eviction": Known("text", "policy"),
@@ -72,8 +72,8 @@ FOR_READING = frozenset((
     "partial_blocks", "caches_output", "eviction", "price_storage_hour", "multiple_read_implicit", "multiple_batch",
     "multiple_regional",
 ))  # fmt: skip
-_INPUTS = ("fresh", "read", "write", "write_5m", "write_1h")
-_DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the fresh price
+_INPUTS = ("uncached", "read", "write", "write_5m", "write_1h")
+_DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the uncached price
 _MANY = 4096  # answers kept: names come from recordings, and there is no end to them
 
 
@@ -174,7 +174,7 @@ class Rules:
         self, provider: str, model: str | None, platform: str = "", at: float | None = None,
         *, prompt_tokens: int | None = None, extras: Iterable[str] = (),
     ) -> Price | None:  # fmt: skip
-        """Return what tokens of one request cost; None where not even the fresh ones have a price.
+        """Return what tokens of one request cost; None where not even the uncached ones have a price.
 
         `extras` name what the request asked for besides ("fast", "flex", "batch", "us", "regional"): each
         multiplies all prices; one without a row makes them unknown. Peak hours count where `at` is known.
@@ -235,21 +235,21 @@ class _Asked(NamedTuple):
         """Return all rates, each with its factors."""
         rates = Price(*map(self.rate, KINDS))
         factors = self.factors(extras)
-        return None if rates.fresh is None or factors is None else rates.times(factors)
+        return None if rates.uncached is None or factors is None else rates.times(factors)
 
     def peak(self) -> bool:
         """Tell whether the provider charges more at this hour."""
         return self.rules.peak(self.provider, self.model, self.platform, self.at)
 
     def rate(self, kind: str) -> Decimal | None:
-        """Return a price as its row says, else as a multiple of the fresh price where that is how it is known."""
+        """Return a price as its row says, else as a multiple of the uncached price where that is how it is known."""
         row = self._row(f"price_{kind}")
         if row is not None:
             return self._money(row)
-        multiple, fresh = self._row(f"multiple_{kind}"), self._row("price_fresh")
-        if kind not in _DERIVED or multiple is None or fresh is None:
+        multiple, uncached = self._row(f"multiple_{kind}"), self._row("price_uncached")
+        if kind not in _DERIVED or multiple is None or uncached is None:
             return None
-        times, base = self._money(multiple), self._money(fresh)
+        times, base = self._money(multiple), self._money(uncached)
         return None if times is None or base is None else times * base
 
     def _row(self, rule: str) -> Rule | None:

@@ -1,8 +1,8 @@
-"""A turn as a cache sees it: pieces in the provider's render order, marks, and what else enters the prefix.
+"""A turn as a cache sees it: pieces in the provider's render order, breakpoints, and what else enters the prefix.
 
 In: turns. Out: requests. Rules: a provider's view says in which order it renders, which parameters enter the prefix
-at which section, which separate caches, and where it marks by itself. A piece is made once for as long as a chain
-sends its segment again. Cost O(segments that the chain's turn before did not have).
+at which section, which separate caches, and where it sets breakpoints by itself. A piece is made once for as long as a
+chain sends its segment again. Cost O(segments that the chain's turn before did not have).
 
 Sources: the providers' documentation of what invalidates a cache; recordings: DeepSeek's flash model renders tools
 behind the system prompt; images that come or go lose nothing on Anthropic, against its documentation.
@@ -14,12 +14,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from lore.cache.base import Mark, Piece, Request
+from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.kinds import NO_POSITION, kind_of
 from lore.model.prompt import Prompt, Section, Segment
 from lore.model.turn import Turn
 
-Marking: TypeAlias = Literal["body", "latest", "none"]
+Placement: TypeAlias = Literal["body", "latest", "none"]
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
 
@@ -31,14 +31,14 @@ class View(NamedTuple):
     """How a provider looks at a request.
 
     `order` is its render order; `salts` the parameters that enter the prefix where a section begins; `apart`
-    those that separate caches altogether; `marking`: as the body says, also behind the latest message, or never;
-    `most` marks count; `drops`: text that Anthropic drops is no content here either.
+    those that separate caches altogether; `placement`: as the body says, also behind the latest message, or never;
+    `most` breakpoints count; `drops`: text that Anthropic drops is no content here either.
     """
 
     order: tuple[Section, ...] = ("tools", "system", "messages")
     salts: tuple[tuple[Section, tuple[str, ...]], ...] = ()
     apart: tuple[str, ...] = ()
-    marking: Marking = "none"
+    placement: Placement = "none"
     most: int = 4
     drops: bool = False
 
@@ -46,14 +46,14 @@ class View(NamedTuple):
 _EFFORT = ("thinking", "output_config", "reasoning_effort", "reasoning", "verbosity", "text")
 ANTHROPIC = View(
     salts=(("system", ("speed",)), ("messages", ("tool_choice", "thinking", "output_config"))),
-    marking="body",
+    placement="body",
     drops=True,
 )
 OPENAI = View(apart=("prompt_cache_key", "service_tier"), salts=(("tools", ("response_format", "text")),))
-OPENAI_BREAKPOINT = View(apart=("prompt_cache_key", "service_tier", *_EFFORT), marking="latest")
+OPENAI_BREAKPOINT = View(apart=("prompt_cache_key", "service_tier", *_EFFORT), placement="latest")
 PLAIN = View()
 SYSTEM_FIRST = View(order=("system", "tools", "messages"))
-MARKED = View(marking="body")
+EXPLICIT = View(placement="body")
 
 
 class _Seen(NamedTuple):
@@ -79,9 +79,9 @@ class Views:
         head, places = self._head(prompt, seen)
         pieces, same = _grown(seen, head, prompt, self.count)
         self._chains[turn.chain] = _Seen(prompt, head, pieces)
-        marks = () if view.marking == "none" else tuple(self._marks(prompt, pieces, places, len(head)))
+        breakpoints = () if view.placement == "none" else tuple(self._breakpoints(prompt, pieces, places, len(head)))
         return Request(
-            turn.chain, pieces, same, marks[-view.most :], model=self._model or prompt.model, at=turn.at,
+            turn.chain, pieces, same, breakpoints[-view.most :], model=self._model or prompt.model, at=turn.at,
             answered=turn.answered_at, space=self._space(turn), salts=_salts(prompt, view),
             cached=prompt.params.get("cachedContent", b"") or prompt.params.get("cached_content", b""),
         )  # fmt: skip
@@ -99,17 +99,19 @@ class Views:
         pieces = (*first, *(Piece(prompt.head[at].data, prompt.head[at].section) for at in order))
         return pieces if self.count is None else tuple([_counted(one, self.count) for one in pieces]), places
 
-    def _marks(self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int) -> Iterator[Mark]:
-        """Yield the marks in ascending order; each place has one."""
+    def _breakpoints(
+        self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int
+    ) -> Iterator[Breakpoint]:
+        """Yield the breakpoints in ascending order; each place has one."""
         found: dict[int, float | None] = {}
-        for place, value in zip(prompt.marks, prompt.mark_values, strict=False):
+        for place, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False):
             at = places[place] if place < len(places) else place - len(places) + size
             found[at] = lifetime_of(value)
         last = _last(pieces)
         explicit = b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
-        if last >= 0 and (prompt.auto_mark or (self._view.marking == "latest" and not explicit)):
+        if last >= 0 and (prompt.auto_breakpoint or (self._view.placement == "latest" and not explicit)):
             found.setdefault(last, lifetime_of(prompt.params.get("cache_control", b"")))
-        return (Mark(at, found[at]) for at in sorted(found) if at < len(pieces))
+        return (Breakpoint(at, found[at]) for at in sorted(found) if at < len(pieces))
 
     def _space(self, turn: Turn) -> bytes:
         """Return what separates caches: model, host, account, and parameters that do."""
@@ -185,19 +187,19 @@ def _envelope(prompt: Prompt, start: int) -> bytes:
 
 
 def _last(pieces: Sequence[Piece]) -> int:
-    """Return the place of the last piece that can be marked, -1 for none."""
+    """Return the place of the last piece that takes a breakpoint, -1 for none."""
     return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in NO_POSITION), -1)
 
 
-def automatic(request: Request) -> tuple[Mark, ...]:
-    """Return marks where a careful client sets them: at the end of each section, as long-lived as one there was."""
-    pieces, lives = request.pieces, {mark.place: mark.lifetime for mark in request.marks}
+def automatic(request: Request) -> tuple[Breakpoint, ...]:
+    """Return breakpoints where a careful client sets them: at the end of each section, as long-lived as before."""
+    pieces, lives = request.pieces, {breakpoint.place: breakpoint.lifetime for breakpoint in request.breakpoints}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
     last = _last(pieces)
-    return tuple([Mark(at, lives.get(at)) for at in sorted({*ends, last}) if at >= 0])
+    return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, last}) if at >= 0])
 
 
-def lifetime_of(mark: bytes) -> float | None:
-    """Return the seconds that a mark asks for; None where it leaves them to the provider."""
-    found = _TTL.search(mark)
+def lifetime_of(breakpoint: bytes) -> float | None:
+    """Return the seconds that a breakpoint asks for; None where it leaves them to the provider."""
+    found = _TTL.search(breakpoint)
     return None if found is None else int(found[1]) * _UNIT[found[2]]

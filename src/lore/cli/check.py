@@ -10,6 +10,7 @@ from lore.cli.common import (
     AsJson,
     Colour,
     Config,
+    For,
     Format,
     Redact,
     System,
@@ -20,6 +21,7 @@ from lore.cli.common import (
     log,
     out,
     quiet_pipe,
+    reader_named,
     tell,
     writing,
 )
@@ -47,7 +49,9 @@ def run(
     min_reuse: Annotated[
         float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
     ] = None,
-    max_busts: Annotated[int | None, typer.Option("--max-busts", help="At most this many unexpected busts.")] = None,
+    max_breaks: Annotated[
+        int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
+    ] = None,
     max_lost_tokens: Annotated[
         int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
     ] = None,
@@ -65,6 +69,7 @@ def run(
         ),
     ] = None,
     redact: Redact = False,
+    reader: For = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
     ] = None,
@@ -88,21 +93,21 @@ def run(
     judged. `lore explain CODE` says what a finding means.
 
     Settings stand in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste
-    (lists of codes, their beginnings or names), min_reuse, max_busts, max_lost_tokens. [[check.per_path]]: path,
+    (lists of codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens. [[check.per_path]]: path,
     and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the file of the settings; `*` is one name, `**` any folders.
     """
-    from lore.check.budgets import Budgets
     from lore.cli.checking import Wanted, chosen, held_against, needed, write
     from lore.cli.progress import progress
     from lore.errors import LoreError
+    from lore.judge.budgets import Budgets
     from lore.recording.options import Options
     from lore.report.terminal import counted
     from lore.run.check import check, cores
     from lore.run.reporting import keep_apart, targets
 
     loaded = found_settings(config)
-    given = Budgets(min_reuse=min_reuse, max_busts=max_busts, max_lost_tokens=max_lost_tokens)
+    given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
     fault = given.fault()
     if fault:
         raise LoreError(fault)
@@ -110,7 +115,7 @@ def run(
     asked = targets(report or (), as_json=as_json)
     against = held_against(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
-        update=update_baseline, redact=redact,
+        update=update_baseline, redact=redact, reader=reader_named(reader),
     )  # fmt: skip
     options = Options(
         format=format,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from lore.cli.common import out, tell
 
 if TYPE_CHECKING:
-    from lore.check.budgets import Budgets
+    from lore.judge.budgets import Budgets
     from lore.model.results import Finding
     from lore.recording.options import Options
-    from lore.run.check import Against
+    from lore.run.check import CheckContext
     from lore.run.reporting import Target
 
 INTERRUPTED = 130
@@ -41,7 +41,7 @@ def refuse(
 
 
 def follow_one(
-    paths: list[str], budgets: Budgets, options: Options, against: Against, *, as_json: bool, color: bool | None,
+    paths: list[str], budgets: Budgets, options: Options, against: CheckContext, *, as_json: bool, color: bool | None,
     verbose: bool,
 ) -> int:  # fmt: skip
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
@@ -64,7 +64,7 @@ def follow_one(
     with _interruptible() as interrupted:
         following = follow_check(
             paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=against.policy,
-            root=against.root, expecting=against.expecting,
+            root=against.root, dated=against.dated, reader=against.reader,
         )  # fmt: skip
         for said in following:
             one = shown(said) if against.redact and said is not None else said

@@ -15,27 +15,28 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.config import Loaded
+    from lore.model.codes import Reader
     from lore.model.results import Checked
     from lore.recording.inputs import Input
-    from lore.run.check import Against
-    from lore.run.outlook import Expecting
+    from lore.run.check import CheckContext
     from lore.run.reporting import Target
+    from lore.run.verdicts import Dated
 
 
 def held_against(
     loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
-    redact: bool,
-) -> Against:  # fmt: skip
+    redact: bool, reader: Reader | None,
+) -> CheckContext:  # fmt: skip
     """Put settings and options together: `--select` replaces what is set, `--ignore` adds to it.
 
     Paths in settings are relative to the file that was found, or to the working directory if it was named.
     """
     import msgspec
 
-    from lore.check.policy import Narrowed, Policy
     from lore.errors import LoreError
+    from lore.judge.policy import Narrowed, Policy
     from lore.recording import corpus
-    from lore.run.check import Against
+    from lore.run.check import CheckContext
 
     if update and baseline is None:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
@@ -51,7 +52,7 @@ def held_against(
         policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)
     )
     file = loaded.file
-    return Against(
+    return CheckContext(
         policy=policy,
         settings="" if file is None else corpus.show(os.path.relpath(file)),
         root="" if file is None or explicit else str(file.parent),
@@ -59,17 +60,18 @@ def held_against(
         update=update,
         redact=redact,
         narrowed=narrowed,
-        expecting=expecting(loaded),
+        dated=dated_rules(loaded),
+        reader=reader or loaded.settings.check.reader,
     )
 
 
-def expecting(loaded: Loaded) -> Expecting:
+def dated_rules(loaded: Loaded) -> Dated:
     """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
-    from lore.run.outlook import Expecting
+    from lore.run.verdicts import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file
     rules = Path(simulate.rules or "")
-    return Expecting(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
+    return Dated(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
 
 
 def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.config import Loaded, Settings
+    from lore.model.codes import Reader
     from lore.prompt.settings import Policy
     from lore.recording.events import Template
     from lore.recording.overrides import Completion
@@ -61,6 +62,11 @@ Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the f
 
 Redact: TypeAlias = Annotated[
     bool, typer.Option("--redact", help="Say hashes, lengths and paths only: nothing that a recording says.")
+]
+
+For: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--for", help="Whom fixes speak to: author (writes the agent) or user (runs it); default: by format."),
 ]
 
 P = ParamSpec("P")
@@ -180,3 +186,12 @@ def tell(text: str) -> None:
 
     text = visible(text)
     print(f"./{text}" if text.startswith("::") else text, file=sys.stderr, flush=True)  # no workflow command
+
+
+def reader_named(name: str | None) -> Reader | None:
+    """Return whom fixes speak to; raises LoreError for another word."""
+    from lore.errors import LoreError
+
+    if name not in (None, "author", "user"):
+        raise LoreError(f"--for {name!r} is nobody that lore speaks to", hint="--for author or --for user")
+    return name

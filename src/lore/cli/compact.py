@@ -26,7 +26,7 @@ from lore.cli.common import (
 if TYPE_CHECKING:
     from lore.cache.rules import Rules
     from lore.compaction.base import Trigger
-    from lore.compaction.settings import Compaction, Memory
+    from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
     from lore.recording.options import Options
 
@@ -141,17 +141,17 @@ def _dry_run(
 
 def _compact(
     session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: Trigger, output: str | None, *,
-    memory: Memory, force: bool, as_json: bool, color: bool | None, verbose: bool,
+    memory: MemorySettings, force: bool, as_json: bool, color: bool | None, verbose: bool,
 ) -> int:  # fmt: skip
     import time
 
     from lore.compaction.base import SummaryError
-    from lore.run.compacting.applying import Asking, Output, compact
+    from lore.run.compacting.apply import CompactRequest, Output, compact
 
     target = None if output is None else Output(output, force)
     try:
         with _ending_all():
-            result = compact(session, options, policy, rules, Asking(trigger, target, time.time, tell, memory))
+            result = compact(session, options, policy, rules, CompactRequest(trigger, target, time.time, tell, memory))
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -185,11 +185,12 @@ def _ending_all() -> Generator[None]:
 def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
     import signal
 
+    from lore.compaction.memory.idle import IdleSettings
+    from lore.compaction.stopping import Stopping
+    from lore.compaction.watching import Hands
     from lore.errors import LoreError
     from lore.report.plain import visible
-    from lore.run.compacting.resting import Remembered
-    from lore.run.compacting.stopping import Stopping
-    from lore.run.compacting.watching import Hands, watch
+    from lore.run.compacting.watch import watch
 
     if not 0 < interval <= 86_400:
         raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")
@@ -201,7 +202,7 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, 
         print(visible(text), flush=True)
 
     try:
-        remembered = Remembered(settings.settings.memory, settings.settings.sessions)
+        remembered = IdleSettings(settings.settings.memory, settings.settings.sessions)
         hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set, waiting=stopping.waiting)
         watch(url, policy, rules, hands, remembered)
     finally:

@@ -11,6 +11,7 @@ from lore.cli.common import (
     Colour,
     Config,
     Dialect,
+    For,
     Format,
     Redact,
     System,
@@ -22,6 +23,7 @@ from lore.cli.common import (
     log,
     out,
     quiet_pipe,
+    reader_named,
     tail_policy,
     writing,
 )
@@ -54,6 +56,7 @@ def run(
     tools: Tools = None,
     format: Format = None,
     redact: Redact = False,
+    reader: For = None,
     config: Config = None,
     color: Colour = None,
     verbose: Verbose = False,
@@ -63,9 +66,10 @@ def run(
     With one name, every successive pair of a session is compared. Beside it stands what the provider's cache would
     read of the later turn; with --no-tokens only where --cache names one.
     """
+    from lore.cli.checking import dated_rules
     from lore.errors import LoreError
     from lore.recording.options import Options
-    from lore.run.diff import compared
+    from lore.run.diff import Comparison, compared
     from lore.tokens.o200k import Counter
 
     if fail_under is not None and not 0 <= fail_under <= 1:
@@ -82,7 +86,9 @@ def run(
         log=log(verbose),
     )
     names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
-    diffs = compared(left, right, options, redact=redact, caches=_caches(names, loaded) if tokens or names else None)
+    caches = _caches(names, loaded) if tokens or names else None
+    who = reader_named(reader) or loaded.settings.check.reader
+    diffs = compared(left, right, Comparison(options, redact, caches, dated_rules(loaded), who))
     write = _writer(as_json=as_json, color=color)
     failed = False
     for diff in diffs:

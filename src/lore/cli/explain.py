@@ -1,4 +1,4 @@
-"""`lore explain`: what a finding code means and how to fix it."""
+"""`lore explain`: what a finding code means, who can act, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,46 @@ import typer
 
 from lore.cli.common import quiet_pipe
 
+_PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}
+
 
 @quiet_pipe
 def run(
     code: Annotated[str | None, typer.Argument(help="A code (LORE101) or a name; without one, all of them.")] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--for", help="Whom the page advises: author (writes the agent) or user (runs it); default: both."
+        ),
+    ] = None,
 ) -> int:
-    """Explain a finding code; without one, list them."""
+    """Explain a finding code; without one, list them.
+
+    The list has a code, its kind, who can act and its name on each line.
+    """
     from lore.errors import LoreError
     from lore.model.codes import CODES, NOT_SHOWN
 
+    if reader is not None and reader not in _PARTS:
+        raise LoreError(f"unknown reader {reader!r}", hint=f"readers: {', '.join(_PARTS)}")
+    if code is None and reader is not None:
+        raise LoreError("--for chooses a part of one page", hint=f"lore explain CODE --for {reader}")
     if code is None:
         for known, row in CODES.items():
-            sys.stdout.write(f"{known}  {row.kind:<14}  {row.name}\n")
+            sys.stdout.write(f"{known}  {row.kind:<14}  {row.actor:<8}  {row.name}\n")
         return 0
     names = {known: row.name for known, row in CODES.items()} | NOT_SHOWN
     wanted = code.upper()
     found = wanted if wanted in names else next((known for known, name in names.items() if name == code.lower()), None)
     if found is None:
         raise LoreError(f"no finding has the code {code!r}", hint="lore explain lists them")
-    page = resources.files("lore.check").joinpath("pages", f"{found}.md").read_text("utf-8")
-    sys.stdout.write(page)
+    page = resources.files("lore.judge").joinpath("pages", f"{found}.md").read_text("utf-8")
+    sys.stdout.write(page if reader is None else _page_for(reader, page))
     return 0
+
+
+def _page_for(reader: str, page: str) -> str:
+    """Leave the advice for the other reader out."""
+    head, _, parts = page.partition(_PARTS["author"])
+    author, _, user = parts.partition(_PARTS["user"])
+    return head + _PARTS[reader] + (user if reader == "user" else author.rstrip("\n") + "\n")

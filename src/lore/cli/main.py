@@ -64,9 +64,9 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def _run(args: list[str]) -> int:
-    from lore.cli.app import app
+    from lore.cli.app import command
 
-    result = app(args, standalone_mode=False, prog_name="lore")
+    result = command()(args, standalone_mode=False, prog_name="lore")
     return result if isinstance(result, int) else 0
 
 

@@ -32,7 +32,7 @@ def _note(text: str) -> None:
 
 
 def _now() -> str:
-    from lore.run.storing.clock import now
+    from lore.store.sync import now
 
     return now()
 
@@ -41,11 +41,11 @@ def _now() -> str:
 @quiet_pipe
 def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
     """List the users of whom something is remembered."""
+    from lore.compaction.memory import views
     from lore.report.remembered import write_users
-    from lore.run.remembering import looking
 
     with opened(store) as one:
-        answer(looking.users(one), write_users, as_json=as_json, color=color)
+        answer(views.users(one), write_users, as_json=as_json, color=color)
     return 0
 
 
@@ -58,11 +58,11 @@ def list_(
 
     With the topics, and the last time that something could not be remembered.
     """
+    from lore.compaction.memory import views
     from lore.report.remembered import write_list
-    from lore.run.remembering import looking
 
     with opened(store) as one:
-        found = looking.listed(looking.everything(one, user, agent, now=_now()))
+        found = views.listed(views.everything(one, user, agent, now=_now()))
     answer(found, write_list, as_json=as_json, color=color)
     return 0
 
@@ -80,12 +80,12 @@ def show(
     color: Colour = None,
 ) -> int:
     """Show what is remembered, word for word."""
+    from lore.compaction.memory import views
     from lore.report.remembered import write_shown
-    from lore.run.remembering import looking
 
     with opened(store) as one:
-        found = looking.everything(one, user, agent, now=_now())
-    answer(looking.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
+        found = views.everything(one, user, agent, now=_now())
+    answer(views.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
     return 0
 
 
@@ -105,8 +105,8 @@ def delete(
     A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named. The sessions stay:
     `lore memory extract --again` may learn it again.
     """
+    from lore.compaction.memory.views import deleted
     from lore.report.remembered import write_deleted
-    from lore.run.remembering.taking import deleted
 
     with opened(store) as one:
         found = deleted(one, names, user, agent, now=_now(), tell=_note)
@@ -126,8 +126,8 @@ def wipe(
     on with it; those in which nobody speaks any more it leaves alone. The audit log stays, too: it holds nothing of
     what was remembered.
     """
+    from lore.compaction.memory.views import wiped
     from lore.report.remembered import write_wiped
-    from lore.run.remembering.taking import wiped
 
     with opened(store) as one:
         found = wiped(one, user, agent, now=_now(), tell=_note)
@@ -143,21 +143,19 @@ def export(
     agent: Agent = None,
     output: Output = None,
     force: Force = False,
-    as_json: AsJson = False,
 ) -> int:
     """Write all that is remembered as a JSON object.
 
-    With or without --json.
     It is written as it was remembered: what looks like a credential is not masked.
     """
     import msgspec
 
+    from lore.compaction.memory import views
     from lore.recording import corpus
-    from lore.run.remembering import looking
     from lore.run.writing import written
 
     with opened(store) as one:
-        found = looking.everything(one, user, agent, now=_now())
+        found = views.everything(one, user, agent, now=_now())
     line = msgspec.json.encode(found) + b"\n"
     if output in (None, corpus.STDIN):
         sys.stdout.buffer.write(line)
@@ -176,11 +174,11 @@ def audit(
 
     With the session that it came from, and whether that was deleted since.
     """
+    from lore.compaction.memory import views
     from lore.report.remembered import write_audit
-    from lore.run.remembering import looking
 
     with opened(store) as one:
-        answer(looking.audited(one, user, agent), write_audit, as_json=as_json, color=color)
+        answer(views.audited(one, user, agent), write_audit, as_json=as_json, color=color)
     return 0
 
 
@@ -204,7 +202,7 @@ def extract(
     be used; what was known then stays.
     """
     from lore.report.remembered import write_extracted
-    from lore.run.remembering.working import Named, extracted
+    from lore.run.remembering import Named, extracted
 
     loaded = settings(config)
     with opened(store) as one:
@@ -229,10 +227,10 @@ def dream(
     Exit 3 where the summariser's answer could not be used, and one topic was made of all.
     """
     from lore.report.remembered import write_dreamt
-    from lore.run.remembering.working import Named, dreamt
+    from lore.run.remembering import Named, consolidated
 
     loaded = settings(config)
     with opened(store) as one:
-        found = dreamt(one, Named(user, agent), loaded, _note)
+        found = consolidated(one, Named(user, agent), loaded, _note)
     answer(found, write_dreamt, as_json=as_json, color=color)
     return 0 if found.failure is None else 3

@@ -58,12 +58,16 @@ def run(
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
     if not paths:
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
+    from lore.cli.checking import dated_rules
     from lore.recording.options import Options
     from lore.run.simulate_what_if import Asked, simulate
     from lore.tokens.o200k import Counter
 
     options = Options(format=format, dialect=dialect, counter=Counter(), log=log(verbose))
-    asked = Asked(paths, tuple(cache or settings.settings.simulate.caches), tuple(what_if or ("",)))
+    dated = dated_rules(settings)
+    if rules_file is not None:
+        dated = dated._replace(path=rules_file)
+    asked = Asked(paths, tuple(cache or settings.settings.simulate.caches), tuple(what_if or ("",)), dated)
     for number, result in enumerate(simulate(asked, options, table)):
         if as_json:
             from lore.report.json_report import render

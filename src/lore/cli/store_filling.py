@@ -50,11 +50,11 @@ def import_(
     """
     from lore.recording.options import Options
     from lore.report.stored import write_imported
-    from lore.run.storing.importing import Asked, import_sessions
+    from lore.run.storing.importing import ImportRequest, import_sessions
 
     options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
     with opened(store, new=True) as one, progress(wanted=not verbose, colour=color, what="importing") as told:
-        result = import_sessions(one, Asked(paths, session_id, project), options, progress=told)
+        result = import_sessions(one, ImportRequest(paths, session_id, project), options, progress=told)
     answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(one.message is not None for one in result.sessions) else 0
 
@@ -74,7 +74,7 @@ def export(
     Content is written as it was stored: credentials are not masked.
     """
     from lore.recording import corpus
-    from lore.run.storing.exporting import exported, left
+    from lore.run.storing.sessions import exported, left
     from lore.run.writing import written
 
     with opened(store) as one:

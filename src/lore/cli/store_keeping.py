@@ -22,7 +22,7 @@ def list_(
 ) -> int:
     """List the stored sessions by their ids."""
     from lore.report.stored import write_list
-    from lore.run.storing.looking import listed
+    from lore.run.storing.sessions import listed
 
     with opened(store) as one:
         answer(listed(one, project, memory=memory), write_list, as_json=as_json, color=color)
@@ -33,7 +33,7 @@ def list_(
 def show(session_id: SessionId, store: Url, as_json: AsJson = False, color: Colour = None) -> int:
     """Show what is stored of a session: its head, project, forks, deltas."""
     from lore.report.stored import write_shown
-    from lore.run.storing.looking import shown
+    from lore.run.storing.sessions import shown
 
     with opened(store) as one:
         answer(shown(one, session_id), write_shown, as_json=as_json, color=color)
@@ -53,7 +53,7 @@ def delete(
     It is done at once; --dry-run says beforehand which sessions would go.
     """
     from lore.report.stored import write_written
-    from lore.run.storing.changing import deleted
+    from lore.run.storing.sessions import deleted
 
     with opened(store) as one:
         answer(deleted(one, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
@@ -70,7 +70,7 @@ def move(
 ) -> int:
     """Make a session, and its prompt deltas, another project's."""
     from lore.report.stored import write_written
-    from lore.run.storing.changing import moved
+    from lore.run.storing.sessions import moved
 
     with opened(store) as one:
         answer(moved(one, session_id, project_id), write_written, as_json=as_json, color=color)
@@ -88,7 +88,7 @@ def bind(
 ) -> int:
     """Remember which session a client means."""
     from lore.report.stored import write_written
-    from lore.run.storing.changing import bound
+    from lore.run.storing.sessions import bound
 
     with opened(store) as one:
         answer(bound(one, client_key, session_id, replace=replace), write_written, as_json=as_json, color=color)
@@ -103,7 +103,7 @@ def resolve(
 ) -> int:
     """Print the id of the session that a client means."""
     from lore.report.console import line
-    from lore.run.storing.looking import resolved
+    from lore.run.storing.sessions import resolved
 
     with opened(store) as one:
         found = resolved(one, client_key)
@@ -125,7 +125,7 @@ def verify(
     Exit 1 where damage is found. Nothing is changed.
     """
     from lore.report.stored import write_verified
-    from lore.run.storing.looking import verified
+    from lore.run.storing.sessions import verified
 
     with opened(store) as one:
         found = verified(one, session_ids or [])
@@ -138,7 +138,7 @@ def vacuum(store: Url, as_json: AsJson = False) -> int:
     """Give back space that is not needed any more."""
     from lore.report.console import line
     from lore.report.terminal import counted
-    from lore.run.storing.looking import vacuumed
+    from lore.run.storing.sessions import vacuumed
 
     with opened(store) as one:
         found = vacuumed(one)

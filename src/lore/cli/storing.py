@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Struct)
 @contextmanager
 def opened(url: str, *, new: bool = False) -> Generator[Store]:
     """Open the store for one command; what it tells goes to standard error. Only a `new` one need not be there."""
-    from lore.run.storing.opening import opened as open_
+    from lore.run.storing.sessions import opened as open_
 
     def say(text: str) -> None:
         tell(text if text.startswith("note: ") else f"note: {text}")

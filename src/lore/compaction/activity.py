@@ -44,18 +44,13 @@ _IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
 
 
 def is_message(item: Item) -> bool:
-    """Tell whether an item is a message: dividers and opaque items are none."""
+    """Tell whether an item is a message, not a divider or an opaque item."""
     return not isinstance(item, CompactDivider | OpaqueItem)
 
 
 def has_real_activity(entries: Entries) -> bool:
     """Tell whether a person said anything in these entries."""
     return any(is_real(entry.item) for entry in entries)
-
-
-def real_places(entries: Entries) -> list[int]:
-    """Return the places of the messages that a person said, in order."""
-    return [place for place, entry in enumerate(entries) if is_real(entry.item)]
 
 
 def messages(entries: Entries) -> int:
@@ -98,7 +93,7 @@ def in_tokens(size: int) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-class Sizes:
+class TimelineSizes:
     """The estimates of one chain, carried from version to version: each call costs O(what changed).
 
     Not safe between threads.
@@ -132,9 +127,9 @@ class Sizes:
 
 
 def overhead(chain: Chain) -> int:
-    """Estimate how many tokens stand before a chain's messages: tools, system prompt, what is pinned."""
-    known = sum(len(one.title.encode("utf-8", "replace")) + len(one.content.encode("utf-8", "replace"))
-                for one in chain.pinned or ())  # fmt: skip
+    """Estimate the tokens before a chain's messages: tools, system prompt, pinned knowledge and layers."""
+    known = sum(len(fact.title.encode("utf-8", "replace")) + len(fact.content.encode("utf-8", "replace"))
+                for fact in chain.pinned or ())  # fmt: skip
     layers = sum(_size(layer.text) for layer in chain.pinned_layers)
     return in_tokens(_size(chain.system) + sum(map(_size, chain.tools or ())) + known + layers)
 
@@ -146,8 +141,8 @@ def bytes_of(entry: Entry) -> int:
         case UserMessage() | AssistantMessage():
             return _size(item.text) if item.blocks is None else sum(map(_block, item.blocks))
         case ToolCall():
-            said = item.output if is_absent(item.error) else item.error
-            return len(item.name) + _size(item.input) + _result(said)
+            result = item.output if is_absent(item.error) else item.error
+            return len(item.name) + _size(item.input) + _result(result)
         case CompactDivider():
             return _size(item.summary)
         case OpaqueItem():

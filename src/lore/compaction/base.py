@@ -5,9 +5,9 @@ with its result is one). A message is real when a person said it: role user, sou
 with `[AUTONOMOUS TICK]` or `[SCHEDULED TICK]`.
 
 Flow: `tracking` follows a chain's events (how many exchanges, when the last message came); `policy` says which trigger
-is due; `cutting` which items stay; `sources` asks what happened meanwhile, `wrapping` makes it harmless; a
-`Summarizer` sums up what goes; `compacting` makes the events of it. Only sources and two summarisers touch the
-outside world; the others are pure: clock, tokens and texts are arguments.
+is due; `cutting` which items stay; `executor` has sources asked (`sources`, made harmless by `wrapping`) and the
+summary made (a `Summarizer`), and makes the events. Only sources and two summarisers touch the outside world; the
+others are pure: clock, tokens and texts are arguments.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Shortened(NamedTuple):
 class Firing(NamedTuple):
     """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
 
-    The rest is of an overflow (`overflow.Stages`): the `marker` that stands in for a summary that could not be had
+    The rest is of an overflow (`cutting.Stages`): the `marker` that stands in for a summary that could not be had
     (empty where there is room to wait for one), the results that are `shortened`, and whether it is too full even then
     (`final`).
     """
@@ -63,7 +63,7 @@ class Firing(NamedTuple):
     final: bool = False
 
 
-class Request(NamedTuple):
+class SummaryRequest(NamedTuple):
     """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
     exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be. `prompt`
     is what a model is told to do with the entries where it is no summary that is wanted (`memory.asking`).
@@ -76,7 +76,7 @@ class Request(NamedTuple):
     prompt: str = ""
 
 
-class Answer(NamedTuple):
+class SummaryAnswer(NamedTuple):
     """A summary; `cut_off` where the summariser stopped for its length."""
 
     text: str
@@ -84,11 +84,11 @@ class Answer(NamedTuple):
 
 
 class SummaryError(LoreError):
-    """No summary could be had: nothing is pruned, and the next trigger tries again."""
+    """No summary: nothing is pruned, and the next trigger tries again."""
 
 
 class GivenUpError(SummaryError):
-    """A summary could not be had, and asking again at once would not help: a wrong key, nobody there, a time-out."""
+    """No summary, and an immediate retry would not help: a wrong key, no server, a time-out."""
 
 
 class Summarizer(Protocol):
@@ -96,6 +96,6 @@ class Summarizer(Protocol):
 
     name: str
 
-    def summarize(self, request: Request) -> Answer:
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary; raises SummaryError. Deterministic only where its class says so."""
         ...

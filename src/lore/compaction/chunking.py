@@ -17,29 +17,23 @@ nothing. Rules (numbers: openfang's compactor):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Request, Summarizer, SummaryError
+from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Summarizer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
 from lore.compaction.wrapping import harmless, one_line, truncated
 from lore.model.canonical import encode, text_of
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    CompactDivider,
-    Item,
-    OpaqueItem,
-    ToolCall,
-    UserMessage,
-)
+from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
+from lore.store.base import Tell
+from lore.store.registry import silent
 
 SAFETY = 1.2  # estimates fall short by so much
 SHARE = 0.4  # of the window that a part takes: its answer, and tokens that are shorter than thought, need room
@@ -51,11 +45,6 @@ MOST_TIMES = 2  # what was asked for that is taken: a command may write a megaby
 LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
 MOST_TOKENS = 16_384  # that an answer which is cut off may grow to
-
-Tell = Callable[[str], None]
-
-
-def _silent(_: str) -> None: ...
 
 
 class _Span(NamedTuple):
@@ -72,21 +61,21 @@ class _Room(NamedTuple):
     part: int
 
 
-def summarized(summarizer: Summarizer, request: Request, settings: Compaction, *, tell: Tell = _silent) -> str:
+def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = silent) -> str:
     """Return a summary of `request`, in one pass or several; raises SummaryError where there is none.
 
     `tell` hears of each failure that another try may mend, and of parts that stay without a summary. Costs a call
     for each part and one to join them; memory for one part's text at a time.
     """
     if isinstance(summarizer, Extractive):
-        return _said(summarizer.summarize(request).text)
+        return _checked_text(summarizer.summarize(request).text)
     request = request._replace(entries=fresh(request))
     room = _room(request, settings)
     spans = [_Span(place, place + 1) for place in range(len(request.entries))]
     return _Passes(summarizer, settings.summarizer_window, room, tell).whole(request, spans)
 
 
-def _room(request: Request, settings: Compaction) -> _Room:
+def _room(request: SummaryRequest, settings: Compaction) -> _Room:
     """Return what fits; raises SummaryError where the window is too small for the answer alone. 0 is no limit."""
     window = settings.summarizer_window
     if not window:
@@ -112,28 +101,28 @@ class _Passes:
         self._room = room
         self._tell = tell
 
-    def whole(self, request: Request, spans: Sequence[_Span]) -> str:
+    def whole(self, request: SummaryRequest, spans: Sequence[_Span]) -> str:
         """Sum up a request, in parts where it must be; `spans` are the messages that each entry stands for.
 
         Ends: nine entries of a twelfth each and what comes with them fit one pass, and ten or more make at most a
         fifth as many parts.
         """
-        sizes = [_size(one) for one in request.entries]
-        around = len(request.previous.encode("utf-8", "replace")) + sum([_size(one) for one in request.opening[:1]])
+        sizes = [_size(entry) for entry in request.entries]
+        around = len(request.previous.encode("utf-8", "replace")) + sum([_size(entry) for entry in request.opening[:1]])
         if sum(sizes) + around <= self._room.whole:
-            return self._asked(request)
+            return self._ask(request)
         most = self._room.part // SMALL
         shorter = request._replace(
-            entries=tuple(_shortened(one, size, most) for one, size in zip(request.entries, sizes, strict=True)),
-            opening=tuple(_shortened(one, _size(one), most) for one in request.opening[:1]),
+            entries=tuple(_shortened(entry, size, most) for entry, size in zip(request.entries, sizes, strict=True)),
+            opening=tuple(_shortened(entry, _size(entry), most) for entry in request.opening[:1]),
             previous=_clip(request.previous, most),
         )
-        sizes = [_size(one) for one in shorter.entries]
+        sizes = [_size(entry) for entry in shorter.entries]
         if sum(sizes) + 2 * most <= self._room.whole:
-            return self._asked(shorter)
+            return self._ask(shorter)
         return self._in_parts(shorter, spans, _parts(sizes, self._room.part))
 
-    def _in_parts(self, request: Request, spans: Sequence[_Span], parts: Sequence[_Span]) -> str:
+    def _in_parts(self, request: SummaryRequest, spans: Sequence[_Span], parts: Sequence[_Span]) -> str:
         made: list[Entry] = []
         covered: list[_Span] = []
         missing: list[str] = []
@@ -141,7 +130,7 @@ class _Passes:
         for number, part in enumerate(parts, 1):
             span = _Span(spans[part.begin].begin, spans[part.end - 1].end)
             try:
-                text = self._asked(Request(request.entries[part.begin : part.end], tokens=request.tokens))
+                text = self._ask(SummaryRequest(request.entries[part.begin : part.end], tokens=request.tokens))
             except SummaryError as error:
                 why = one_line(error.message)
                 self._tell(f"messages {span.begin + 1} to {span.end} have no summary: {why}")
@@ -157,7 +146,7 @@ class _Passes:
             raise SummaryError(f"none of {len(parts)} parts could be summed up; the last: {why}")
         return "\n\n".join([self.whole(request._replace(entries=tuple(made)), covered), *missing])
 
-    def _asked(self, request: Request) -> str:
+    def _ask(self, request: SummaryRequest) -> str:
         """Ask for one summary, again where that may help."""
         failure = SummaryError("no summary")
         for number in range(1, TRIES + 1):
@@ -171,20 +160,20 @@ class _Passes:
                     self._tell(f"{one_line(error.message)}; asked again")
         raise SummaryError(f"{failure.message}, {TRIES} times", hint=failure.hint)
 
-    def _full(self, request: Request) -> str:
+    def _full(self, request: SummaryRequest) -> str:
         """Ask until an answer is not cut off, each time with twice the room."""
         most = _most_tokens(self._window)
         tokens = request.tokens
         while True:
             answer = self._summarizer.summarize(request._replace(tokens=tokens))
             if not answer.cut_off:
-                return truncated(_said(harmless(answer.text)), MOST_TIMES * tokens)
+                return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
             if tokens >= most:
                 raise GivenUpError(f"the summary was cut off, even with {tokens:,} tokens")
             tokens = min(max(1, 2 * tokens), most)
 
 
-def _said(text: str) -> str:
+def _checked_text(text: str) -> str:
     if not text.strip():
         raise SummaryError("the summary is empty")
     return text.strip()
@@ -232,8 +221,8 @@ def _short(item: Item, most: int) -> Item:
         case UserMessage() | AssistantMessage():
             return msgspec.structs.replace(item, text=_raw(_clip(words(item), most)), blocks=None)
         case ToolCall():
-            asked, answer = _clip(input_of(item), most // 2), _clip(result_of(item), most // 2)
-            return msgspec.structs.replace(item, input=_raw(asked), output=_raw(answer), error=NULL, detail=NULL)
+            given, answer = _clip(input_of(item), most // 2), _clip(result_of(item), most // 2)
+            return msgspec.structs.replace(item, input=_raw(given), output=_raw(answer), error=NULL, detail=NULL)
         case CompactDivider():
             return msgspec.structs.replace(item, summary=_raw(_clip(text_of(bytes(item.summary)), most)))
         case OpaqueItem():

@@ -23,7 +23,7 @@ FREE = Decimal(0)
 LEAST, MOST = 0.25, 4.0  # how far bills may be from estimates, to be believed
 
 
-class Sizes(NamedTuple):
+class PromptSizes(NamedTuple):
     """A prompt in tokens: `before` and `after` a compaction, the `head` that both begin with (all of it where nothing
     was pruned), and by how many tokens it grows from one request to the next.
     """
@@ -45,17 +45,17 @@ class Cache(NamedTuple):
         return None if pause is None or self.lives is None else pause <= self.lives
 
     def cost(self, read: int, write: int) -> Decimal | None:
-        """Return what it costs to read and to write so many tokens; where nothing is paid for writing, as fresh."""
+        """Return what it costs to read and to write so many tokens; where nothing is paid for writing, as uncached."""
         price = self.price
         if price is None:
             return None
         if not price.writes_are_charged:
-            return price.cost(fresh=write, read=read, output=0)
+            return price.cost(uncached=write, read=read, output=0)
         hour = write if self.lives is not None and self.lives >= ONE_HOUR else None
-        return price.cost(fresh=0, read=read, write=write, write_1h=hour, output=0)
+        return price.cost(uncached=0, read=read, write=write, write_1h=hour, output=0)
 
 
-class Scale(NamedTuple):
+class BillScale(NamedTuple):
     """How a session's bills differ from estimates: its prompts have `head` tokens before the timeline, and `rate`
     tokens for each estimated one of it. Estimates stay estimates: a window is measured in them.
     """
@@ -64,7 +64,7 @@ class Scale(NamedTuple):
     rate: float = 1.0
 
     @classmethod
-    def of(cls, whole: int, estimate: int, head: int | None = None) -> Scale:
+    def of(cls, whole: int, estimate: int, head: int | None = None) -> BillScale:
         """Return the scale of a prompt that was billed as `whole`; `head` where it is known from earlier ones."""
         head = max(0, whole - estimate) if head is None else min(head, whole)
         return cls(head, min(MOST, max(LEAST, (whole - head) / estimate)) if estimate else 1.0)
@@ -120,7 +120,7 @@ class Weighed(NamedTuple):
 
     @property
     def saved(self) -> Decimal | None:
-        """What is saved, below 0 what it costs more; None where any part is unknown."""
+        """Dollars saved, negative if it costs more; None where any part is unknown."""
         if self.without is None or self.compacted is None or self.summary is None:
             return None
         return self.without - self.compacted - self.summary
@@ -150,7 +150,7 @@ def stretch(size: int, stands: int, grown: int, turns: int, cache: Cache) -> Dec
     return cache.cost(read, size - stands + grown * turns)
 
 
-def weigh(sizes: Sizes, cache: Cache, turns: int, *, warm: bool, summary: Decimal | None = FREE) -> Weighed:
+def weigh(sizes: PromptSizes, cache: Cache, turns: int, *, warm: bool, summary: Decimal | None = FREE) -> Weighed:
     """Weigh compacting now against not compacting, over the next requests."""
     grown = sizes.grown
     without = stretch(sizes.before, sizes.before if warm else 0, grown, turns, cache)
@@ -158,7 +158,7 @@ def weigh(sizes: Sizes, cache: Cache, turns: int, *, warm: bool, summary: Decima
     return Weighed(turns, without, compacted, summary)
 
 
-def pays_after(sizes: Sizes, cache: Cache, *, warm: bool, summary: Decimal | None = FREE) -> int | None:
+def pays_after(sizes: PromptSizes, cache: Cache, *, warm: bool, summary: Decimal | None = FREE) -> int | None:
     """Return after how many requests compacting now has cost no more than going on; None: never, or not known."""
     first, second = (weigh(sizes, cache, turns, warm=warm, summary=summary).saved for turns in (1, 2))
     if first is None or second is None:
@@ -170,7 +170,7 @@ def pays_after(sizes: Sizes, cache: Cache, *, warm: bool, summary: Decimal | Non
 
 
 def cheapest(
-    sizes: Sizes, cache: Cache, turns: int, until: int, *, warm: bool, summary: Decimal | None = FREE
+    sizes: PromptSizes, cache: Cache, turns: int, until: int, *, warm: bool, summary: Decimal | None = FREE
 ) -> Choice:  # fmt: skip
     """Choose between compacting now and when the cache has gone cold anyway, `until` requests from here.
 
@@ -191,15 +191,15 @@ def cheapest(
     return Choice("later", waited, begun, waited)
 
 
-def summary_cost(price: Price | None, asked: int, answered: int) -> Decimal | None:
+def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | None:
     """Return what a model is paid for a summary, by the tokens that it reads and writes; None without a price."""
-    return None if price is None else price.cost(fresh=asked, read=0, write=0, output=answered)
+    return None if price is None else price.cost(uncached=read, read=0, write=0, output=answered)
 
 
-def _kept(sizes: Sizes) -> int:
+def _kept(sizes: PromptSizes) -> int:
     return min(sizes.head, sizes.before, sizes.after)
 
 
 def _sum(*parts: Decimal | None) -> Decimal | None:
-    known = [one for one in parts if one is not None]
+    known = [part for part in parts if part is not None]
     return sum(known, start=FREE) if len(known) == len(parts) else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
-from lore.compaction.touching import touched
+from lore.compaction.file_mentions import file_mentions
 from lore.compaction.transcripts import INJECTED, is_tick, result_of, words
 from lore.compaction.wrapping import one_line
 from lore.model.canonical import decode
@@ -48,7 +48,7 @@ class Talk(NamedTuple):
     assistant: str = ""
 
 
-class Found(NamedTuple):
+class SummaryFacts(NamedTuple):
     """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch.
 
     `opening` is the exchange that goes on, as far as the entries have it; `tried` are the calls that were made, as they
@@ -67,7 +67,7 @@ class Found(NamedTuple):
     listed: bool
 
 
-def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> Found:
+def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> SummaryFacts:
     """Gather what a summary says; `goes_on` is the place where an exchange begins whose end is not among the entries.
 
     Costs O(bytes of the entries).
@@ -115,14 +115,14 @@ class _Gathered:
         """Begin the exchange that goes on: what it says is no part of the one before, though no words begin it."""
         self._ended = len(self._talks)
 
-    def found(self) -> Found:
+    def found(self) -> SummaryFacts:
         """Return what was gathered."""
         whole = self._talks[: self._ended]
         opening = self._talks[len(whole) :]
-        return Found(
+        return SummaryFacts(
             self._messages,
             tuple(whole),
-            Talk("\n".join([one.user for one in opening if one.user]), opening[-1].assistant) if opening else None,
+            Talk("\n".join([talk.user for talk in opening if talk.user]), opening[-1].assistant) if opening else None,
             tuple(self._decisions)[-MOST_LINES:],
             tuple(self._commits)[-MOST_LINES:],
             self._changed,
@@ -136,7 +136,7 @@ class _Gathered:
         yield from (self._todos or [])[:MOST_LINES]
         failed = list(self._failed.items())[-8:]
         yield from (f"{FAILED}{name} {what}: {why}" for (name, what), why in failed)
-        yield from (f"{RUNNING}{one}" for one in self._running.values())
+        yield from (f"{RUNNING}{call}" for call in self._running.values())
         if self._interrupted:
             yield INTERRUPTED
         if self._question:
@@ -145,25 +145,25 @@ class _Gathered:
     def _user(self, item: UserMessage) -> None:
         if item.source == INJECTED or is_tick(item):
             return
-        said = said_by_user(words(item))
-        if not said:
+        text = said_by_user(words(item))
+        if not text:
             return
-        if said.startswith(_INTERRUPTED):
+        if text.startswith(_INTERRUPTED):
             self._interrupted = True
             return
-        if self._question and len(said) <= 300:
-            self._decide(f"{self._question} → {said}")
+        if self._question and len(text) <= 300:
+            self._decide(f"{self._question} → {text}")
         self._question, self._interrupted = "", False
-        self._talks.append(Talk(said))
+        self._talks.append(Talk(text))
 
-    def _assistant(self, said: str) -> None:
-        if not said.strip():
+    def _assistant(self, text: str) -> None:
+        if not text.strip():
             return
         if len(self._talks) == (self._ended or 0):
             self._talks.append(Talk(""))
-        self._talks[-1] = self._talks[-1]._replace(assistant=said)
-        self._question = _question(said)
-        for sentence in _decided(said):
+        self._talks[-1] = self._talks[-1]._replace(assistant=text)
+        self._question = _question(text)
+        for sentence in _decided(text):
             self._decide(sentence)
 
     def _decide(self, text: str) -> None:
@@ -175,7 +175,7 @@ class _Gathered:
         except (ValueError, RecursionError):
             given = None
         table = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
-        touch = touched(call.name, table)
+        touch = file_mentions(call.name, table)
         key = (one_line(call.name, 60), touch.about)
         self._running.pop(call.call_id, None)
         self._failed.pop(key, None)
@@ -222,34 +222,37 @@ def said_by_user(text: str) -> str:
         if start < 0:
             break
         end = start
-    said = text[begin:end].strip()
-    return said or " ".join(command.get(name, "") for name in ("command-name", "command-args")).strip()
+    request = text[begin:end].strip()
+    return request or " ".join(command.get(name, "") for name in ("command-name", "command-args")).strip()
 
 
-def _question(said: str) -> str:
+def _question(text: str) -> str:
     """Return the question that a message ends with."""
-    line = said.rstrip().rpartition("\n")[2].strip(" *_`)")
+    line = text.rstrip().rpartition("\n")[2].strip(" *_`)")
     if not line.endswith(_ASKS):
         return ""
     parts = re.split(r"(?<=[.!?？])\s+", line[-400:])
     return one_line(parts[-1], 200)
 
 
-def _decided(said: str) -> Iterator[str]:
+def _decided(text: str) -> Iterator[str]:
     """Yield the first two sentences that say what was decided or found."""
-    lowered = said.lower()
+    lowered = text.lower()
     if not any(sign in lowered for sign in _SIGNS):  # the pattern takes ten times as long
         return
     end = 0
     for _ in range(2):
-        found = _DECIDED.search(said, end)
+        found = _DECIDED.search(text, end)
         if found is None:
             return
-        before = [one.end() for one in _SENTENCE_END.finditer(said, max(end, found.start() - 300), found.start())]
-        stop = _SENTENCE_END.search(said, found.end(), found.end() + 300)
+        before = [
+            sentence_end.end()
+            for sentence_end in _SENTENCE_END.finditer(text, max(end, found.start() - 300), found.start())
+        ]
+        stop = _SENTENCE_END.search(text, found.end(), found.end() + 300)
         begin = before[-1] if before else max(end, found.start() - 300)
-        end = stop.end() if stop else min(len(said), found.end() + 300)
-        sentence = said[begin:end].strip(" \n-*#>")
+        end = stop.end() if stop else min(len(text), found.end() + 300)
+        sentence = text[begin:end].strip(" \n-*#>")
         if len(sentence) >= _SHORTEST:
             yield sentence
 
@@ -258,8 +261,8 @@ def _todos(table: dict[str, Any]) -> list[str] | None:
     """Return what a list of things to do leaves open; None where a call has no such list."""
     for name in ("todos", "plan", "todo_list", "tasks"):
         items = table.get(name)
-        if isinstance(items, list) and all(isinstance(one, dict) for one in cast("list[object]", items)):
-            return [text for one in cast("list[dict[str, Any]]", items) if (text := _todo(one))]
+        if isinstance(items, list) and all(isinstance(item, dict) for item in cast("list[object]", items)):
+            return [text for item in cast("list[dict[str, Any]]", items) if (text := _todo(item))]
     return None
 
 
@@ -268,11 +271,11 @@ def _todo(item: dict[str, Any]) -> str:
     if isinstance(status, str) and status.lower() in _DONE:
         return ""
     named = (item.get(name) for name in ("content", "step", "title", "text", "description", "subject"))
-    text = next((one for one in named if isinstance(one, str) and one.strip()), "")
+    text = next((value for value in named if isinstance(value, str) and value.strip()), "")
     begun = " (begun)" if status in ("in_progress", "active") else ""
     return f"{TO_DO}{begun}: {one_line(text)}" if text else ""
 
 
 def _messages(command: str) -> Iterator[str]:
     for found in _MESSAGE.finditer(command):
-        yield one_line(next(one for one in found.groups() if one is not None))
+        yield one_line(next(group for group in found.groups() if group is not None))

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request
-from lore.compaction.extracting import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, Found, Talk, found_in
+from lore.compaction.base import BYTES_PER_TOKEN, SummaryAnswer, SummaryRequest
+from lore.compaction.extracting import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, SummaryFacts, Talk, found_in
 from lore.compaction.transcripts import clipped
 from lore.compaction.wrapping import cut_bytes, harmless, one_line
 from lore.model.canonical import text_of
@@ -62,18 +62,18 @@ class Extractive:
 
     name = "extractive"
 
-    def summarize(self, request: Request) -> Answer:
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary of at most `request.tokens`; never fails. Empty where no token is allowed."""
         found = found_in(request.entries, len(request.entries) - len(request.opening))
         before = _before(request)
         count = found.messages + before.messages
         if "open" in before.sections and found.messages:
             before.sections["open"] = _still_open(before.sections["open"], found)
-        sections = {name: _joined(name, before.sections.get(name, _Lines()), said) for name, said in _new(found)}
+        sections = {name: _joined(name, before.sections.get(name, _Lines()), lines) for name, lines in _new(found)}
         head = _HEAD.format(count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
-        return Answer(cut_bytes("\n\n".join([head, *body]), room))
+        return SummaryAnswer(cut_bytes("\n\n".join([head, *body]), room))
 
 
 class _Before(NamedTuple):
@@ -81,14 +81,14 @@ class _Before(NamedTuple):
     sections: dict[str, _Lines]
 
 
-def _new(found: Found) -> list[tuple[str, tuple[str, ...]]]:
+def _new(found: SummaryFacts) -> list[tuple[str, tuple[str, ...]]]:
     """Return what each section says of these entries, in the order of the summary."""
     talks = list(found.talks)
     opening = found.opening
     last = talks.pop() if talks else None
     return [
         ("earlier", ()),
-        ("requests", tuple(_item(one.user, 400) for one in talks if one.user)),
+        ("requests", tuple(_item(talk.user, 400) for talk in talks if talk.user)),
         ("decisions", tuple(map(_item, found.decisions))),
         ("commits", tuple(map(_item, found.commits))),
         ("changed", _files(found.changed)),
@@ -108,14 +108,14 @@ def _files(paths: dict[str, int]) -> tuple[str, ...]:
 
 
 def _exchange(talk: Talk) -> tuple[str, ...]:
-    said = (("user", talk.user), ("assistant", talk.assistant))
-    return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in said if text)
+    texts = (("user", talk.user), ("assistant", talk.assistant))
+    return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in texts if text)
 
 
 # The summary before
 
 
-def _before(request: Request) -> _Before:
+def _before(request: SummaryRequest) -> _Before:
     """Read the summary that is replaced: the request's, else that of the last divider among the entries."""
     text = request.previous
     for entry in reversed(request.entries):
@@ -145,16 +145,16 @@ def _read(text: str) -> dict[str, _Lines]:
             lines.setdefault(name, []).append(line)
     for passing in _PASSING:
         past = lines.pop(passing, [])
-        asked = ["- " + one_line(line[6:], 400) for line in past if line.startswith("user: ")]
-        lines.setdefault("requests", []).extend(asked)
+        requests = ["- " + one_line(line[6:], 400) for line in past if line.startswith("user: ")]
+        lines.setdefault("requests", []).extend(requests)
     return {name: _Lines(tuple(lines.get(name, ())), more.get(name, 0)) for name in (*lines, *more)}
 
 
-def _still_open(old: _Lines, found: Found) -> _Lines:
+def _still_open(old: _Lines, found: SummaryFacts) -> _Lines:
     """Leave out what later messages settled: questions and running calls by being later, the rest by being tried."""
     over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([TO_DO] if found.listed else [])))
     lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]
-    tried = tuple(f"- {FAILED}{one}: " for one in sorted(found.tried))
+    tried = tuple(f"- {FAILED}{call}: " for call in sorted(found.tried))
     return _Lines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
 
 
@@ -171,7 +171,7 @@ def _joined(name: str, old: _Lines, new: tuple[str, ...]) -> _Lines:
 
 def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:
     """Give each section its share of the room, then what others leave, and write those that have something to say."""
-    full = {name: _size(name, said) for name, said in sections.items() if said.lines or said.more}
+    full = {name: _size(name, section) for name, section in sections.items() if section.lines or section.more}
     given = {name: min(size, int(room * _SECTIONS[name].share)) for name, size in full.items()}
     left = room - sum(given.values())
     for name in sorted(full, key=lambda name: _SECTIONS[name].rank):
@@ -181,20 +181,20 @@ def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:
     return [text for name in full if (text := _written(name, sections[name], given[name]))]
 
 
-def _size(name: str, said: _Lines) -> int:
-    more = 24 if said.more else 0
-    return len(_SECTIONS[name].title) + 4 + more + sum([len(line.encode()) + 1 for line in said.lines])
+def _size(name: str, section: _Lines) -> int:
+    more = 24 if section.more else 0
+    return len(_SECTIONS[name].title) + 4 + more + sum([len(line.encode()) + 1 for line in section.lines])
 
 
-def _written(name: str, said: _Lines, room: int) -> str:
+def _written(name: str, section: _Lines, room: int) -> str:
     """Write a section in `room` bytes: the newest lines, and of requests the first; the others are counted."""
     room -= len(_SECTIONS[name].title) + 4
-    chosen = list(said.lines)
-    if sum([len(line.encode()) + 1 for line in chosen]) + (24 if said.more else 0) > room:
-        chosen = _chosen(_worth(name, said.lines), room - 24, first=name in (*_KEEPS_FIRST, *_PASSING))
+    chosen = list(section.lines)
+    if sum([len(line.encode()) + 1 for line in chosen]) + (24 if section.more else 0) > room:
+        chosen = _chosen(_worth(name, section.lines), room - 24, first=name in (*_KEEPS_FIRST, *_PASSING))
     if not chosen:
         return ""
-    more = said.more + len(said.lines) - len(chosen)
+    more = section.more + len(section.lines) - len(chosen)
     lines = [f"{_SECTIONS[name].title}:", *chosen]
     if more and name not in _PASSING:
         lines.insert(2 if name in _KEEPS_FIRST else 1, f"- ({more} more)")
@@ -222,7 +222,7 @@ def _chosen(lines: Sequence[str], room: int, *, first: bool) -> list[str]:
             break
         tail.append(text)
         room -= len(text.encode()) + 1
-    return [one for one in [*kept, *reversed(tail)] if one]
+    return [line for line in [*kept, *reversed(tail)] if line]
 
 
 def _cut(line: str, most: int) -> str:

@@ -1,15 +1,16 @@
-"""Continuous compaction for a harness that keeps its session in a store (`lore.store.keeping.Kept`).
+"""Continuous compaction for a harness that keeps its session in a store (`lore.store.session.StoredSession`).
 
     settings = policy("policy.toml")   `lore.config`; or `settings.Compaction(continuous_interval=5)`
-    means = means_of(settings, print, kept.session_id)   `lore.run.compacting.means`: summariser, sources, their key
-    memory = remembering_of(kept.store, header, Memory("structured"), clock=stamp, ask=asking(means.summarizer))
-    continuous = Continuous(kept, settings, means, memory=memory)    anew after each start; `stamp()` is RFC 3339
+    dependencies = dependencies_of(settings, print, stored.session_id)   `lore.run.compacting.dependencies`
+    ask = asking(dependencies.summarizer)
+    memory = remembering_of(stored.store, header, MemorySettings("structured"), clock=stamp, ask=ask)
+    continuous = Continuous(stored, settings, dependencies, memory=memory)    after each start; `stamp()` is RFC 3339
     continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
-    kept.apply(message); kept.begin_turn(…); kept.save(); …the request, its answer…; kept.save()
+    stored.apply(message); stored.begin_turn(…); stored.save(); …the request, its answer…; stored.save()
     continuous.after_turn(now)         when the turn has ended, its calls and results applied
     continuous.settle(now, wait=True)  at the end: what is still under way is waited for, and applied
 
-Gaps are judged by times: `kept.begin_turn(…, at=stamp())`, or those of messages (`event("append", at=stamp(), …)`).
+Gaps are judged by times: `stored.begin_turn(…, at=stamp())`, or those of messages (`event("append", at=stamp(), …)`).
 
 `before_turn` compacts after a pause (gap) or where the window is full, at once, so that outside context is there for
 the first answer: it takes as long as the slowest source (30 s at most) and the summary; where nothing is due, O(what is
@@ -23,7 +24,7 @@ pins it, what changes later arrives as durable deltas; `after_turn` learns in th
 over, once for each such time: seen by `before_turn`, or by `while_idle(now)` from a timer of the harness.
 
 Rules: what was compacted is saved before the call returns, under the lock of the agent and its user, and only where the
-store holds what `kept` knows: of two processes on one session one compacts, the other skips. A summary that cannot be
+store holds what `stored` knows: of two processes on one session one compacts, the other skips. A summary that cannot be
 had is told, and nothing is pruned; the next trigger tries again. Inside a source or a summariser nothing compacts.
 Not safe between threads; for asyncio: `await asyncio.to_thread(continuous.before_turn, now)`.
 """
@@ -36,11 +37,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from lore.compaction.base import Firing, SummaryError, Trigger
-from lore.compaction.carrying import Done, Means, Prepared, finish, judged, moment, prepare, waits
 from lore.compaction.costs import Cache, Rhythm
+from lore.compaction.executor import Dependencies, Done, Prepared, finish, judged, prepare, timestamp, waits
 from lore.compaction.locks import trylock
-from lore.compaction.memory.minding import Mind
 from lore.compaction.memory.remembering import Remembering
+from lore.compaction.memory.worker import MemoryWorker
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction, Sessions
 from lore.compaction.sources import is_nested
 from lore.compaction.tracking import UNTIMED, Tracker
@@ -50,7 +52,7 @@ from lore.model.state import Chain, settled
 from lore.session import Session
 from lore.store.address import noted
 from lore.store.applying import lines_of
-from lore.store.keeping import Kept
+from lore.store.session import StoredSession
 
 LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down
 _SESSIONS = Sessions()
@@ -59,19 +61,21 @@ _SESSIONS = Sessions()
 class _Work:
     """The summary of a compaction while a thread makes it; `held` is let go of when it was applied or given up."""
 
-    def __init__(self, kept: Kept, firing: Firing, settings: Compaction, means: Means, held: ExitStack) -> None:
+    def __init__(
+        self, stored: StoredSession, firing: Firing, settings: Compaction, dependencies: Dependencies, held: ExitStack
+    ) -> None:
         self.held = held
-        self.session = kept.session
+        self.session = stored.session
         self.prepared: Prepared | None = None
         self.error: Exception | None = None
-        self._given = kept.session.state, firing, settings, means
+        self._given = stored.session.state, firing, settings, dependencies
         self._thread = threading.Thread(target=self._run, name="lore-compaction", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        state, firing, settings, means = self._given
+        state, firing, settings, dependencies = self._given
         try:
-            self.prepared = prepare(state, MAIN, firing, settings, means)
+            self.prepared = prepare(state, MAIN, firing, settings, dependencies)
         except Exception as error:  # noqa: BLE001 - it is raised, or told, where the caller asks for the result
             self.error = error
 
@@ -85,72 +89,72 @@ class _Work:
 def _check(now: float) -> None:
     """Raise LoreError for a time that is none: milliseconds, most often."""
     if not 0 <= now <= LATEST:
-        raise LoreError(f"{now} is no time in seconds since 1970", hint="time.time() is one")
+        raise LoreError(f"{now} is not a time in seconds since 1970", hint="time.time() is one")
 
 
 class Continuous:
-    """Compacts one kept session as the policy says, and remembers; without settings and a memory nothing is looked at,
-    read or run.
+    """Compacts one stored session by a policy, and remembers; without settings and memory it does nothing.
 
-    `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits. `means.tell`
-    hears what was skipped, and why.
+    `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits.
+    `dependencies.tell` receives what was skipped, and why.
     """
 
     def __init__(
-        self, kept: Kept, settings: Compaction | None, means: Means, *, agent: str = "", cache: Cache | None = None,
-        memory: Remembering | None = None, sessions: Sessions = _SESSIONS, environ: Mapping[str, str] = os.environ,
+        self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
+        cache: Cache | None = None, memory: Remembering | None = None, sessions: Sessions = _SESSIONS,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         fault = "" if settings is None else settings.fault()
         if fault:
             raise LoreError(f"compaction: {fault}")
-        if settings is not None and means.ask is not None and not means.key:
-            raise LoreError("outside context needs a key for its boundary lines", hint="Means(key=secret bytes)")
-        self._kept = kept
+        if settings is not None and dependencies.ask is not None and not dependencies.key:
+            raise LoreError("outside context needs a key for its boundary lines", hint="Dependencies(key=secret bytes)")
+        self._stored = stored
         self._settings = settings
-        self._means = means if memory is None else means._replace(learn=memory.before_drop)
+        self._dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
         self._agent = agent
         self._cache = cache
         self._work: _Work | None = None
         self._waits = self._told = False
         window = 0 if settings is None else settings.window
-        self._mind = None if memory is None else Mind(memory, window=window, gap_secs=sessions.gap_secs)
+        self._worker = None if memory is None else MemoryWorker(memory, window=window, gap_secs=sessions.gap_secs)
         unset = settings is None and memory is None
         self._off = unset or is_nested(environ)
         self._forget()
         if self._off and not unset:
-            means.tell("nothing is compacted: this runs inside a source or summariser of a compaction")
+            dependencies.tell("nothing is compacted: this runs inside a source or summariser of a compaction")
 
     def _forget(self) -> None:
-        self._session: Session = self._kept.session
+        self._session: Session = self._stored.session
         self._tracker, self._rhythm, self._fed = Tracker(), Rhythm(), 0
-        if self._mind is not None:
-            self._mind.forget()
+        if self._worker is not None:
+            self._worker.forget()
 
     def before_turn(self, now: float) -> Done | None:
-        """Compact where a pause has ended or the window is full, and tell the session what is remembered.
+        """Compact after a pause or when the window is full, and tell the session what is remembered.
 
         Returns what was compacted, None for nothing. What the session is told waits for the harness' next save.
-        `now` in seconds since 1970. Raises ConflictError as `kept.save` does, where a writer came between that asks for
-        no lock: then `kept.reload`.
+        `now` in seconds since 1970. Raises ConflictError as `stored.save` does, where another writer saved without
+        taking the lock: call `stored.reload`.
         """
         if self._off:
             return None
         _check(now)
         done = self._compacted(now)
-        if self._mind is not None:
+        if self._worker is not None:
             self.while_idle(now)
-            self._kept.apply(*self._mind.events(self._kept.session.state))
+            self._stored.apply(*self._worker.events(self._stored.session.state))
         return done
 
     def while_idle(self, now: float) -> None:
-        """Begin to remember, in the background, where nobody has spoken for long: for a timer between turns."""
-        if self._off or self._mind is None:
+        """Start to remember in the background after a long silence: for a timer between turns."""
+        if self._off or self._worker is None:
             return
         self._catch_up()
-        self._mind.rest(self._chain().entries, now)
+        self._worker.rest(self._chain().entries, now)
 
     def _chain(self) -> Chain:
-        return settled(self._kept.session.state.chain(MAIN))
+        return settled(self._stored.session.state.chain(MAIN))
 
     def _compacted(self, now: float) -> Done | None:
         done = self.settle(now)
@@ -158,7 +162,7 @@ class Continuous:
             return None
         self._catch_up()
         self._tell_untimed()
-        _, firing = self._judged(("overflow", "gap"), now)
+        _, firing = self._judged(BEFORE_TURN, now)
         if firing is None and self._waits and self._is_cold(now):
             _, firing = self._judged(("manual",), now)
             firing = None if firing is None else firing._replace(trigger="cadence")
@@ -169,7 +173,7 @@ class Continuous:
             if not self._alone(held):
                 return done
             try:
-                prepared = prepare(self._kept.session.state, MAIN, firing, self._settings, self._means)
+                prepared = prepare(self._stored.session.state, MAIN, firing, self._settings, self._dependencies)
             except SummaryError as error:
                 self._failed(error)
                 return done
@@ -179,17 +183,17 @@ class Continuous:
         assert self._settings is not None
         if self._settings.gap_secs and not self._told and not self._tracker.chain(MAIN).is_timed:
             self._told = True
-            self._means.tell(UNTIMED)
+            self._dependencies.tell(UNTIMED)
 
     def after_turn(self, now: float) -> Done | None:
-        """Begin what is due after a turn, in the background; returns what was done by an earlier call's work."""
+        """Start what is due after a turn in the background; returns what an earlier call's work did, or None."""
         if self._off:
             return None
         _check(now)
         done = self._begun(now)
-        if self._mind is not None:
+        if self._worker is not None:
             self._catch_up()
-            self._mind.after_turn(self._chain().entries, now)
+            self._worker.after_turn(self._chain().entries, now)
         return done
 
     def _begun(self, now: float) -> Done | None:
@@ -197,7 +201,7 @@ class Continuous:
         if self._work is not None or self._settings is None:
             return done
         self._catch_up()
-        chain, firing = self._judged(("overflow", "cadence"), now)
+        chain, firing = self._judged(AFTER_TURN, now)
         if firing is None:
             return done
         if waits(firing, self._tracker, chain, self._settings, self._cache, self._rhythm, now):
@@ -205,13 +209,13 @@ class Continuous:
             return done
         held = ExitStack()
         if self._alone(held):
-            self._work = _Work(self._kept, firing, self._settings, self._means, held)
+            self._work = _Work(self._stored, firing, self._settings, self._dependencies, held)
         return done
 
     def settle(self, now: float, *, wait: bool = False) -> Done | None:
         """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
-        if self._mind is not None:
-            self._mind.settle(wait=wait)
+        if self._worker is not None:
+            self._worker.settle(wait=wait)
         work = self._work
         if work is None or not work.is_done(wait=wait):
             return None
@@ -226,20 +230,20 @@ class Continuous:
         return None
 
     def _apply(self, prepared: Prepared, now: float) -> Done | None:
-        done = finish(self._kept.session.state, MAIN, prepared, at=now)
+        done = finish(self._stored.session.state, MAIN, prepared, at=now)
         if done is None:
-            self._means.tell("the session has changed meanwhile: what was to be pruned is not there any more")
+            self._dependencies.tell("the session has changed meanwhile: what was to be pruned is not there any more")
             return None
-        self._kept.apply(*done.events)
-        self._kept.save(at=moment(now))
+        self._stored.apply(*done.events)
+        self._stored.save(at=timestamp(now))
         return done
 
     def _alone(self, held: ExitStack) -> bool:
-        """Take the lock, if nobody compacts for this agent and user, and nobody else has written to the session."""
+        """Take the lock of this agent and user; False if it is held, or another writer has changed the session."""
         agent = self._agent or self._tracker.agent or ""
-        lock = trylock(self._kept.store.url, agent, self._tracker.user or "")
+        lock = trylock(self._stored.store.url, agent, self._tracker.user or "")
         if not held.enter_context(lock):
-            self._means.tell("another compaction is at work for this agent and user: skipped")
+            self._dependencies.tell("another compaction is at work for this agent and user: skipped")
             return False
         if not self._is_current():
             held.close()
@@ -247,14 +251,14 @@ class Continuous:
         return True
 
     def _is_current(self) -> bool:
-        stored = noted(self._kept.store, self._kept.session_id)
-        if stored is not None and stored.head.digest == self._kept.head.digest:
+        stored = noted(self._stored.store, self._stored.session_id)
+        if stored is not None and stored.head.digest == self._stored.head.digest:
             return True
-        self._means.tell("the store holds more than is known here: skipped until the session is loaded again")
+        self._dependencies.tell("the store holds more than is known here: skipped until the session is loaded again")
         return False
 
     def _failed(self, error: SummaryError) -> None:
-        self._means.tell(f"nothing was compacted, no summary could be had: {error.message}")
+        self._dependencies.tell(f"nothing was compacted, no summary could be had: {error.message}")
 
     def _judged(self, ask: tuple[Trigger, ...], now: float) -> tuple[Chain, Firing | None]:
         assert self._settings is not None
@@ -267,20 +271,20 @@ class Continuous:
         return self._cache is not None and self._cache.is_warm(self._rhythm.pause(now)) is False
 
     def _catch_up(self) -> None:
-        """Feed what has come since the last call: what was saved, and what waits to be. Costs O(what is new)."""
-        kept = self._kept
-        if kept.session is not self._session:  # it was loaded again
+        """Feed events saved or applied since the last call. Costs O(their bytes)."""
+        stored = self._stored
+        if stored.session is not self._session:  # it was loaded again
             self._forget()
-        head = kept.head.number
+        head = stored.head.number
         if head > self._fed:
-            self._feed(kept.store.load(kept.session_id, after=self._fed).events[: head - self._fed])
-        self._feed(lines_of(kept.delta())[self._fed - head :])
+            self._feed(stored.store.load(stored.session_id, after=self._fed).events[: head - self._fed])
+        self._feed(lines_of(stored.delta())[self._fed - head :])
 
     def _feed(self, lines: tuple[bytes, ...]) -> None:
         events: list[Event] = Session.events_of(b"".join(line + b"\n" for line in lines))
         for event in events:
             self._tracker.feed(event)
             self._rhythm.feed(event)
-            if self._mind is not None:
-                self._mind.feed(event)
+            if self._worker is not None:
+                self._worker.feed(event)
         self._fed += len(lines)

@@ -1,4 +1,4 @@
-"""One compaction at a time for an agent and its user: try, and skip where somebody else is at it.
+"""One compaction at a time for an agent and its user: try the lock, and skip if it is held.
 
 A lock is an exclusive `flock` on an empty file, so that it ends with its process, however that ends. The file's name is
 a digest of store, agent and user: no name and no password can be read from it. The files lie in a folder of this user
@@ -18,15 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lore.errors import LoreError
+from lore.files import try_lock
 from lore.model.canonical import encode
 from lore.store.registry import scheme_of, shown
-
-try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    _exclusive = LOCK_EX | LOCK_NB
-except ImportError:  # a system without advisory locks
-    flock, _exclusive = None, 0
 
 FOLDER = "LORE_STATE"
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
@@ -51,7 +45,7 @@ def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None
     try:
         descriptor = _opened(path)
         try:
-            yield _locked(descriptor)
+            yield try_lock(descriptor)
         finally:
             os.close(descriptor)
     finally:
@@ -108,15 +102,3 @@ def private(folder: Path) -> Path:
 def _refused(folder: Path, error: OSError) -> LoreError:
     reason = (error.strerror or str(error)).lower()
     return LoreError(f"cannot keep locks in {folder}: {reason}", hint=f"name a folder in ${FOLDER}")
-
-
-def _locked(descriptor: int) -> bool:
-    if flock is None:
-        return True
-    try:
-        flock(descriptor, _exclusive)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: the store refuses the second writer
-        return True
-    return True

@@ -22,12 +22,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 from urllib.parse import urlsplit
 
-from lore.compaction.base import BYTES_PER_TOKEN, Answer, GivenUpError, Request, SummaryError
-from lore.compaction.transcripts import asked, instructions
+from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
+from lore.compaction.transcripts import instructions, transcript_request
 from lore.compaction.wrapping import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.mask import mask
+from lore.store.base import Tell
+from lore.store.registry import silent
 
 if TYPE_CHECKING:
     import httpx
@@ -37,9 +39,6 @@ PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # of what `Retry-After` may ask for
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
 _PATH = "/chat/completions"
-
-
-def _silent(_: str) -> None: ...
 
 
 class _Reply(NamedTuple):
@@ -89,7 +88,7 @@ class _Deadline:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
-class OpenAI:
+class OpenAISummarizer:
     """A summariser that asks a model over HTTP. Safe between threads; each call has a connection of its own.
 
     Raises LoreError when it is made: httpx is missing, the endpoint is no URL, the key's variable is not set. `pause`
@@ -107,7 +106,7 @@ class OpenAI:
         environ: Mapping[str, str],
         seconds: float = 60.0,
         pause: Callable[[float], None] = time.sleep,
-        tell: Callable[[str], None] = _silent,
+        tell: Tell = silent,
     ) -> None:
         try:
             import httpx  # noqa: PLC0415 - an extra, and slow to load
@@ -126,7 +125,7 @@ class OpenAI:
         if self._key and self._url.startswith("http:") and not _is_near(self._url):
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
-    def summarize(self, request: Request) -> Answer:
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return the model's answer, `cut_off` where it stopped for its length; raises SummaryError without one."""
         reply = self._reply(request, self._limit)
         if reply.status == 400 and b"max_completion_tokens" in reply.body:  # newer models refuse the older name
@@ -134,20 +133,20 @@ class OpenAI:
             reply = self._reply(request, self._limit)
         if reply.status == 200:
             return self._answer(reply.body, request)
-        raise GivenUpError(self._answered(reply), hint=_HINTS.get(reply.status, ""))
+        raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
 
-    def _answered(self, reply: _Reply) -> str:
-        """Say what a server answered that is no success."""
+    def _refusal(self, reply: _Reply) -> str:
+        """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
-        said = self._said(reply.body) if reply.status >= 400 else ""
-        return f"{self._shown} answers {reply.status}" + (f": {said}" if said else "")
+        message = one_line(self._clean(harmless(_message(reply.body)))) if reply.status >= 400 else ""
+        return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
-    def _reply(self, request: Request, limit: str) -> _Reply:
+    def _reply(self, request: SummaryRequest, limit: str) -> _Reply:
         """Ask until there is an answer that another try would not change."""
         messages = [
             {"role": "system", "content": instructions(request)},
-            {"role": "user", "content": "".join(asked(request))},
+            {"role": "user", "content": "".join(transcript_request(request))},
         ]
         body = encode({"model": self._model, "messages": messages, limit: request.tokens, "stream": False})
         for wait in (*PAUSES, None):
@@ -158,7 +157,7 @@ class OpenAI:
             else:
                 if reply.status != 429 and reply.status < 500:
                     return reply
-                why, asks = self._answered(reply), reply.wait
+                why, asks = self._refusal(reply), reply.wait
             if wait is None:
                 raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
             self._tell(self._clean(f"{why}; asked again"))
@@ -201,7 +200,7 @@ class OpenAI:
         return self._http.Client(timeout=self._seconds, follow_redirects=False, trust_env=not near, verify=verify)
 
     def _read(self, response: httpx.Response) -> bytes:
-        """Read an answer to its end; one that is compressed, though nobody asked for that, is not unpacked."""
+        """Read a response to its end, without unpacking: no compression was requested."""
         body = bytearray()
         for piece in response.iter_raw():
             body += piece
@@ -209,7 +208,7 @@ class OpenAI:
                 raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
         return bytes(body)
 
-    def _answer(self, body: bytes, request: Request) -> Answer:
+    def _answer(self, body: bytes, request: SummaryRequest) -> SummaryAnswer:
         try:
             table = decode(body)
             choice = table["choices"][0]
@@ -218,22 +217,18 @@ class OpenAI:
             raise SummaryError(f"{self._shown}: its answer is no chat completion") from None
         self._compare(table, request)
         text = content if isinstance(content, str) else _parts(content)
-        return Answer(_THOUGHT.sub("", text).strip(), cut_off=choice.get("finish_reason") == "length")
+        return SummaryAnswer(_THOUGHT.sub("", text).strip(), cut_off=choice.get("finish_reason") == "length")
 
-    def _compare(self, table: Any, request: Request) -> None:
+    def _compare(self, table: Any, request: SummaryRequest) -> None:
         """Tell where a server read far less than it was given: some drop in silence what their window does not hold."""
         usage = table.get("usage")
         read = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
-        given = sum([len(piece.encode("utf-8", "replace")) for piece in asked(request)]) // BYTES_PER_TOKEN
+        given = sum([len(piece.encode("utf-8", "replace")) for piece in transcript_request(request)]) // BYTES_PER_TOKEN
         if isinstance(read, int) and 0 < read < given // 3:
             self._tell(
                 f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
                 "summarizer_window says?"
             )
-
-    def _said(self, body: bytes) -> str:
-        """Return what an error's body says, as one line: cleaned before it is cut, or half a key would be left."""
-        return one_line(self._clean(harmless(_message(body))))
 
     def _clean(self, text: str) -> str:
         """Return text without the key, should a server repeat it, and without what looks like one."""
@@ -302,8 +297,8 @@ def _message(body: bytes) -> str:
     except (ValueError, RecursionError):
         return body.decode("utf-8", "replace")
     error = cast("dict[str, Any]", table).get("error", table) if isinstance(table, dict) else table
-    said = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
-    return said if isinstance(said, str) else body.decode("utf-8", "replace")
+    message = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
+    return message if isinstance(message, str) else body.decode("utf-8", "replace")
 
 
 def _parts(content: object) -> str:
@@ -312,5 +307,5 @@ def _parts(content: object) -> str:
         return ""
     if not isinstance(content, list):
         raise SummaryError("the answer's content is no text")
-    parts = [cast("dict[str, object]", one) for one in cast("list[object]", content) if isinstance(one, dict)]
-    return "".join([text for one in parts if isinstance(text := one.get("text"), str)])
+    parts = [cast("dict[str, object]", part) for part in cast("list[object]", content) if isinstance(part, dict)]
+    return "".join([text for part in parts if isinstance(text := part.get("text"), str)])

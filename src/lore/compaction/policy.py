@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from lore.compaction.activity import Entries, calls_tools, has_real_activity, messages
 from lore.compaction.base import Cut, Firing, Trigger, Window
-from lore.compaction.cutting import cut
-from lore.compaction.overflow import stages
+from lore.compaction.cutting import cut, stages
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracked
 from lore.model.items import AssistantMessage, ToolCall
@@ -30,7 +29,7 @@ BEFORE_TURN: tuple[Trigger, ...] = ("overflow", "gap")
 AFTER_TURN: tuple[Trigger, ...] = ("overflow", "cadence")
 
 
-class Asked(NamedTuple):
+class PolicyInput(NamedTuple):
     """What triggers are judged by. `now` in seconds since 1970, None where no clock is known; `tokens` estimates the
     entries where that is known, `overhead` what stands before them in a prompt; `user` None is the session's own.
     """
@@ -56,21 +55,21 @@ def due(
     """
     if settings is None:
         return None
-    asked = Asked(tracked, entries, settings, now, agent, user, overhead, tokens)
-    found = (judge(asked) for trigger, judge in TRIGGERS.items() if trigger in ask)
-    return next((one for one in found if one is not None), None)
+    inputs = PolicyInput(tracked, entries, settings, now, agent, user, overhead, tokens)
+    found = (judge(inputs) for trigger, judge in TRIGGERS.items() if trigger in ask)
+    return next((firing for firing in found if firing is not None), None)
 
 
-def manual(asked: Asked) -> Firing | None:
-    """Compact now, since somebody said so."""
-    return _firing("manual", asked)
+def manual(inputs: PolicyInput) -> Firing | None:
+    """Compact now, on request."""
+    return _firing("manual", inputs)
 
 
-def overflow(asked: Asked) -> Firing | None:
-    """Compact where the window fills: `overflow.stages`. Where no summary can be had only if room has to be made."""
-    settings = asked.settings
+def overflow(inputs: PolicyInput) -> Firing | None:
+    """Compact where the window fills: `cutting.stages`. Where no summary can be had only if room has to be made."""
+    settings = inputs.settings
     plan = stages(
-        asked.entries, settings.window, overhead=asked.overhead, tokens=asked.tokens, reserve=settings.summary_tokens
+        inputs.entries, settings.window, overhead=inputs.overhead, tokens=inputs.tokens, reserve=settings.summary_tokens
     )
     if plan is None or (plan.cut is None and not plan.shortened):
         return None
@@ -78,30 +77,31 @@ def overflow(asked: Asked) -> Firing | None:
     return Firing("overflow", plan.cut or Cut(0), None, marker, plan.shortened, plan.final)
 
 
-def gap(asked: Asked) -> Firing | None:
-    """Compact when somebody speaks again after a pause of `gap_secs`; never where times are unknown.
+def gap(inputs: PolicyInput) -> Firing | None:
+    """Compact when the user returns after a pause of `gap_secs`; never where times are unknown.
 
     Where nothing is to go yet, the sources are asked alone: who comes back is told what happened meanwhile.
     """
-    silent = silence(asked)
-    if not asked.settings.gap_secs or silent is None or silent < asked.settings.gap_secs:
+    silent = silence(inputs)
+    if not inputs.settings.gap_secs or silent is None or silent < inputs.settings.gap_secs:
         return None
-    if _in_loop(asked.entries) or not _is_active(asked):
+    if _in_loop(inputs.entries) or not _is_active(inputs):
         return None  # who asked for a long job was not away while it went on
-    return _firing("gap", asked) or _asking("gap", asked)
+    about = _window(inputs)
+    return _firing("gap", inputs) or (None if about is None else Firing("gap", Cut(0), about))
 
 
-def cadence(asked: Asked) -> Firing | None:
+def cadence(inputs: PolicyInput) -> Firing | None:
     """Compact every `continuous_interval` exchanges."""
-    count, settings = asked.tracked.finished, asked.settings
-    if count <= asked.tracked.compacted or not needs_continuous(count, len(asked.entries), settings):
+    count, settings = inputs.tracked.finished, inputs.settings
+    if count <= inputs.tracked.compacted or not needs_continuous(count, len(inputs.entries), settings):
         return None  # asked with the number of all items first: cheaper, and never fewer
-    if _in_loop(asked.entries) or not needs_continuous(count, messages(asked.entries), settings):
+    if _in_loop(inputs.entries) or not needs_continuous(count, messages(inputs.entries), settings):
         return None
-    return _firing("cadence", asked) if count and _is_active(asked) else None
+    return _firing("cadence", inputs) if count and _is_active(inputs) else None
 
 
-TRIGGERS: dict[Trigger, Callable[[Asked], Firing | None]] = {
+TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | None]] = {
     "manual": manual, "overflow": overflow, "gap": gap, "cadence": cadence,
 }  # fmt: skip
 
@@ -115,18 +115,18 @@ def needs_continuous(exchanges: int, size: int, settings: Compaction) -> bool:
     return interval > 0 and size > settings.keep_recent and exchanges % interval == 0
 
 
-def silence(asked: Asked) -> float | None:
-    """Return for how many seconds these two had said nothing before now; None where they never did, or none knows.
+def silence(inputs: PolicyInput) -> float | None:
+    """Return seconds since this agent and user last spoke, or None.
 
     The answer counts: who waited for a long one, and speaks as soon as it is there, was never away. So does a
     compaction that no turn has followed: the pause that it was made in is over.
     """
-    tracked = asked.tracked
-    spoke, last = tracked.heard(asked.agent, asked.user)
-    if not spoke or last is None or asked.now is None:
+    tracked = inputs.tracked
+    spoke, last = tracked.heard(inputs.agent, inputs.user)
+    if not spoke or last is None or inputs.now is None:
         return None
-    ended, rested = tracked.ended_at.get(tracked.meant(asked.agent)), tracked.rested_at
-    return asked.now - max(last, last if ended is None else ended, last if rested is None else rested)
+    ended, rested = tracked.ended_at.get(tracked.meant(inputs.agent)), tracked.rested_at
+    return inputs.now - max(last, last if ended is None else ended, last if rested is None else rested)
 
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
@@ -140,31 +140,26 @@ def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
     return Window(min(since, now), now)
 
 
-def _firing(trigger: Trigger, asked: Asked) -> Firing | None:
-    made = cut(asked.entries, asked.settings.keep_recent)
-    return None if made is None else Firing(trigger, made, _window(asked))
+def _firing(trigger: Trigger, inputs: PolicyInput) -> Firing | None:
+    made = cut(inputs.entries, inputs.settings.keep_recent)
+    return None if made is None else Firing(trigger, made, _window(inputs))
 
 
-def _asking(trigger: Trigger, asked: Asked) -> Firing | None:
-    about = _window(asked)
-    return None if about is None else Firing(trigger, Cut(0), about)
-
-
-def _window(asked: Asked) -> Window | None:
-    """Return what the sources are asked about; None where there are none, or nothing that they say is taken."""
-    settings = asked.settings
-    if asked.now is None or not settings.context_sources or not settings.context_token_cap:
+def _window(inputs: PolicyInput) -> Window | None:
+    """Return the window to ask sources about; None without sources, or where their token cap is 0."""
+    settings = inputs.settings
+    if inputs.now is None or not settings.context_sources or not settings.context_token_cap:
         return None
-    return window(asked.tracked, settings, asked.now)
+    return window(inputs.tracked, settings, inputs.now)
 
 
-def _is_active(asked: Asked) -> bool:
+def _is_active(inputs: PolicyInput) -> bool:
     """Tell whether a person ever spoke: what was compacted away counts, or a long loop would look like none."""
-    return asked.tracked.exchanges > 0 or has_real_activity(asked.entries)
+    return inputs.tracked.exchanges > 0 or has_real_activity(inputs.entries)
 
 
 def _in_loop(entries: Entries) -> bool:
-    """Tell whether the model's last response asked for tools, and nobody has spoken since."""
+    """Tell whether a tool loop is under way: the last response called tools, and no user message followed."""
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
         if isinstance(item, AssistantMessage | ToolCall):
@@ -175,5 +170,5 @@ def _in_loop(entries: Entries) -> bool:
 
 
 def _ends_it(item: AssistantMessage | ToolCall) -> bool:
-    """Tell whether words end a loop by themselves: of a turn's response nobody named, words come before its calls."""
+    """Tell whether a text ends a loop: one without a response id was no part of a response with tool calls."""
     return isinstance(item, AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"

@@ -1,4 +1,4 @@
-"""Run one command that may do anything: hang, flood, crash, fork, say nothing, or what is no text.
+"""Run one command that may do anything: hang, flood, crash, fork, print nothing, or print bytes that are not text.
 
 In: a command (no shell), its input and environment. Out: what it wrote, bounded in size and time. Rules: the command
 gets a process group of its own, and at the end (also an error's, also when lore is interrupted) that group is killed
@@ -25,7 +25,7 @@ from lore.model.mask import mask
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
 MOST_BYTES = 1024 * 1024  # of an answer; a summary or a context has thousands
-_MOST_SAID = 64 * 1024  # of standard error: its end, where the reason stands
+_MOST_STDERR = 64 * 1024  # of standard error: its end, where the reason stands
 _SLICE = 0.05  # seconds between two looks at a process that is silent
 _MOMENT = 0.002
 _PIECE = 64 * 1024
@@ -103,16 +103,13 @@ def run(
         talk.until(time.monotonic() + seconds, seconds, stop)
     finally:
         _end(process)
-    why = _complaint(talk.said, environ)
-    if process.returncode:
-        raise CommandError(_failure(process.returncode, why))
+    last = harmless(talk.stderr.decode("utf-8", "replace")).strip().split("\n")[-1]
+    why = one_line(mask(_without(last, environ)))  # cut only when no secret is left in it
+    code = process.returncode
+    if code:
+        reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
+        raise CommandError(f"{reason}: {why}" if why else reason)
     return Ran(bytes(talk.output), why)
-
-
-def _complaint(said: bytes | bytearray, environ: Mapping[str, str]) -> str:
-    """Return the last line of what a command complained about: one line, cut only when no secret is left in it."""
-    lines = harmless(said.decode("utf-8", "replace")).strip().split("\n")
-    return one_line(mask(_without(lines[-1], environ)))
 
 
 def _without(text: str, environ: Mapping[str, str]) -> str:
@@ -121,11 +118,6 @@ def _without(text: str, environ: Mapping[str, str]) -> str:
     for value in sorted(secrets, key=len, reverse=True):
         text = text.replace(value, "***")
     return text
-
-
-def _failure(code: int, why: str) -> str:
-    how = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-    return f"{how}: {why}" if why else how
 
 
 class _Talk:
@@ -139,8 +131,8 @@ class _Talk:
         self._given = memoryview(given)
         self._most = most
         self.output = bytearray()
-        self.said = bytearray()
-        self._into = {process.stdout.fileno(): self.output, process.stderr.fileno(): self.said}
+        self.stderr = bytearray()
+        self._into = {process.stdout.fileno(): self.output, process.stderr.fileno(): self.stderr}
         self._input: IO[bytes] = process.stdin
         for pipe in (process.stdin, process.stdout, process.stderr):
             os.set_blocking(pipe.fileno(), False)
@@ -175,22 +167,22 @@ class _Talk:
                     self._input.close()
 
     def _hear(self, number: int) -> bool:
-        """Take what is there; False at the end, or (a process has ended) where there is nothing now."""
+        """Read what is available; False at the end, or, of an ended process, when nothing is available."""
         try:
             piece = os.read(number, _PIECE)
         except BlockingIOError:
             return False
         into = self._into[number]
         into += piece
-        if into is self.said:
-            del into[:-_MOST_SAID]
+        if into is self.stderr:
+            del into[:-_MOST_STDERR]
             return bool(piece)
         if len(into) > self._most:
             raise CommandError(f"it wrote more than {self._most:,} bytes")
         return bool(piece)
 
     def _tell(self) -> bool:
-        """Give what the pipe takes; False when all is given, or nobody reads it."""
+        """Write what the pipe takes; False when all is written, or the reader is gone."""
         try:
             written = os.write(self._input.fileno(), self._given[:_PIECE]) if self._given else 0
         except BlockingIOError:
@@ -202,7 +194,7 @@ class _Talk:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether a process has ended, and leave it a zombie: till it is waited for, its number is nobody else's."""
+    """Tell whether a process has ended, without reaping it: its id cannot be reused until then."""
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

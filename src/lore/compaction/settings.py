@@ -76,11 +76,16 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
             return 'command is missing: summarizer = "command" runs it'
         if self.summarizer == "openai" and not (self.endpoint and self.model):
             return 'endpoint and model are missing: summarizer = "openai" asks them'
-        names = [one.name for one in self.context_sources]
+        names = [source.name for source in self.context_sources]
         if len(set(names)) != len(names):
             return "context_sources: two have the same name"
         return next(
-            (f"context_sources, {one.name!r}: {one.fault()}" for one in self.context_sources if one.fault()), ""
+            (
+                f"context_sources, {source.name!r}: {source.fault()}"
+                for source in self.context_sources
+                if source.fault()
+            ),
+            "",
         )
 
 
@@ -94,7 +99,7 @@ class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
         return "gap_secs is below 0" if self.gap_secs < 0 else f"gap_secs is above {MOST:,}" * (self.gap_secs > MOST)
 
 
-class Memory(Struct, frozen=True, forbid_unknown_fields=True):
+class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`[memory]`: `system = "structured"` remembers, for the agents that are listed (empty: the main one)."""
 
     system: Literal["", "structured"] = ""
@@ -102,4 +107,4 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
 
     def fault(self) -> str:
         """Say what is wrong; empty where nothing is."""
-        return "" if all(one.isprintable() and one for one in self.agents) else "agents: a name cannot be printed"
+        return "" if all(name.isprintable() and name for name in self.agents) else "agents: a name cannot be printed"

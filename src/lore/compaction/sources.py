@@ -14,7 +14,7 @@ are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -25,17 +25,16 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.wrapping import inert, one_line, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
+from lore.store.base import Tell
 
-__all__ = ["NESTED", "Asking", "check_sources", "is_nested", "outside_context", "stamp"]
+__all__ = ["NESTED", "ContextRequest", "check_sources", "is_nested", "outside_context", "stamp"]
 
 SECONDS = 30.0  # for each source
 MOST_AT_ONCE = 16
 _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
 
-Tell = Callable[[str], None]
 
-
-class Asking(NamedTuple):
+class ContextRequest(NamedTuple):
     """For whom outside context is asked, and about what time."""
 
     session_id: str
@@ -54,7 +53,7 @@ def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
 
 
 def outside_context(
-    settings: Compaction, asking: Asking, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
+    settings: Compaction, request: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
 ) -> str:
     """Return what the sources say, cut to `context_token_cap`; empty where none says anything. Never fails.
 
@@ -67,7 +66,7 @@ def outside_context(
     if is_nested(environ):
         tell(f"context sources are not asked: this runs inside one ({NESTED} is set)")
         return ""
-    answers = _answers(sources, asking, environ, seconds)
+    answers = _answers(sources, request, environ, seconds)
     texts = [_text(source, answer, tell) for source, answer in zip(sources, answers, strict=True)]
     return truncated(inert("\n\n".join(filter(None, texts))), settings.context_token_cap)
 
@@ -78,17 +77,21 @@ def stamp(seconds: float) -> str:
 
 
 def _answers(
-    sources: tuple[ContextSource, ...], asking: Asking, environ: Mapping[str, str], seconds: float
+    sources: tuple[ContextSource, ...], request: ContextRequest, environ: Mapping[str, str], seconds: float
 ) -> list[Ran | LoreError]:
     stop = threading.Event()
+    begin, end = map(stamp, request.window)
+    kept = {name: environ[name] for name in _KEPT if name in environ}
+    clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
+    named = {"session_id": request.session_id, "agent": request.agent, "user": request.user}
 
     def ask(source: ContextSource) -> Ran | LoreError:
+        question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
         try:
-            return run(source.command, given=_question(source, asking), environ=clean, seconds=seconds, stop=stop)
+            return run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
         except LoreError as error:
             return error
 
-    clean = _environment(asking, environ)
     with ThreadPoolExecutor(min(len(sources), MOST_AT_ONCE), "lore-source") as pool:
         try:
             return list(pool.map(ask, sources))
@@ -96,23 +99,11 @@ def _answers(
             stop.set()  # an interrupt does not wait for sources that hang
 
 
-def _environment(asking: Asking, environ: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: environ[name] for name in _KEPT if name in environ}
-    begin, end = map(stamp, asking.window)
-    return {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-
-
-def _question(source: ContextSource, asking: Asking) -> bytes:
-    begin, end = map(stamp, asking.window)
-    named = {"session_id": asking.session_id, "agent": asking.agent, "user": asking.user}
-    return encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
-
-
 def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
     name = f"context source {source.name!r}"
     if isinstance(answer, LoreError):
-        how = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
-        tell(f"{name} is skipped: {how}")
+        reason = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
+        tell(f"{name} is skipped: {reason}")
         return ""
     try:
         text = answer.output.decode("utf-8").strip()

@@ -42,7 +42,7 @@ class Speaker:
         self.spoke = self.spoke_before = self.waits = False
 
     def speak(self, at: float | None) -> None:
-        """Note a message; one that follows another without an answer is no new beginning."""
+        """Note a message; a second one before an answer does not start another exchange."""
         if not self.waits:
             self.before, self.spoke_before, self.waits = self.last, self.spoke, True
         self.last, self.spoke = at, True
@@ -89,21 +89,21 @@ class Tracked:
         return self.timed > 0 or not self.exchanges
 
     def heard(self, agent: str | None, user: str | None) -> tuple[bool, float | None]:
-        """Tell whether these spoke before what waits for an answer now, and when last; None is the session's user."""
+        """Tell whether this agent and user spoke before the pending message, and when last (seconds, or None)."""
         speaker = self._speakers.get((self.meant(agent), self.user if user is None else user))
         if speaker is None:
             return False, None
         return (speaker.spoke_before, speaker.before) if speaker.waits else (speaker.spoke, speaker.last)
 
     def meant(self, agent: str | None) -> str | None:
-        """Return which agent is meant: None is who is spoken to without a name, else who was spoken to last."""
+        """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
         return agent if agent is not None or None in self._agents else next(reversed(self._agents), None)
 
     def _append(self, event: Append) -> None:
         item = event.item
         if isinstance(item, AssistantMessage | ToolCall):
-            for one in self._waiting.values():
-                one.waits = False
+            for waiting in self._waiting.values():
+                waiting.waits = False
             self._waiting.clear()
             self._end(event.agent_id, event.at)  # some logs say that a turn has ended once the next begins
         elif is_real(item) and item.uuid not in self._real:
@@ -137,9 +137,9 @@ class Tracked:
         self.rested_at = None
         at = seconds(event.at)
         self._at = self._at if at is None else at
-        for one in self._unsent if at is not None else ():
-            if one.last is None:
-                one.last, self.timed = at, self.timed + 1
+        for speaker in self._unsent if at is not None else ():
+            if speaker.last is None:
+                speaker.last, self.timed = at, self.timed + 1
         self._unsent.clear()
 
     def _compact(self, event: CompactApplied) -> None:
@@ -160,8 +160,8 @@ class Tracked:
                 self.exchanges -= 1
 
     def _take_back(self) -> None:
-        for one in self._waiting.values():
-            one.take_back()
+        for speaker in self._waiting.values():
+            speaker.take_back()
         self._waiting.clear()
 
 
@@ -199,7 +199,7 @@ class Tracker:
                 self.chain(event.chain)._remove(event)  # pyright: ignore[reportPrivateUsage]
             case SessionStarted() if self.user is None:
                 self.user, self.agent = event.user_id, event.agent_id
-                for one in self._chains.values():
-                    one.user = self.user
+                for tracked in self._chains.values():
+                    tracked.user = self.user
             case _:
                 pass

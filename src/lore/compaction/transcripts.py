@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from lore.compaction.base import Request
+from lore.compaction.base import SummaryRequest
 from lore.compaction.wrapping import harmless, one_line
 from lore.model.canonical import text_of
 from lore.model.items import (
@@ -62,11 +62,11 @@ def piece_of(item: Item, *, injected: bool = False) -> str:
     """Return one message as a transcript shows it; empty where it is left out, or says nothing."""
     if isinstance(item, UserMessage) and item.source == INJECTED and not injected:
         return ""
-    said = _SAID[type(item)](item)
-    return f"{said}\n\n" if said else ""
+    text = _TEXTS[type(item)](item)
+    return f"{text}\n\n" if text else ""
 
 
-def asked(request: Request) -> Iterator[str]:
+def transcript_request(request: SummaryRequest) -> Iterator[str]:
     """Yield the text that a model reads to answer a request: the summary before, the messages, their end's meaning."""
     if request.previous:
         yield f"[summary of what came before: carry on what still holds]\n{_inside(harmless(request.previous))}\n\n"
@@ -76,18 +76,18 @@ def asked(request: Request) -> Iterator[str]:
         yield from transcript(request.opening[:1])
 
 
-def fresh(request: Request) -> tuple[Entry, ...]:
+def fresh(request: SummaryRequest) -> tuple[Entry, ...]:
     """Return a request's entries without the divider that holds the summary which is given as `previous`."""
     if not request.previous:
         return request.entries
-    return tuple([one for one in request.entries if not _holds(one.item, request.previous)])
+    return tuple([entry for entry in request.entries if not _holds(entry.item, request.previous)])
 
 
 def _holds(item: Item, summary: str) -> bool:
     return isinstance(item, CompactDivider) and text_of(bytes(item.summary)).strip() == summary.strip()
 
 
-def instructions(request: Request) -> str:
+def instructions(request: SummaryRequest) -> str:
     """Return what a model is told to do: what was asked for, else to sum up."""
     return request.prompt or PROMPT.format(tokens=request.tokens)
 
@@ -106,7 +106,7 @@ def input_of(call: ToolCall) -> str:
 
 def result_of(call: ToolCall) -> str:
     """Return what a call answered, its error first; harmless, cut."""
-    parts = [_output(one) for one in (call.error, call.output) if not is_absent(one)]
+    parts = [_output(result) for result in (call.error, call.output) if not is_absent(result)]
     return _short("\n".join(filter(None, parts)))
 
 
@@ -159,16 +159,16 @@ def _inside(text: str) -> str:
 
 
 def _user(item: UserMessage) -> str:
-    said = words(item)
-    if not said.strip():
+    text = words(item)
+    if not text.strip():
         return ""
     role = "injected context" if item.source == INJECTED else "scheduled" if is_tick(item) else "user"
-    return f"[{role}]\n{_inside(said)}"
+    return f"[{role}]\n{_inside(text)}"
 
 
 def _assistant(item: AssistantMessage) -> str:
-    said = words(item)
-    return f"[assistant]\n{_inside(said)}" if said.strip() else ""
+    text = words(item)
+    return f"[assistant]\n{_inside(text)}" if text.strip() else ""
 
 
 def _call(item: ToolCall) -> str:
@@ -181,15 +181,15 @@ def _call(item: ToolCall) -> str:
 
 
 def _divider(item: CompactDivider) -> str:
-    said = "" if is_absent(item.summary) else harmless(text_of(bytes(item.summary)))
-    return f"[summary of earlier messages]\n{_inside(said)}" if said.strip() else ""
+    summary = "" if is_absent(item.summary) else harmless(text_of(bytes(item.summary)))
+    return f"[summary of earlier messages]\n{_inside(summary)}" if summary.strip() else ""
 
 
 def _nothing(_: OpaqueItem) -> str:
     return ""
 
 
-_SAID: dict[type, Callable[[Any], str]] = {
+_TEXTS: dict[type, Callable[[Any], str]] = {
     UserMessage: _user,
     AssistantMessage: _assistant,
     ToolCall: _call,

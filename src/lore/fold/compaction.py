@@ -11,6 +11,7 @@ from bisect import bisect_left
 
 from lore.fold.places import end, move
 from lore.fold.timeline import Problems, index_of, note, settle
+from lore.model.codes import Code
 from lore.model.events import CompactApplied
 from lore.model.items import CompactDivider
 from lore.model.problems import Problem
@@ -42,7 +43,7 @@ def compact(chain: Chain, event: CompactApplied) -> Problems:
         chain.entries = Vector([divider, *entries])
         chain.index = Index(chain.entries)
     end(chain)
-    note(chain, "LORE125", f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
+    note(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
     return _problems(list(wanted), lost)
 
 
@@ -62,7 +63,7 @@ def _problems(wanted: list[str], lost: list[str]) -> Problems:
         said = f"none of {len(wanted)} preserved items is known ({lost[0][:80]!r}): nothing was pruned"
     else:
         said = f"{len(lost)} of {len(wanted)} preserved items are unknown"
-    return (Problem("LORE208", said),)
+    return (Problem(Code.PRESERVED_ITEMS_MISSING, said),)
 
 
 def _divider(event: CompactApplied, pruned: int) -> CompactDivider:

@@ -14,6 +14,7 @@ import msgspec
 
 from lore.fold import places
 from lore.fold.timeline import Problems, note
+from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
 from lore.model.inserts import moved, place_in, said
 from lore.model.items import is_absent
@@ -29,14 +30,14 @@ def delta(chain: Chain, event: PromptDelta) -> Problems:
     """Put a durable delta in its place; a known one may be given another selector, never another content."""
     wanted = place_in(event.selector)
     if wanted is None:
-        return (Problem("LORE214", f"prompt_delta {event.seq}: unreadable selector, skipped"),)
+        return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: unreadable selector, skipped"),)
     known = chain.deltas.get(event.seq)
     if known is not None:
         return _again(chain, event, known, wanted)
     if said(event.content) is None:
-        return (Problem("LORE214", f"prompt_delta {event.seq}: unreadable content, skipped"),)
+        return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: unreadable content, skipped"),)
     if len(chain.deltas) >= MOST:
-        return (Problem("LORE214", f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped"),)
+        return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped"),)
     place, problems = _placed(chain, wanted, f"prompt_delta {event.seq}")
     made = Insert(place, chain.turns, event.seq, event.content, event.selector)
     chain.deltas = {**chain.deltas, event.seq: made}
@@ -50,19 +51,29 @@ def _again(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Prob
     chain.deltas = {**chain.deltas, event.seq: _replace(known, place=place, selector=event.selector)}
     _saved(chain, lambda one: isinstance(one, PromptDelta) and one.seq == event.seq)
     if not is_absent(event.content) and event.content != known.content:
-        return (Problem("LORE214", f"prompt_delta {event.seq} comes again with other content; the first holds"),)
+        return (
+            Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq} comes again with other content; the first holds"),
+        )
     if was_sent and wanted != known.place:
-        return (Problem("LORE214", f"prompt_delta {event.seq} was sent at {known.place}, not {wanted}; it stays"),)
+        return (
+            Problem(
+                Code.UNREADABLE_DELTA, f"prompt_delta {event.seq} was sent at {known.place}, not {wanted}; it stays"
+            ),
+        )
     return ()
 
 
 def _placed(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]:
     size = len(chain.entries)
     if wanted > size:
-        return size, (Problem("LORE214", f"{what}: insert_at {wanted} is outside a history of {size}; put at its end"),)
+        return size, (
+            Problem(
+                Code.UNREADABLE_DELTA, f"{what}: insert_at {wanted} is outside a history of {size}; put at its end"
+            ),
+        )
     if wanted < chain.sent:
         behind = f"{what}: insert_at {wanted} is before what was sent already; put behind it"
-        return chain.sent, (Problem("LORE214", behind),)
+        return chain.sent, (Problem(Code.UNREADABLE_DELTA, behind),)
     return wanted, ()
 
 
@@ -77,9 +88,13 @@ def context(chain: Chain, event: ContextPersisted) -> Problems:
             _saved(chain, lambda one: isinstance(one, ContextPersisted) and one.turn == event.turn)
             return ()
         last = chain.persisted[len(chain.persisted) - 1].number
-        return (Problem("LORE214", f"context_persisted of turn {event.turn} comes after that of {last}, skipped"),)
+        return (
+            Problem(
+                Code.UNREADABLE_DELTA, f"context_persisted of turn {event.turn} comes after that of {last}, skipped"
+            ),
+        )
     if said(event.content) is None or event.insert_at < 0:
-        return (Problem("LORE214", f"context_persisted of turn {event.turn}: unreadable, skipped"),)
+        return (Problem(Code.UNREADABLE_DELTA, f"context_persisted of turn {event.turn}: unreadable, skipped"),)
     place, problems = _placed(chain, event.insert_at, f"context_persisted of turn {event.turn}")
     chain.persisted = chain.persisted.append(Insert(place, chain.turns, event.turn, event.content))
     if chain.waiting is not None and chain.waiting.turn <= event.turn:
@@ -98,7 +113,7 @@ def _outside(chain: Chain, event: ContextPersisted) -> Problems:
             return ()
         number = latest.number + 1
     if said(event.content) is None or event.insert_at < 0:
-        return (Problem("LORE214", f"{what}: unreadable, skipped"),)
+        return (Problem(Code.UNREADABLE_DELTA, f"{what}: unreadable, skipped"),)
     place, problems = _placed(chain, event.insert_at, what)
     chain.outside = chain.outside.append(Insert(place, chain.turns, number, event.content, outside=True))
     return problems
@@ -119,7 +134,7 @@ def reset(chain: Chain, event: CacheReset) -> Problems:
             return ()
         chain.reset = event.turn
     places.end(chain)
-    note(chain, "LORE144", event.reason)
+    note(chain, Code.CACHE_RESET, event.reason)
     return ()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from lore.fold.timeline import Problems
+from lore.model.codes import Code
 from lore.model.events import Knowledge
 from lore.model.materiality import normalised
 from lore.model.problems import Problem
@@ -41,11 +42,11 @@ class Learned:
         if event.op == "remove":
             return self._remove(name, event.id)
         if event.op not in ("add", "create", "update"):
-            return (Problem("LORE207", f"knowledge has unknown op {event.op!r}"),)
+            return (Problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}"),)
         problems: Problems = ()
         if name not in self._facts:
             if event.op == "update":
-                problems = (Problem("LORE204", f"knowledge {event.id!r} is updated but not known; added"),)
+                problems = (Problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added"),)
             else:
                 key = identity(event.category or "", event.title or "", event.content or "")
                 name = self._titles.get(key, name)
@@ -72,7 +73,7 @@ class Learned:
     def _remove(self, name: str, said: str) -> Problems:
         fact = self._facts.pop(name, None)
         if fact is None:
-            return (Problem("LORE204", f"knowledge {said!r} is removed but not known"),)
+            return (Problem(Code.UNKNOWN_ID, f"knowledge {said!r} is removed but not known"),)
         self._forget_title(fact)
         self._removed[name] = None
         return ()

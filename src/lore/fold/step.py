@@ -21,9 +21,10 @@ from lore.fold.knowledge import Learned
 from lore.fold.timeline import Problems, note
 from lore.fold.tools import late_last
 from lore.model import events as e
+from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.problems import Problem
-from lore.model.signs import SIGNS
+from lore.model.signs import LONGEST, SIGNS, bounded
 from lore.model.state import Chain, Session, Sign
 
 MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
@@ -96,7 +97,7 @@ class Folding:
         for name in {**self._chains, **self._own}:
             chain = self._mine_now(name)
             if chain.turns:
-                note(chain, "LORE145", f"a session of {self._session.format} goes on as lore's own")
+                note(chain, Code.SESSION_CHANGED, f"a session of {self._session.format} goes on as lore's own")
 
     def _in_order(self, event: e.SessionChanged) -> e.SessionChanged:
         """Keep the places of tools that lore has sent; what other tools recorded was sent as it is."""
@@ -166,10 +167,10 @@ def _with_chain(state: Session, chain: Chain) -> Session:
 
 def _session_started(state: Session, event: e.SessionStarted) -> Step:
     if state.started:
-        return Step(state, (Problem("LORE212", "a second session_started; the first holds"),))
+        return Step(state, (Problem(Code.BAD_HEADER, "a second session_started; the first holds"),))
     problems: tuple[Problem, ...] = ()
     if event.v != 1:
-        problems = (Problem("LORE212", f"log version {event.v} is not 1; read as version 1"),)
+        problems = (Problem(Code.BAD_HEADER, f"log version {event.v} is not 1; read as version 1"),)
     opened = _replace(
         state,
         id=event.session_id,
@@ -203,24 +204,26 @@ def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
         chain.tools = event.tools
         moved.append("tools")
     if moved:
-        note(chain, "LORE145", " and ".join(moved) + " changed")
+        note(chain, Code.SESSION_CHANGED, " and ".join(moved) + " changed")
     if event.model is not None and event.model != chain.model:
         if chain.model is not None:
-            note(chain, "LORE119", f"model changed from {chain.model} to {event.model}")
+            note(chain, Code.MODEL_CHANGED, f"model changed from {chain.model} to {event.model}")
         chain.model = event.model
     return ()
 
 
 def _layer(state: Session, event: e.Layer) -> Step:
     if event.when not in ("once_at_start", "every_turn"):
-        return Step(state, (Problem("LORE207", f"layer {event.name!r} has unknown `when` {event.when!r}"),))
+        return Step(state, (Problem(Code.MALFORMED_RECORD, f"layer {event.name!r} has unknown `when` {event.when!r}"),))
     begun = any(chain.turns for chain in state.chains.values())
     late = event.when == "once_at_start" and begun
     field = "turn_layers" if event.when == "every_turn" else "late_layers" if late else "start_layers"
     layers: tuple[e.Layer, ...] = getattr(state, field)
     names = [layer.name for layer in layers]
     if len(names) >= MOST_LAYERS and event.name not in names:
-        return Step(state, (Problem("LORE207", f"layer {event.name!r}: more than {MOST_LAYERS} layers, skipped"),))
+        return Step(
+            state, (Problem(Code.MALFORMED_RECORD, f"layer {event.name!r}: more than {MOST_LAYERS} layers, skipped"),)
+        )
     if event.name in names:
         place = names.index(event.name)
         layers = (*layers[:place], event, *layers[place + 1 :])
@@ -230,11 +233,17 @@ def _layer(state: Session, event: e.Layer) -> Step:
 
 
 def _observed(chain: Chain, event: e.Observed) -> Problems:
-    """Keep a sign for the next turn, the latest of each name: so there are never more than there are names."""
+    """Keep a sign for the next turn, one of each name: one that comes again is joined to what it said before."""
     if event.name not in SIGNS:
-        return (Problem("LORE207", f"observed {event.name[:60]!r} is no sign that lore knows; passed over"),)
+        return (
+            Problem(Code.MALFORMED_RECORD, f"observed {event.name[:60]!r} is no sign that lore knows; passed over"),
+        )
     kept = tuple(sign for sign in chain.signs if sign.name != event.name)
-    chain.signs = (*kept, Sign(event.name, event.detail))
+    names, removed, before = event.names, event.removed, event.before[:LONGEST]
+    if len(kept) < len(chain.signs):
+        known = next(sign for sign in chain.signs if sign.name == event.name)
+        names, removed, before = (*known.names, *names), (*known.removed, *removed), known.before
+    chain.signs = (*kept, Sign(event.name, bounded(names), bounded(removed), before, event.after[:LONGEST]))
     return ()
 
 

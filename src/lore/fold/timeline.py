@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.fold.places import drop, move
+from lore.model.codes import Code
 from lore.model.events import Append, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import AssistantMessage, Item, ToolCall, is_absent
 from lore.model.problems import Problem
@@ -116,7 +117,7 @@ def _replace_duplicate(chain: Chain, index: Index, place: int, item: Item) -> Pr
     item = _with_outcome(chain.entries[place].item, item)
     if chain.entries[place].item != item:
         _put(chain, index, place, item)
-    return (Problem("LORE205", f"uuid {item.uuid!r} came before; its first place and last content hold"),)
+    return (Problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold"),)
 
 
 def _with_outcome(before: Item, item: Item) -> Item:
@@ -141,7 +142,7 @@ def patch_text(chain: Chain, event: PatchText) -> Problems:
     place = index_of(chain).uuids.get(event.uuid)
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, AssistantMessage):
-        return (Problem("LORE204", f"patch_text names unknown message {event.uuid!r}"),)
+        return (Problem(Code.UNKNOWN_ID, f"patch_text names unknown message {event.uuid!r}"),)
     if chain.stream is not None and chain.stream.place != place:
         settle(chain)
     deltas = chain.stream.deltas if chain.stream is not None else Vector[Raw]()
@@ -155,7 +156,7 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Problems:
     place = index.calls.get(event.call_id)
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, ToolCall):
-        return (Problem("LORE204", f"patch_tool_call names unknown call {event.call_id!r}"),)
+        return (Problem(Code.UNKNOWN_ID, f"patch_tool_call names unknown call {event.call_id!r}"),)
     changed = ToolCall(
         uuid=item.uuid,
         call_id=item.call_id,
@@ -184,8 +185,8 @@ def clear_results(chain: Chain, event: ToolResultCleared) -> Problems:
         _put(chain, index, place, msgspec.structs.replace(item, output=placeholder))
     cleared = len(event.call_ids) - unknown
     if cleared:
-        note(chain, "LORE117", f"{cleared} tool results cleared")
-    return (Problem("LORE204", f"tool_result_cleared names {unknown} unknown calls"),) if unknown else ()
+        note(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared} tool results cleared")
+    return (Problem(Code.UNKNOWN_ID, f"tool_result_cleared names {unknown} unknown calls"),) if unknown else ()
 
 
 def remove(chain: Chain, event: Remove) -> Problems:
@@ -206,8 +207,8 @@ def remove(chain: Chain, event: Remove) -> Problems:
         chain.sent_before -= bisect_left(gone, chain.sent_before)
         turn = chain.turn.turn if chain.turn is not None else 0
         if any(before[place].turn != turn for place in places):  # what came since the last request was never sent
-            note(chain, "LORE143", f"{len(places)} items taken back")
-    return (Problem("LORE204", f"remove names {missing} unknown items"),) if missing else ()
+            note(chain, Code.REWIND, f"{len(places)} items taken back")
+    return (Problem(Code.UNKNOWN_ID, f"remove names {missing} unknown items"),) if missing else ()
 
 
 def note(chain: Chain, cause: str, detail: str) -> None:

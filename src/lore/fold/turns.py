@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lore.fold.timeline import Problems, settle
+from lore.model.codes import Code
 from lore.model.events import Billed, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import is_absent
 from lore.model.problems import Problem
@@ -18,7 +19,7 @@ def start(chain: Chain, event: TurnStarted) -> Problems:
     """Open a turn: the changes noted since the last one become its own."""
     problems: Problems = ()
     if chain.turn is not None and event.turn <= chain.turn.turn:
-        problems = (Problem("LORE213", f"turn {event.turn} starts after turn {chain.turn.turn}"),)
+        problems = (Problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} starts after turn {chain.turn.turn}"),)
         chain.reset = None  # numbers begin again: a reset of this turn is none that was made before
     settle(chain)
     chain.turns += 1
@@ -38,7 +39,7 @@ def end(chain: Chain, event: TurnCompleted | TurnFailed | TurnCanceled) -> Probl
     if chain.turn is None or event.turn != chain.turn.turn:
         if chain.previous is not None and event.turn == chain.previous.turn:
             return _end_late(chain, event, chain.previous)
-        return (Problem("LORE213", f"turn {event.turn} ends but is not the one under way"),)
+        return (Problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} ends but is not the one under way"),)
     usage, problems = _believable(event.usage)
     response = event.response_id if isinstance(event, TurnCompleted) else None
     chain.last = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict, response)
@@ -61,7 +62,7 @@ def _believable(usage: Billed | None) -> tuple[Billed | None, Problems]:
     if usage is None:
         return None, ()
     counts = (
-        usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens,
+        usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens,
         usage.write_5m_tokens, usage.write_1h_tokens,
     )  # fmt: skip
     for count in counts:
@@ -72,7 +73,7 @@ def _believable(usage: Billed | None) -> tuple[Billed | None, Problems]:
     named = dict(zip(Billed.__struct_fields__, counts, strict=True))
     odd = [name for name, count in named.items() if count is not None and not 0 <= count <= MOST_TOKENS]
     said = f"{', '.join(odd)} cannot be: taken as unknown"
-    return Billed(**{**named, **dict.fromkeys(odd)}), (Problem("LORE207", said),)
+    return Billed(**{**named, **dict.fromkeys(odd)}), (Problem(Code.MALFORMED_RECORD, said),)
 
 
 def _add(totals: Totals, usage: Billed | None, sign: int = 1) -> Totals:
@@ -80,7 +81,7 @@ def _add(totals: Totals, usage: Billed | None, sign: int = 1) -> Totals:
         return totals
     return Totals(
         totals.turns,
-        _sum(totals.fresh_tokens, usage.fresh_tokens, sign),
+        _sum(totals.uncached_tokens, usage.uncached_tokens, sign),
         _sum(totals.read_tokens, usage.read_tokens, sign),
         _sum(totals.write_tokens, usage.write_tokens, sign),
         _sum(totals.output_tokens, usage.output_tokens, sign),

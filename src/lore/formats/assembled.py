@@ -20,6 +20,7 @@ from lore.formats.lines import Line, each
 from lore.model import lenient
 from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
 from lore.model.exchange import Fidelity
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
@@ -90,7 +91,7 @@ class Assembled(LineReader):
 
     def _odd(self, line: Line) -> list[Read]:
         self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
-        return [problem("LORE207", "no turn of an assembled session: missing or wrong fields", line)]
+        return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
 
     def _lose(self) -> None:
         self._lost = True
@@ -102,7 +103,7 @@ class Assembled(LineReader):
         except _RefusedError as error:
             where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
-            return problem("LORE204" if missed else "LORE207", f"{where} {error}", line)
+            return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
         self._chains[told.chain] = made
         changes = changes_of(told.reset)
         turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)
@@ -120,13 +121,13 @@ def _decoded(data: bytes) -> AssembledTurn | None:
 
 
 def _slow(data: bytes) -> AssembledTurn | None:
-    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and marks."""
+    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and breakpoints."""
     try:
         told: AssembledTurn = lenient.convert(data, AssembledTurn)
     except (ValueError, RecursionError):
         return None
     counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
-    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.marks) else None
+    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.breakpoints) else None
 
 
 def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
@@ -159,14 +160,15 @@ def _extended(
     if kept <= size:
         added = next((place for place, one in enumerate(new) if one.section == "messages"), len(new))
     head = before.head if kept >= size and not added else (*before.head[:kept], *new[:added])
-    marks = told.marks
-    positions = tuple([place for place, _ in marks])
+    breakpoints = told.breakpoints
+    positions = tuple([place for place, _ in breakpoints])
     if any(place >= after for place, after in pairwise((*positions, kept + len(new)))):
-        raise _RefusedError("has marks out of order, or on segments that it does not have")
+        raise _RefusedError("has breakpoints out of order, or on segments that it does not have")
     prompt = Prompt(
         dialect=told.dialect, fidelity=told.fidelity, model=told.model, head=head,
         messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,
-        marks=positions, mark_values=tuple([bytes(value) for _, value in marks]), auto_mark=told.auto_mark is True,
+        breakpoints=positions, breakpoint_values=tuple([bytes(value) for _, value in breakpoints]),
+        auto_breakpoint=told.auto_breakpoint is True,
         params=before.params if told.params is UNSET else {key: bytes(value) for key, value in told.params.items()},
     )  # fmt: skip
     del sums[kept + 1 :]
@@ -178,8 +180,8 @@ def _extended(
 
 
 def _segment(told: AssembledSegment) -> Segment:
-    mark = None if told.mark is UNSET else bytes(told.mark)
-    return Segment(told.section, told.path, told.data.encode(), told.kind, mark, told.origin)
+    breakpoint = None if told.breakpoint is UNSET else bytes(told.breakpoint)
+    return Segment(told.section, told.path, told.data.encode(), told.kind, breakpoint, told.origin)
 
 
 def _saved(prompt: Prompt) -> _Saved:

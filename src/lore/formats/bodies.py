@@ -25,6 +25,7 @@ from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
+from lore.model.codes import Code
 from lore.model.exchange import Exchange, Form, Streamed
 from lore.model.jsonslice import Sliced, parts, table
 
@@ -105,7 +106,7 @@ class Bodies(LineReader):
 
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
-            return [problem("LORE220", f"a request is passed over: {too_many()}", line)]
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
         text = line.data.strip(_SPACE)
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
@@ -113,7 +114,7 @@ class Bodies(LineReader):
         return None if exchange is None else [Read(exchange, line.number, line.byte)]
 
     def _odd(self, line: Line) -> list[Read]:
-        return [problem("LORE210", "a record without a request body that lore knows", line)]
+        return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
 
 
 def _looks_like_body(head: bytes) -> bool:

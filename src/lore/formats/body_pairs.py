@@ -18,6 +18,7 @@ from lore.formats.base import Read
 from lore.formats.chat import kept
 from lore.formats.identity import call_of
 from lore.formats.packs import Member, PackReader, placed
+from lore.model.codes import Code
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -49,12 +50,12 @@ class BodyPairs(PackReader):
     def _member(self, member: Member) -> list[Exchange | Problem | Read]:
         header, data = member.header, member.data.strip()
         if header.orphan:
-            return [Problem("LORE226", f"{header.name}: a response whose request is not recorded")]
+            return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
         if self._asked is not None:
             return self._response(member, data)
         body = kept(data)
         if body is None:
-            return [Problem("LORE210", f"{header.name}: no request body that lore knows")]
+            return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
         call = call_of({}, table(body.body) or {})
         asked = placed(Exchange(body.body, "wire", header.at, call=call), member.number, member.byte, header)
         if not header.awaits:
@@ -65,7 +66,7 @@ class BodyPairs(PackReader):
     def _response(self, member: Member, data: bytes) -> list[Exchange | Problem | Read]:
         asked = self._rest()[0]
         if table(data) is None:
-            return [asked, Problem("LORE201", f"{member.header.name}: a response that is no JSON object")]
+            return [asked, Problem(Code.UNREADABLE_LINE, f"{member.header.name}: a response that is no JSON object")]
         assert isinstance(asked.value, Exchange)
         return [Read(answered(asked.value, data, at=None), asked.line, asked.byte, asked.file)]
 

@@ -43,7 +43,9 @@ from lore.formats.claude_records import (
 from lore.formats.line_reader import LineReader, problem
 from lore.formats.lines import Line, each
 from lore.model import events as e
+from lore.model.codes import Code
 from lore.model.items import Item, OpaqueItem
+from lore.model.state import Sign
 
 _SYNTHETIC = "<synthetic>"
 
@@ -83,7 +85,7 @@ class ClaudeCode(LineReader):
         for parent, places in self._state.missing.items():
             for number, byte in places:
                 said = f"parent {parent!r} is not in the file; file order carries on"
-                self._found.append(problem("LORE206", said, Line(number, byte, b"")))
+                self._found.append(problem(Code.DANGLING_PARENT, said, Line(number, byte, b"")))
         return self._taken()
 
     def _taken(self) -> list[Read]:
@@ -111,7 +113,7 @@ class ClaudeCode(LineReader):
 
     def _odd(self, line: Line) -> list[Read]:
         self._line = line
-        self._opaque("LORE207", "record has no type, or a field of the wrong type; kept as opaque")
+        self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
         return self._taken()
 
     def _opaque(self, code: str, message: str) -> None:
@@ -132,9 +134,9 @@ class ClaudeCode(LineReader):
         handle = _HANDLERS.get(record.type)
         if handle is None:
             if record.type == "progress" and name in state.chains and signs.RESUMED in self._line.data:
-                self._observe((("resume", ""),), record, name)
+                self._observe((Sign("resume"),), record, name)
             if record.type not in METADATA:
-                self._opaque("LORE203", f"unknown record type {record.type[:60]!r}; kept as opaque")
+                self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
         if state.session is None:
             state.session = record.session_id or ""
@@ -143,19 +145,24 @@ class ClaudeCode(LineReader):
         if chain is None:
             chain = state.chains[name] = ChainMemory()
         if again and uuid not in chain.order:
-            self._problem("LORE205", f"uuid {uuid!r} came before and is out of the timeline; passed over")
+            self._problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
         if state.taken and record.parent_uuid in state.taken and record.message is not None:
             said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
-            self._problem("LORE206", said)
+            self._problem(Code.DANGLING_PARENT, said)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            self._opaque("LORE207", f"{record.type} record: {odd or _first_line(error)}; kept as opaque")
+            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {odd or _first_line(error)}; kept as opaque")
 
-    def _observe(self, seen: Sequence[signs.Sign], record: Record, name: str) -> None:
-        for sign, detail in seen:
-            self._emit(e.Observed(name=sign, detail=detail, chain=name, at=record.timestamp))
+    def _observe(self, seen: Sequence[Sign], record: Record, name: str) -> None:
+        for sign in seen:
+            self._emit(
+                e.Observed(
+                    name=sign.name, names=sign.names, removed=sign.removed, before=sign.before, after=sign.after,
+                    chain=name, at=record.timestamp,
+                )
+            )  # fmt: skip
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
@@ -267,7 +274,7 @@ class ClaudeCode(LineReader):
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
-                    self._observe(signs.SKILL, record, name)
+                    self._observe(signs.of_skill(part.input), record, name)
             self._append(record, name, spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:

@@ -100,7 +100,7 @@ def billed(usage: Usage | None) -> Billed | None:
         return None
     split = usage.cache_creation or Creation()
     return Billed(
-        fresh_tokens=usage.input_tokens,
+        uncached_tokens=usage.input_tokens,
         read_tokens=usage.cache_read_input_tokens,
         write_tokens=usage.cache_creation_input_tokens,
         output_tokens=usage.output_tokens,

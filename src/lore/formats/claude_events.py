@@ -19,6 +19,7 @@ from lore.formats.identity import call_of
 from lore.formats.lines import Line
 from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records
+from lore.model.codes import Code
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -94,7 +95,7 @@ class ClaudeEvents(RecordReader):
         said = self._said_once(one) if body is None else []
         place = next((n for n, asked in enumerate(self._asked) if asked.key == _key(one)), None)
         if place is None:
-            return said or [Problem("LORE226", "a response whose request is not recorded")]
+            return said or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
         asked = self._asked.pop(place)
         if asked.exchange is not None:
             whole = answered(asked.exchange, body or b"{}", at=one.at)
@@ -108,7 +109,7 @@ class ClaudeEvents(RecordReader):
         self._cut = True
         length = one.text("body_length")
         what = f"a body of {length} bytes" if length.isdigit() else "a body"
-        return [Problem("LORE227", f"{what} was cut when it was recorded; cut bodies are not judged")]
+        return [Problem(Code.BODY_CUT, f"{what} was cut when it was recorded; cut bodies are not judged")]
 
 
 def _kind(one: SpanRecord) -> str:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from lore.formats.litellm import exchange_of, is_completion
 from lore.formats.packs import Member, PackReader
+from lore.model.codes import Code
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
@@ -22,6 +23,6 @@ class Completions(PackReader):
     def _member(self, member: Member) -> list[Exchange | Problem]:
         record = table(member.data.strip())
         if record is None or not is_completion(record):
-            return [Problem("LORE210", f"{member.header.name}: no completion that lore knows")]
+            return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: no completion that lore knows")]
         found = exchange_of(record)
         return [] if found is None else [found]

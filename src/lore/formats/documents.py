@@ -16,6 +16,7 @@ from lore.formats.elements import LONGEST, Elements, ElementsState, array_at
 from lore.formats.http import Http, Judged, exchanges_of
 from lore.formats.lines import BOM, Line, fault, is_crowded, too_many, too_much
 from lore.formats.pairs import call_at
+from lore.model.codes import Code
 from lore.model.problems import Problem
 
 
@@ -54,10 +55,10 @@ class Documents:
         found = self._read_all(self._elements.finish())
         elements = self._elements
         if elements.phase == "inside":
-            found.append(self._read(Problem("LORE202", "the document ends before its list does")))
+            found.append(self._read(Problem(Code.TORN_LAST_LINE, "the document ends before its list does")))
         elif elements.phase == "before" and elements.rest.strip():
             where = " or ".join(path[1:] or "a list" for path in self.paths)
-            found.append(self._read(Problem("LORE201", f"a document without {where}")))
+            found.append(self._read(Problem(Code.UNREADABLE_LINE, f"a document without {where}")))
         return found
 
     def _read(self, value: Problem) -> Read:
@@ -68,12 +69,12 @@ class Documents:
 
     def _judged(self, element: Line) -> list[Judged]:
         if not element.data:
-            return [Problem("LORE220", f"an entry is passed over: {too_much(self.longest)}")]
+            return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}")]
         if is_crowded(element.data):
-            return [Problem("LORE220", f"an entry is passed over: {too_many()}")]
+            return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_many()}")]
         call = self.call(element.data)
         if call is None:
-            return [Problem("LORE201", f"unreadable entry: {fault(element.data)}")]
+            return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")]
         return exchanges_of(call)
 
     def call(self, data: bytes) -> Http | None:

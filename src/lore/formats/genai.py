@@ -18,6 +18,7 @@ from lore.formats.records import RecordReader, first_records
 from lore.formats.span_messages import messages_in, tools_in
 from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
+from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, is_json, table
@@ -69,7 +70,9 @@ def _exchange(one: SpanRecord) -> Exchange | Problem:
     asked = [piece for raw in array(given) for piece in _messages(raw)] if given else messages_in(own)
     if not asked:
         wanted = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
-        return Problem("LORE228", f"{one.name or 'a span'} says nothing of the messages that were sent: {wanted}")
+        return Problem(
+            Code.CONTENT_NOT_RECORDED, f"{one.name or 'a span'} says nothing of the messages that were sent: {wanted}"
+        )
     instructions = _list(own.get("gen_ai.system_instructions", b""))
     system = [message_of("system", map(_part, array(instructions)))] if instructions else []
     messages = [*system, *asked]

@@ -22,6 +22,7 @@ from lore.formats.requests import is_body
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
+from lore.model.codes import Code
 from lore.model.exchange import Exchange, Streamed
 from lore.model.jsonslice import Sliced, parts, table
 from lore.model.problems import Problem
@@ -74,7 +75,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     try:
         answer = _answer(http)
     except ContentError as error:
-        found.append(Problem("LORE224", f"the response of {endpoint} cannot be read: {error}"))
+        found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
     exchange = Exchange(
@@ -86,7 +87,7 @@ def exchanges_of(http: Http) -> list[Judged]:
 
 def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> Problem:
     kept = http.request.form not in ("elsewhere", "nothing")
-    code = "LORE220" if large else "LORE222" if kept else "LORE223"
+    code = Code.CAPTURE_TOO_LARGE if large else Code.UNDECODABLE_REQUEST if kept else Code.REQUEST_NOT_KEPT
     return Problem(code, f"the body of a request to {endpoint} cannot be read: {reason}")
 
 

@@ -25,6 +25,7 @@ from lore.formats.packs import Member, PackReader
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
+from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, table
@@ -72,7 +73,7 @@ class InspectLog(Documents):
 
     def finish(self) -> Iterable[Read]:
         left = self._elements.finish()
-        cut = [self._read(Problem("LORE202", "the log ends before its samples do"))]
+        cut = [self._read(Problem(Code.TORN_LAST_LINE, "the log ends before its samples do"))]
         return chained(self._of(left), cut if self._elements.phase == "inside" else ())
 
     def _of(self, samples: list[Line]) -> Iterable[Read]:
@@ -83,7 +84,7 @@ class InspectLog(Documents):
 def _bounded(sample: Line) -> Iterator[Exchange | Problem]:
     if not sample.data or is_crowded(sample.data, MOST):
         reason = too_many(MOST) if sample.data else too_much(LARGEST)
-        return iter([Problem("LORE220", f"a sample is passed over: {reason}")])
+        return iter([Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")])
     return _sampled(sample.data)
 
 
@@ -110,7 +111,7 @@ def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem
     try:
         sample = _SAMPLE.decode(data)
     except (ValueError, RecursionError) as error:
-        yield Problem("LORE201", f"{name}: unreadable: {str(error).partition(' - at')[0]}")
+        yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {str(error).partition(' - at')[0]}")
         return
     pools = sample.events_data or _Pools(sample.message_pool, sample.call_pool)
     held = _SampleParts(sample.attachments, pools.messages, pools.calls)
@@ -135,7 +136,7 @@ def _called(data: bytes, held: _SampleParts, session: str) -> Exchange | Problem
     call = table(event.get("call", b"null")) or {}
     sent = _requested(call, held) or _asked(event, held)
     if sent is None:
-        return Problem("LORE228", "a model event that says nothing of the messages that were sent")
+        return Problem(Code.CONTENT_NOT_RECORDED, "a model event that says nothing of the messages that were sent")
     response = table(call.get("response", b"null")) or {}
     usage = billed_of(response.get("usage", response.get("usageMetadata", b"null")))
     return Exchange(
@@ -225,13 +226,13 @@ def _usage(event: dict[str, bytes]) -> Billed | None:
     """Read Inspect's own counts: whether its input includes what was cached, their sum tells."""
     own = table((table(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
-    fresh, read, write, output, total = (_count(own.get(name, b"")) for name in names)
-    if fresh is None and read is None:
+    uncached, read, write, output, total = (_count(own.get(name, b"")) for name in names)
+    if uncached is None and read is None:
         return None
     cached = (read or 0) + (write or 0)
-    if fresh is not None and cached <= fresh and total == fresh + (output or 0):
-        fresh -= cached
-    return Billed(fresh_tokens=fresh, read_tokens=read, write_tokens=write, output_tokens=output)
+    if uncached is not None and cached <= uncached and total == uncached + (output or 0):
+        uncached -= cached
+    return Billed(uncached_tokens=uncached, read_tokens=read, write_tokens=write, output_tokens=output)
 
 
 def _count(raw: bytes) -> int | None:

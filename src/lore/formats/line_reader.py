@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.lines import Line, Lines, fault, split_joined, too_long
+from lore.model.codes import Code
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
 
@@ -71,15 +72,15 @@ class LineReader:
         """Return what there is to read in a line that is no record."""
         if not line.data:
             self._lose()
-            return (problem("LORE217", f"line passed over: {too_long()}", line),)
+            return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line),)
         reason = fault(line.data)
         if not reason and (odd := self._odd(line)) is not None:
             return odd
         joined = split_joined(line.data)
         if joined is None:
             self._lose()
-            return (problem("LORE202" if torn else "LORE201", f"unreadable line: {reason}", line),)
-        several = problem("LORE209", f"{len(joined)} records on one line; all were read", line)
+            return (problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line),)
+        several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
         return [several, *self._read([Line(line.number, line.byte, piece) for piece in joined])]
 
     def _record(self, line: Line) -> Sequence[Read] | None:

@@ -21,6 +21,7 @@ from lore.formats.records import RecordReader, first_records
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
+from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, is_json, table
@@ -70,7 +71,7 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
         return None
     sent = _sent(record)
     if sent is None:
-        return Problem("LORE228", "a payload that says nothing of the messages that were sent")
+        return Problem(Code.CONTENT_NOT_RECORDED, "a payload that says nothing of the messages that were sent")
     response = table(record.get("response", b"null")) or {}
     metadata = table(record.get("metadata", b"null")) or {}
     at = seconds(record.get("startTime", record.get("timestamp", b"null")))

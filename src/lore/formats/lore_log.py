@@ -17,6 +17,7 @@ from lore.formats.lines import Line, each
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
 from lore.model.items import (
     AssistantMessage,
     CompactDivider,
@@ -66,9 +67,9 @@ class LoreLog(LineReader):
         """Keep a record of unknown kind, or whose fields have the wrong types, as it is."""
         kind = _kind_of(line.data) or "(none)"
         if lenient.snake(kind) in e.KINDS:
-            found = problem("LORE207", f"{kind} record has missing or wrong fields; kept as opaque", line)
+            found = problem(Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line)
         else:
-            found = problem("LORE203", f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line)
+            found = problem(Code.UNKNOWN_RECORD, f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line)
         opaque = Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte)
         return [*self._begin(line, header=b'"session_started"' in line.data), found, opaque]
 
@@ -76,7 +77,7 @@ class LoreLog(LineReader):
         begun, self._begun = self._begun, True
         if begun or header:
             return []
-        return [problem("LORE212", "the log does not begin with session_started", line)]
+        return [problem(Code.BAD_HEADER, "the log does not begin with session_started", line)]
 
 
 def _event(data: bytes) -> e.Event | None:

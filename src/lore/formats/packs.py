@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.lines import MOST_VALUES, is_crowded, too_many
+from lore.model.codes import Code
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
 
@@ -144,7 +145,9 @@ class PackReader:
             self._number += 1
             self._header = header_of(line) if end >= 0 else None
             if self._header is None:
-                found.append([self._placed(Problem("LORE201", "a file of a pack without its header"), self._number)])
+                found.append(
+                    [self._placed(Problem(Code.UNREADABLE_LINE, "a file of a pack without its header"), self._number)]
+                )
         return len(line) + (end >= 0)
 
     def finish(self) -> Iterable[Read]:
@@ -153,15 +156,19 @@ class PackReader:
         header, self._header = self._header, None
         found: Iterable[Read] = ()
         if header is not None or rest.strip():
-            found = [self._placed(Problem("LORE202", "the pack ends inside a file"), max(1, self._number))]
+            found = [self._placed(Problem(Code.TORN_LAST_LINE, "the pack ends inside a file"), max(1, self._number))]
         return chained(found, self._rest())
 
     def _read(self, member: Member) -> Iterable[Read]:
         header, number, byte = member.header, member.number, self._byte
         if header.fault:
-            return [self._placed(Problem("LORE225", f"{header.name}: {header.fault}"), number)]
+            return [self._placed(Problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}"), number)]
         if is_crowded(member.data, self.most):
-            return [self._placed(Problem("LORE220", f"{header.name} is passed over: {too_many(self.most)}"), number)]
+            return [
+                self._placed(
+                    Problem(Code.CAPTURE_TOO_LARGE, f"{header.name} is passed over: {too_many(self.most)}"), number
+                )
+            ]
         return (placed(one, number, byte, header) for one in self._member(member))
 
     def _placed(self, value: Exchange | Problem, number: int) -> Read:

@@ -14,6 +14,7 @@ from lore.formats.http import exchanges_of
 from lore.formats.line_reader import LineReader, problem
 from lore.formats.lines import Line, each, is_crowded, too_many
 from lore.formats.pairs import call_at, is_pair
+from lore.model.codes import Code
 from lore.model.jsonslice import table
 
 _LOOKED_AT = 64  # lines of a beginning: what a proxy notes besides its calls
@@ -35,7 +36,7 @@ class Proxy(LineReader):
 
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
-            return [problem("LORE220", f"a call is passed over: {too_many()}", line)]
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_many()}", line)]
         call = call_at(line.data)
         return None if call is None else [Read(one, line.number, line.byte) for one in exchanges_of(call)]
 

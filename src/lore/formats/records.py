@@ -16,6 +16,7 @@ from msgspec import Struct
 from lore.formats.base import Read
 from lore.formats.line_reader import LineReader, placed, problem
 from lore.formats.lines import BOM, LONGEST, Line, Lines, each, is_crowded, split_joined, too_many, too_much
+from lore.model.codes import Code
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import array, is_json
 from lore.model.problems import Problem
@@ -89,9 +90,9 @@ class RecordReader(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         data = line.data.strip(_SPACE)
         if len(data) > self.largest:
-            return [problem("LORE220", f"a record is passed over: {too_much(self.largest)}", line)]
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_much(self.largest)}", line)]
         if is_crowded(data):
-            return [problem("LORE220", f"a record is passed over: {too_many()}", line)]
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
         if data[:1] not in (b"{", b"[") or not is_json(data):
             return None
         records = array(data) if data[:1] == b"[" else [data]

@@ -51,7 +51,7 @@ def _odd(usage: dict[str, Any]) -> str:
 def _anthropic(usage: dict[str, Any]) -> Billed:
     split = _table(usage, "cache_creation")
     return Billed(
-        fresh_tokens=_count(usage, "input_tokens"),
+        uncached_tokens=_count(usage, "input_tokens"),
         read_tokens=_count(usage, "cache_read_input_tokens"),
         write_tokens=_count(usage, "cache_creation_input_tokens"),
         output_tokens=_count(usage, "output_tokens"),
@@ -78,7 +78,7 @@ def _gemini(usage: dict[str, Any]) -> Billed:
 
 def _bedrock(usage: dict[str, Any]) -> Billed:
     return Billed(
-        fresh_tokens=_count(usage, "inputTokens"),
+        uncached_tokens=_count(usage, "inputTokens"),
         read_tokens=_count(usage, "cacheReadInputTokens"),
         write_tokens=_count(usage, "cacheWriteInputTokens"),
         output_tokens=_count(usage, "outputTokens"),
@@ -116,10 +116,10 @@ _FAMILIES: dict[str, Callable[[dict[str, Any]], Billed]] = {
 
 
 def _split(total: int | None, read: int | None, write: int | None, output: int | None) -> Billed:
-    fresh = None if total is None else total - (read or 0) - (write or 0)
-    if fresh is not None and fresh < 0:  # the total does not include what it should: not a sum to split
-        fresh = total
-    return Billed(fresh_tokens=fresh, read_tokens=read, write_tokens=write, output_tokens=output)
+    uncached = None if total is None else total - (read or 0) - (write or 0)
+    if uncached is not None and uncached < 0:  # the total does not include what it should: not a sum to split
+        uncached = total
+    return Billed(uncached_tokens=uncached, read_tokens=read, write_tokens=write, output_tokens=output)
 
 
 def _table(usage: dict[str, Any], key: str) -> dict[str, Any]:

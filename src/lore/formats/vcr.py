@@ -24,6 +24,7 @@ from lore.formats.lines import BOM, Line, too_much
 from lore.formats.pairs import call_in
 from lore.formats.yaml_values import Anchored, YamlError, load
 from lore.model.canonical import encode
+from lore.model.codes import Code
 from lore.model.jsonslice import parts
 from lore.model.problems import Problem
 
@@ -110,7 +111,7 @@ class Vcr:
         found = self._by_items(b"\n", last=True)
         yaml = self._yaml
         if yaml.indent < 0:
-            found.append(Read(Problem("LORE201", "a cassette without interactions"), yaml.line, yaml.byte))
+            found.append(Read(Problem(Code.UNREADABLE_LINE, "a cassette without interactions"), yaml.line, yaml.byte))
         return found
 
     def _by_items(self, data: bytes, *, last: bool = False) -> list[Read]:
@@ -177,14 +178,14 @@ def _met_list(yaml: _Yaml, *, last: bool) -> bool:
 
 
 def _too_long() -> Problem:
-    return Problem("LORE220", f"an interaction is passed over: {too_much(LONGEST)}")
+    return Problem(Code.CAPTURE_TOO_LARGE, f"an interaction is passed over: {too_much(LONGEST)}")
 
 
 def _read(line: Line, anchors: dict[str, Anchored]) -> list[Read]:
     try:
         value: Any = load(line.data, anchors)
     except YamlError as error:
-        return [Read(Problem("LORE221", f"an interaction cannot be read: {error}"), line.number, line.byte)]
+        return [Read(Problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}"), line.number, line.byte)]
     items = cast("list[Any]", value) if isinstance(value, list) else []
     found: list[Read] = []
     for item in items:

@@ -2,7 +2,7 @@
 
 Written by `run/deltas.py`, read back by `formats/assembled.py`, printed as a schema by `lore schema
 assemble-all`. Rules: `append` is all that stands behind the kept segments, the tail last; a segment's
-`data` is its exact text; `marks` are all marks of the prompt, by position over head and messages, because
+`data` is its exact text; `breakpoints` are all breakpoints of the prompt, by position over head and messages, because
 those of kept segments move too.
 """
 
@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from lore.model.codes import Code
 from lore.model.exchange import Fidelity
 from lore.model.prompt import Kind, Section
 from lore.model.state import Change
@@ -21,23 +22,23 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 # What a turn's changes are called here, the most severe first; back again, the first code of a name holds.
 RESETS: tuple[tuple[str, Reset], ...] = (
-    ("LORE125", "compaction"),
-    ("LORE143", "rewind"),
-    ("LORE144", "cache_reset"),
-    ("LORE145", "session_changed"),
-    ("LORE119", "session_changed"),
+    (Code.COMPACTION, "compaction"),
+    (Code.REWIND, "rewind"),
+    (Code.CACHE_RESET, "cache_reset"),
+    (Code.SESSION_CHANGED, "session_changed"),
+    (Code.MODEL_CHANGED, "session_changed"),
 )
 _CODES: dict[Reset, str] = {name: code for code, name in reversed(RESETS)}
 
 
 class AssembledSegment(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A segment: its place, its exact text, the mark that stands on it, where it came from (where known)."""
+    """A segment: its place, its exact text, the breakpoint that stands on it, where it came from (where known)."""
 
     section: Section
     path: str
     kind: Kind
     data: str
-    mark: Raw | UnsetType = UNSET
+    breakpoint: Raw | UnsetType = UNSET
     origin: str = ""
 
 
@@ -59,9 +60,9 @@ class AssembledTurn(Struct, frozen=True, gc=False):
     reset: Reset | None
     model: str | None = None
     fidelity: Fidelity = "reconstructed"
-    marks: tuple[tuple[Count, Raw], ...] = ()
+    breakpoints: tuple[tuple[Count, Raw], ...] = ()
     params: dict[str, Raw] | UnsetType = UNSET
-    auto_mark: bool | UnsetType = UNSET
+    auto_breakpoint: bool | UnsetType = UNSET
 
 
 class WholeTurn(Struct, frozen=True, gc=False):

@@ -23,7 +23,7 @@ from lore.model.items import Item
 from lore.model.state import Chain, Entry, Index, Insert, Session, settled
 from lore.model.vector import Vector
 
-VERSION = 4
+VERSION = 5
 HINT = "delete it; lore then folds the log anew"
 
 

@@ -96,7 +96,7 @@ class DryRun(Struct, frozen=True, kw_only=True):
     `answer` says in a sentence whether it would have helped.
     """
 
-    schema: int = 1
+    schema: int = 2
     session: str
     configured: bool
     when: str | None
@@ -113,7 +113,7 @@ class Compacted(Struct, frozen=True, kw_only=True):
     `written` names the log, store or file, null where nothing was written; `events` counts what was.
     """
 
-    schema: int = 1
+    schema: int = 2
     session: str
     configured: bool
     triggers: list[Fired]

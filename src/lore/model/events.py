@@ -124,9 +124,9 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
 
 
 class Billed(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """What the provider's counters say, in tokens; unknown is None. Fresh means not read from a cache."""
+    """What the provider's counters say, in tokens; unknown is None. Uncached means not read from a cache."""
 
-    fresh_tokens: int | None = None
+    uncached_tokens: int | None = None
     read_tokens: int | None = None
     write_tokens: int | None = None
     output_tokens: int | None = None
@@ -213,16 +213,23 @@ class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
 
 
 class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
-    """A sign (`model.signs` has the names) was seen before the chain's next request; `detail` says more of it."""
+    """A sign (`model.signs` has the names) was seen before the chain's next request.
+
+    `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
+    `after` are the values of a setting or version.
+    """
 
     name: str
-    detail: str = ""
+    names: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
 
 
 class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
     """What a store of logs notes of a delta: nothing of the session itself, whose state it leaves as it is.
 
-    The delta is the `size` bytes behind this record, an event a line; `digests` has one for each (`lore.store.chain`).
+    The delta is the `size` bytes behind this record, an event a line; `digests` has one for each (`lore.store.header`).
     Before it come `after` events, `log` bytes with their ends, whose digest is `base`. The others are what the store
     knows of the session from here on; where `metadata_at` is given, the record at that byte has the metadata. `byte`
     is where this record stands, and `check` the CRC-32 of all before it in the record, 8 hex digits.

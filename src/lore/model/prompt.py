@@ -1,6 +1,6 @@
 """A prompt: the content of one request in the provider's render order, as segments.
 
-Order: tools, system, messages, tail. Rules: a segment holds exact bytes and a path; a cache mark is a
+Order: tools, system, messages, tail. Rules: a segment holds exact bytes and a path; a cache breakpoint is a
 fact about it and never part of its bytes; JSON punctuation between segments counts nowhere.
 """
 
@@ -26,15 +26,15 @@ class Segment(Struct, eq=False, gc=False):
 
     `section`, `path` (`messages[3].content[0]`) and `data` (its exact bytes); `kind` says whether it is
     one tool, text of the system prompt, a message's envelope, a content block, or a whole message of no
-    known shape; `mark` is the cache breakpoint set on it, as JSON. Segments are equal when section, kind
-    and bytes are: the path moves when history is pruned, and a mark is not content.
+    known shape; `breakpoint` is the cache breakpoint set on it, as JSON. Segments are equal when section, kind
+    and bytes are: the path moves when history is pruned, and a breakpoint is not content.
     """
 
     section: Section
     path: str
     data: bytes
     kind: Kind = "block"
-    mark: bytes | None = None
+    breakpoint: bytes | None = None
     origin: str = ""
 
     def __eq__(self, other: object) -> bool:
@@ -57,9 +57,9 @@ class Segment(Struct, eq=False, gc=False):
 class Prompt(Struct, frozen=True):
     """One request's content. `head` is tools and system; `tail` is the volatile end lore added.
 
-    `marks` are the positions of segments with a mark, counted over head and messages, `mark_values` the
-    marks themselves, as JSON; `auto_mark` says that the request asks for automatic marking; `params` are
-    the request's other fields, as JSON; `partial` says that the request continues others which the recording
+    `breakpoints` are the positions of segments with a breakpoint, counted over head and messages, `breakpoint_values`
+    the breakpoints themselves, as JSON; `auto_breakpoint` says that the request asks for automatic caching; `params`
+    are the request's other fields, as JSON; `partial` says that the request continues others which the recording
     does not hold, so that its beginning is missing; `dropped` is text that the provider takes out, so that it
     is no part of the head.
     """
@@ -70,9 +70,9 @@ class Prompt(Struct, frozen=True):
     head: tuple[Segment, ...] = ()
     messages: Vector[Segment] = Vector()
     tail: tuple[Segment, ...] = ()
-    marks: tuple[int, ...] = ()
-    mark_values: tuple[bytes, ...] = ()
-    auto_mark: bool = False
+    breakpoints: tuple[int, ...] = ()
+    breakpoint_values: tuple[bytes, ...] = ()
+    auto_breakpoint: bool = False
     params: dict[str, bytes] = {}
     partial: bool = False
     dropped: bytes = b""

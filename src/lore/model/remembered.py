@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class RememberedUser(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Results: the JSON that commands answer with, schema version 1. A promise: fields are only added.
+"""Results: the JSON that commands answer with, schema version 2. A promise: fields are only added.
 
 Unknown is None, never 0. Offsets are bytes, ranges half-open.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import CauseKind, Severity
+from lore.model.events import Billed
+from lore.model.evidence import Evidence, RuledOut
 from lore.model.problems import Problem
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Side(Struct, frozen=True):
@@ -58,18 +60,39 @@ class DivergenceResult(Struct, frozen=True):
     right: str
 
 
+class AlsoSeen(Struct, frozen=True):
+    """What else was seen beside a leading cause, as typed evidence and in words."""
+
+    code: str
+    name: str
+    section: str | None
+    strength: str
+    evidence: Evidence
+    message: str = ""
+
+
 class CauseResult(Struct, frozen=True):
-    """Why, and what it cost."""
+    """Why less was reused than stood in the prompt before, and what it cost: the same in every result about a turn.
+
+    `evidence` is typed, `message` the same in words; `strength` is how well it explains it, `actor` who can act.
+    """
 
     code: str
     name: str
     kind: CauseKind
     section: str | None
-    evidence: str
-    lost_bytes: int
+    path: str | None
+    message: str
+    evidence: Evidence | None
+    strength: str | None
+    actor: str
+    also: tuple[AlsoSeen, ...]
+    ruled_out: tuple[RuledOut, ...]
+    lost_bytes: int | None
     lost_tokens: int | None
     tokens: str | None
     fix: str
+    is_break: bool = True
 
 
 class CachePrediction(Struct, frozen=True):
@@ -78,17 +101,22 @@ class CachePrediction(Struct, frozen=True):
     cache: str
     read_tokens: int | None
     write_tokens: int | None
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     confidence: str
 
 
 class BilledResult(Struct, frozen=True):
     """What the provider's counters say."""
 
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
+
+    @classmethod
+    def of(cls, usage: Billed) -> BilledResult:
+        """Return the counts of a bill."""
+        return cls(usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 class VerdictResult(Struct, frozen=True):
@@ -134,7 +162,13 @@ class Diff(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True):
-    """One finding of `lore check`."""
+    """One finding of `lore check`.
+
+    `message` is made last, of the other fields; `is_break`: what was to be cached was not reused because of it.
+    `actor` is who can act; `strength` how well the evidence explains it; `more` counts places of the same code behind
+    the first, `skipped` those that were not looked at one by one, `times` the turns of a chain that it holds for;
+    `paused` is how many seconds the session stood still before it.
+    """
 
     code: str
     name: str
@@ -150,13 +184,24 @@ class Finding(Struct, frozen=True):
     section: str | None = None
     json_path: str | None = None
     offset: int | None = None
-    evidence: str = ""
+    evidence: Evidence | None = None
     lost_bytes: int | None = None
     lost_tokens: int | None = None
     tokens: str | None = None
     fidelity: str | None = None
     confidence: str | None = None
     fingerprint: str = ""
+    strength: str | None = None
+    actor: str = "nobody"
+    more: int = 0
+    skipped: int = 0
+    paused: float | None = None
+    times: int = 1
+    qualifiers: tuple[str, ...] = ()
+    also: tuple[AlsoSeen, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    partial: bool = False
+    is_break: bool = False
 
 
 class Summary(Struct):
@@ -165,8 +210,9 @@ class Summary(Struct):
     `sessions` are told apart by their ids: a subagent's file is none of its own, one without an id is.
     `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
     `ignored`, `exempted`, `known`: findings that settings, exemptions and the baseline take out; what they
-    say of busts and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
-    with recordings, whatever is taken out.
+    say of cache breaks and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
+    with recordings, whatever is taken out. `unexplained`: the cache breaks that nothing explains, and their tokens,
+    which are among `unattributable` and `lost_tokens`.
     """
 
     files: int = 0
@@ -175,7 +221,7 @@ class Summary(Struct):
     turns: int = 0
     pairs: int = 0
     compactions: int = 0
-    busts: int = 0
+    breaks: int = 0
     expected: int = 0
     waste: int = 0
     unattributable: int = 0
@@ -186,15 +232,17 @@ class Summary(Struct):
     ignored: int = 0
     exempted: int = 0
     known: int = 0
+    unexplained: int = 0
+    unexplained_tokens: int = 0
 
 
 class CostlyCause(Struct, frozen=True):
-    """A cause and what all its busts together lost. A bust that has several causes counts for each."""
+    """A cause and what all its cache breaks together lost. A cache break that has several causes counts for each."""
 
     code: str
     name: str
     kind: CauseKind
-    busts: int
+    breaks: int
     lost_tokens: int
     fix: str
 
@@ -232,7 +280,7 @@ class UsageResult(Struct, frozen=True):
     """Usage summed over all chains."""
 
     turns: int
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
@@ -264,7 +312,7 @@ class Followed(Struct, frozen=True, kw_only=True):
 class SegmentResult(Struct, frozen=True):
     """One segment of an assembled prompt, without its content. `stable` is False in the tail.
 
-    `mark` is the cache mark that stands on it, as its dialect writes it; `origin` where it came from.
+    `breakpoint` is the cache breakpoint that stands on it, as its dialect writes it; `origin` where it came from.
     """
 
     number: int
@@ -272,7 +320,7 @@ class SegmentResult(Struct, frozen=True):
     path: str
     bytes: int
     stable: bool
-    mark: Raw | None
+    breakpoint: Raw | None
     origin: str | None
 
 

@@ -36,6 +36,6 @@ class RulesResult(Struct, frozen=True, kw_only=True):
     `as_of` is the newest day on which a table was checked; None: none says.
     """
 
-    schema: int = 1
+    schema: int = 2
     as_of: str | None
     rules: list[RuleResult]

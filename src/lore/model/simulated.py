@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from lore.model.codes import CauseKind
 from lore.model.problems import Problem
-from lore.model.results import BilledResult, VerdictResult
+from lore.model.results import BilledResult, CauseResult, VerdictResult
 
 
 class PredictedResult(Struct, frozen=True, kw_only=True):
-    """Tokens that a cache would read, write, and leave to be processed afresh; None where nothing can be said.
+    """Tokens that a cache would read, write, and leave to be processed uncached; None where nothing can be said.
 
     `reason` says what decided.
     """
 
     read_tokens: int | None
     write_tokens: int | None
-    fresh_tokens: int | None
+    uncached_tokens: int | None
     confidence: str
     reason: str = ""
-
-
-class WhyResult(Struct, frozen=True, kw_only=True):
-    """Why less was read than stood in the cache. `evidence` says what shows it, `strength` how well.
-
-    `ruled_out` lists what it was not, where nothing explains it.
-    """
-
-    code: str
-    name: str
-    kind: CauseKind
-    section: str | None
-    evidence: str
-    strength: str
-    ruled_out: list[str] = []
 
 
 class CostResult(Struct, frozen=True, kw_only=True):
@@ -44,10 +28,15 @@ class CostResult(Struct, frozen=True, kw_only=True):
     billed: float | None
     predicted: float | None
     waste: float | None
+    unexplained: float | None = None
 
 
 class SimulatedTurn(Struct, frozen=True, kw_only=True):
-    """One turn. `cache` is None where nobody knows who served it; `waste_tokens` were paid again without need."""
+    """One turn, with its verdict's causes, the leading one first.
+
+    `cache` is None where nobody knows who served it; `waste_tokens` were paid again and are explained as waste,
+    `unexplained_tokens` were paid again and nothing explains them; `foreseen`: the drop was predicted before its bill.
+    """
 
     turn: int
     chain: str
@@ -57,12 +46,19 @@ class SimulatedTurn(Struct, frozen=True, kw_only=True):
     predicted: PredictedResult
     billed: BilledResult | None
     verdict: VerdictResult | None
-    cause: WhyResult | None
+    causes: list[CauseResult]
     cost: CostResult | None
     lost_tokens: int | None
     waste_tokens: int | None
+    unexplained_tokens: int | None
+    foreseen: bool | None
     line: int | None
     path: str
+
+    @property
+    def cause(self) -> CauseResult | None:
+        """The cause that the loss is counted under; None where nothing was lost."""
+        return self.causes[0] if self.causes and self.causes[0].is_break else None
 
 
 class SimulatedTotals(Struct, frozen=True, kw_only=True):
@@ -75,6 +71,7 @@ class SimulatedTotals(Struct, frozen=True, kw_only=True):
     billed: BilledResult
     lost_tokens: int
     waste_tokens: int
+    unexplained_tokens: int
     cost: CostResult
     by_price: dict[str, float]
 
@@ -129,7 +126,7 @@ class Saving(Struct, frozen=True, kw_only=True):
 class Simulated(Struct, frozen=True, kw_only=True):
     """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones."""
 
-    schema: int = 1
+    schema: int = 2
     cache: str | None
     rules: RulesUsed
     turns: list[SimulatedTurn]

@@ -33,10 +33,17 @@ class Change(Struct, frozen=True, gc=False):
 
 
 class Sign(Struct, frozen=True, gc=False):
-    """What was seen besides the timeline, and may move the prefix; `name` is one of `model.signs`."""
+    """What was seen besides the timeline, and may move the prefix; `name` is one of `model.signs`.
+
+    `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
+    `after` are the values of a setting or version.
+    """
 
     name: str
-    detail: str = ""
+    names: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
 
 
 class OpenTurn(Struct, frozen=True, gc=False):
@@ -110,7 +117,7 @@ class Totals(Struct, frozen=True, gc=False):
     """Usage summed over turns; None where no turn said anything."""
 
     turns: int = 0
-    fresh_tokens: int | None = None
+    uncached_tokens: int | None = None
     read_tokens: int | None = None
     write_tokens: int | None = None
     output_tokens: int | None = None

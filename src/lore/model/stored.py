@@ -6,7 +6,7 @@ from msgspec import Raw, Struct
 
 from lore.model.problems import Problem
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class StoredHead(Struct, frozen=True):
@@ -17,7 +17,7 @@ class StoredHead(Struct, frozen=True):
     note: str
 
 
-class StoredSession(Struct, frozen=True, kw_only=True):
+class SessionRow(Struct, frozen=True, kw_only=True):
     """One stored session; `bytes` is the size of its log, `events` the number of its last event."""
 
     session_id: str
@@ -36,7 +36,7 @@ class StoreList(Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     store: str
-    sessions: list[StoredSession]
+    sessions: list[SessionRow]
 
 
 class StoredCheckpoint(Struct, frozen=True):
@@ -52,7 +52,7 @@ class StoreShown(Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     store: str
-    session: StoredSession
+    session: SessionRow
     metadata: Raw
     prompt_deltas: int
     forks: list[str]

@@ -7,13 +7,12 @@ type says it; in OpenAI's shapes the message around it does. Cost: one look at a
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from lore.model.canonical import text_of
+from lore.model.differences import BlockKind
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Segment
-
-BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]
 
 _THINKING = frozenset((b'"thinking"', b'"redacted_thinking"', b'"reasoning"'))
 _IMAGES = frozenset((b'"image"', b'"image_url"', b'"input_image"', b'"document"', b'"input_file"', b'"file"',

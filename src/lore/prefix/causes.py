@@ -4,7 +4,7 @@ In: two prompts, their overlap, the changes that the session recorded between th
 Out: causes, each at the place from which it costs. Rules: an expected cause explains the whole break; each section
 is explained apart (tools as a set, system and messages aligned), so that a change of tools does not hide one of
 messages; one cause a code, at its first place; what no rule explains is `prefix-moved`. What stands behind the last
-mark, and a changed field that costs nothing there, is told and harmless.
+breakpoint, and a changed field that costs nothing there, is told and harmless.
 
 Source of the causes and their numbers: the catalogue of known cache breaks (public issue threads).
 """
@@ -16,19 +16,29 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from lore.model.codes import CODES, CauseKind
+from lore.model.differences import (
+    BehindBreakpoint,
+    HeaderChanged,
+    PartialPrompt,
+    PromptParted,
+    Respelled,
+    TailWithoutBreakpoint,
+)
+from lore.model.evidence import Evidence, ModelChanged, Recorded, RuledOut
 from lore.model.exchange import Call
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.prefix.changed import About, Explained
-from lore.prefix.empties import by_template
-from lore.prefix.history import differences, grouped
-from lore.prefix.notes import Note
+from lore.prefix.empty_values import by_template
+from lore.prefix.history import grouped, mismatches
+from lore.prefix.notes import Note, Qualifier
 from lore.prefix.overlap import Overlap, since
 from lore.prefix.params import param_notes
 from lore.prefix.spelling import of_segments
@@ -45,19 +55,32 @@ RESUMED = 600.0  # seconds: who comes back after so long has often loaded the se
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
 
 
+Strength: TypeAlias = Literal["certain", "strong", "weak"]
+
+
 class Cause(Struct, frozen=True):
-    """A finding code, the section it is about, the evidence in words, and the segment where it begins.
+    """A finding code, the section it is about, the evidence, and the segment where it begins.
 
     `here` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
-    `path` is the JSON path of what changed, where that is not the segment at `position`.
+    `path` is the JSON path of what changed, where that is not the segment at `position`; `more` counts places of the
+    same code behind the first, `skipped` differences of the same kind that were not looked at one by one. `strength`:
+    `certain` from bytes, else how well the evidence explains a bill. `paused` are the seconds of `after-a-pause`.
+    `also` is what else was seen, `ruled_out` what was looked at and is not so.
     """
 
     code: str
     section: str | None
-    evidence: str
+    evidence: Evidence
     position: int = 0
     here: CauseKind | None = None
     path: str = ""
+    more: int = 0
+    qualifiers: tuple[Qualifier, ...] = ()
+    strength: Strength = "certain"
+    also: tuple[Cause, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    skipped: int = 0
+    paused: float | None = None
 
     @property
     def kind(self) -> CauseKind:
@@ -71,9 +94,9 @@ class Cause(Struct, frozen=True):
 
 
 def limit_of(left: Prompt) -> int:
-    """Count the leading segments that the left prompt wanted cached: up to its last mark, or all."""
-    if left.marks and not left.auto_mark:
-        return left.marks[-1] + 1
+    """Count the leading segments that the left prompt wanted cached: up to its last breakpoint, or all."""
+    if left.breakpoints and not left.auto_breakpoint:
+        return left.breakpoints[-1] + 1
     return left.stable
 
 
@@ -82,7 +105,7 @@ def causes(
     left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
     reread: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
-    """Return the causes of a bust; empty where the left is reused up to its tail and no field changed.
+    """Return the causes of a cache break; empty where the left is reused up to its tail and no field changed.
 
     `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
     was cached was read, whatever changed in the request's fields. `reread` says that the bill read all that the left
@@ -96,17 +119,17 @@ def causes(
     if not moved:  # changed and changed back between the two
         known = tuple(cause for cause in known if cause.code != "LORE119")
     elif not any(cause.code == "LORE119" for cause in known):
-        known = (*known, Cause("LORE119", None, f"model changed from {left.model} to {right.model}"))
+        known = (*known, Cause("LORE119", "model", ModelChanged(left.model, right.model)))
     if known and (moved or not found.covered):
         return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
     fields = _fields(left, right, left_call, right_call, fell)
     if found.covered:
         return fields
     if (left.partial or right.partial) and found.common >= len(left.head):
-        return (Cause("LORE132", "messages", _CONTINUES, found.common),)
+        return (Cause("LORE132", "messages", PartialPrompt(), found.common),)
     if found.common >= limit_of(left):
         section = _section(left, right, found.common)
-        behind = Cause("LORE146", section, "the change is behind the last cache mark", found.common)
+        behind = Cause("LORE146", section, BehindBreakpoint(), found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left_call, right_call, pause)
     templated = by_template(right, right_call.endpoint)
@@ -123,10 +146,7 @@ def _costless(cause: Cause) -> Cause:
     """Say of another spelling that the bill read all the same: the provider makes tokens of what it decoded."""
     if cause.code not in _SPELLINGS or cause.kind == "expected":
         return cause
-    words = (
-        f"{cause.evidence}; but the bill read all that was sent before: nothing was lost, the provider sees one text"
-    )
-    return msgspec.structs.replace(cause, evidence=words, here="expected")
+    return msgspec.structs.replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), here="expected")
 
 
 def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...], tuple[Cause]]:
@@ -134,15 +154,12 @@ def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...]
     own = [one for one in content if one.code in _SAID_LAST]
     if not own:
         return content, (tail,)
-    told = msgspec.structs.replace(tail, evidence=f"{tail.evidence} ({own[0].evidence})")
+    told = msgspec.structs.replace(tail, also=(own[0],))
     return tuple(one for one in content if one not in own), (told,)
 
 
 def _order(cause: Cause) -> tuple[bool, int, str]:
     return cause.harmless, cause.position, cause.code
-
-
-_CONTINUES = "it continues a response that is not recorded whole: both prompts may be the same there"
 
 
 def _begins(cause: Cause, found: Overlap) -> int:
@@ -151,39 +168,44 @@ def _begins(cause: Cause, found: Overlap) -> int:
 
 def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
     """Return the expected causes among the changes that a session recorded."""
-    return tuple(Cause(change.cause, None, change.detail) for change in changes if change.cause in _EXPECTED)
+    return tuple(
+        Cause(change.cause, CODES[change.cause].section, Recorded(change.cause, change.detail))
+        for change in changes
+        if change.cause in _EXPECTED
+    )
 
 
 _EXPECTED = frozenset(("LORE119", "LORE125", "LORE143", "LORE144", "LORE145"))
 
 
 def _section(left: Prompt, right: Prompt, position: int) -> str | None:
-    mine, theirs = left.at(position), right.at(position)
-    sections = [one.section for one in (mine, theirs) if one is not None]
+    sections = [one.section for one in (left.at(position), right.at(position)) if one is not None]
     return min(sections, key=("tools", "system", "messages").index, default=None)
 
 
 def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell: int | None) -> tuple[Cause, ...]:
-    """Return what changed beside the content; harmless where the bill or the last mark says so."""
+    """Return what changed beside the content; harmless where the bill or the last breakpoint says so."""
     made: list[Cause] = []
     limit = limit_of(left)
     for note in param_notes(left, right, left_call, right_call):
-        here = note.here
-        words = note.said
+        here: CauseKind | None = note.here
+        qualifiers: tuple[Qualifier, ...] = ()
         if fell == 0 and here != "expected":
-            here, words = "expected", f"{words}; but the bill says that nothing was lost"
+            here, qualifiers = "expected", ("nothing-lost",)
         elif note.position >= limit:
             here = "expected"
-        made.append(Cause(note.code, note.section, words, note.position, here, note.path))
+        made.append(
+            Cause(note.code, note.section, note.difference, note.position, here, note.path, qualifiers=qualifiers)
+        )
     if left.dropped != right.dropped:
-        words = "the billing header is another; the Claude API takes it out, so nothing is lost"
-        made.append(Cause("LORE107", "system", words, limit, "expected", "system[0]"))
+        made.append(Cause("LORE107", "system", HeaderChanged(dropped=True), limit, "expected", "system[0]"))
     return tuple(made)
 
 
 def _explained(
-    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: str, *, templated: bool
-) -> tuple[Cause, ...]:
+    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: Reloaded | None, *,
+    templated: bool,
+) -> tuple[Cause, ...]:  # fmt: skip
     """Explain what is only spelled otherwise, then each section from where its content parts."""
     limit = limit_of(left)
     notes = _spelled(left, right, found)
@@ -191,14 +213,11 @@ def _explained(
         notes += _content(left, right, found, changes, templated=templated)
         if not any(note.position < limit for note in notes):
             section = _section(left, right, found.canonical) or "messages"
-            gone = left.stable - found.canonical
-            words = "the prompt is another from here on"
-            if right.at(found.canonical) is None:
-                words = f"the prompt ends where {gone} segments stood before"
-            notes.append(Note("LORE100", section, found.canonical, words))
+            missing = left.stable - found.canonical if right.at(found.canonical) is None else 0
+            notes.append(Note("LORE100", section, found.canonical, PromptParted(missing)))
     if left.fidelity != right.fidelity:
-        stored = f"one body was stored {left.fidelity}, the other {right.fidelity}: the recorder wrote it otherwise"
-        notes = [one.wrapped(after=f"; {stored}")._replace(here="expected") if one.spelled else one for one in notes]
+        notes = [note._replace(here="expected", qualifiers=("stored-otherwise",)) if note.spelled else note
+                 for note in notes]  # fmt: skip
     return _merged([note for note in notes if note.position < limit], left, resumed)
 
 
@@ -207,10 +226,10 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Note]:
     notes: list[Note] = []
     size = found.canonical - found.common
     pairs = zip(since(left, found.common, tail=False), since(right, found.common, tail=True), strict=False)
-    for at, (mine, theirs) in enumerate(islice(pairs, size), found.common):
-        if mine.data != theirs.data:
-            said = of_segments(mine, theirs)
-            notes.append(Note(said.code, mine.section, at, said.words, said.here, mine.path, spelled=True))
+    for at, (one, other) in enumerate(islice(pairs, size), found.common):
+        if one.data != other.data:
+            code, spelling, here = of_segments(one, other)
+            notes.append(Note(code, one.section, at, Respelled(one.path, spelling), here, one.path, spelled=True))
             if len(notes) == _SPELLED:
                 break
     return notes
@@ -223,19 +242,17 @@ def _content(
     start, notes = found.canonical, list[Note]()
     about = About(_new(left, right), cleared, _relocated(left, right), templated)
     explain = partial(_of_section, about)
-    mine, theirs = _tools_of(left), _tools_of(right)
-    if start < mine or mine != theirs:
-        notes += tool_notes(left.head[:mine], right.head[:theirs], _discovered(right))
-    if start < len(left.head) or len(left.head) - mine != len(right.head) - theirs:
-        notes += explain("system", left.head[mine:], right.head[theirs:], mine)
+    tools, right_tools = _tools_of(left), _tools_of(right)
+    if start < tools or tools != right_tools:
+        notes += tool_notes(left.head[:tools], right.head[:right_tools], _discovered(right))
+    if start < len(left.head) or len(left.head) - tools != len(right.head) - right_tools:
+        notes += explain("system", left.head[tools:], right.head[right_tools:], tools)
     same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
     same = max(same, left.messages.common(right.messages))
     same = min(_message_start(left, same), _message_start(right, same))  # what one side's message gained at its end
-    mine_rest = list(left.messages.since(same))
-    their_rest = [*right.messages.since(same), *right.tail]
     wanted = max(0, limit_of(left) - len(left.head) - same)
-    begin = len(left.head) + same
-    return [*notes, *explain("messages", mine_rest[:wanted], their_rest, begin)]
+    before, after = list(left.messages.since(same))[:wanted], [*right.messages.since(same), *right.tail]
+    return [*notes, *explain("messages", before, after, len(left.head) + same)]
 
 
 def _tools_of(prompt: Prompt) -> int:
@@ -254,14 +271,14 @@ def _message_start(prompt: Prompt, place: int) -> int:
 def _of_section(
     about: About, section: str, left: Iterable[Segment], right: Iterable[Segment], begin: int
 ) -> list[Note]:
-    found = differences(grouped(left, begin), grouped(right, begin), grows=section == "messages")
+    found = mismatches(grouped(left, begin), grouped(right, begin), grows=section == "messages")
     return Explained(section, found, about).notes() if found else []
 
 
 def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
     """Return the blocks that one side has in its system prompt, and the other in its messages."""
-    mine, theirs = ({one.data for one in side.head if one.kind != "envelope"} for side in (left, right))
-    went, came = mine - theirs, theirs - mine
+    before, after = ({one.data for one in side.head if one.kind != "envelope"} for side in (left, right))
+    went, came = before - after, after - before
     if not went and not came:
         return frozenset()
     return frozenset((
@@ -289,10 +306,10 @@ def _discovered(prompt: Prompt) -> frozenset[str]:
     return frozenset(names)
 
 
-def _merged(notes: list[Note], left: Prompt, resumed: str) -> tuple[Cause, ...]:
-    """Return one cause a code, at its first place; say how many more there are."""
+def _merged(notes: list[Note], left: Prompt, resumed: Reloaded | None) -> tuple[Cause, ...]:
+    """Return one cause a code, at its first place; count how many more there are."""
     notes = [_first_message(note, notes, left) for note in notes]
-    if resumed:
+    if resumed is not None:
         notes = _rendered_again(notes, left, resumed)
     by_code: dict[str, list[Note]] = {}
     for note in sorted(notes, key=lambda one: one.position):
@@ -300,12 +317,17 @@ def _merged(notes: list[Note], left: Prompt, resumed: str) -> tuple[Cause, ...]:
     made: list[Cause] = []
     for code, some in by_code.items():
         first = next((one for one in some if one.here == "waste"), some[0])
-        more = f" (and {len(some) - 1} more like it)" if len(some) > 1 else ""
-        made.append(Cause(code, first.section, first.said + more, some[0].position, first.here, first.path))
+        paused = None if resumed is None or resumed.qualifier not in first.qualifiers else resumed.seconds
+        made.append(
+            Cause(
+                code, first.section, first.difference, some[0].position, first.here, first.path, len(some) - 1,
+                first.qualifiers, skipped=sum(one.skipped for one in some), paused=paused,
+            )
+        )  # fmt: skip
     return tuple(sorted(made, key=_order))
 
 
-def _rendered_again(notes: list[Note], left: Prompt, resumed: str) -> list[Note]:
+def _rendered_again(notes: list[Note], left: Prompt, resumed: Reloaded) -> list[Note]:
     """Say that tools or the first message were rendered anew as the session was loaded.
 
     That names what nothing else did; a clock or an id among it has a name of its own.
@@ -313,7 +335,7 @@ def _rendered_again(notes: list[Note], left: Prompt, resumed: str) -> list[Note]
     first_end = len(left.head) + _second_message(left)
     found: list[Note] = []
     for note in notes:
-        again = note.wrapped(before=f"{resumed}; ")._replace(code="LORE123")
+        again = note._replace(code="LORE123", qualifiers=(resumed.qualifier, *note.qualifiers))
         if note.code in _RENDERED and len(left.head) <= note.position < first_end:
             found.append(again)
         elif note.code in _RENDERED_TOOLS and note.section == "tools":
@@ -343,13 +365,18 @@ def _second_message(left: Prompt) -> int:
     return next((at for at, one in rest if one.kind in ("envelope", "opaque")), len(left.messages))
 
 
-def _resumed(left_call: Call, right_call: Call, pause: float | None) -> str:
-    """Say in words that the session was loaded anew; empty where nothing shows it."""
+class Reloaded(NamedTuple):
+    """What shows that a session was loaded anew, and the seconds of a pause."""
+
+    qualifier: Qualifier
+    seconds: float | None = None
+
+
+def _resumed(left_call: Call, right_call: Call, pause: float | None) -> Reloaded | None:
+    """Tell what shows that the session was loaded anew; None where nothing does."""
     if left_call.session and right_call.session and left_call.session != right_call.session:
-        return "another process went on with the session"
-    if pause is not None and pause >= RESUMED:
-        return f"the session went on after {pause / 60:.0f} minutes"
-    return ""
+        return Reloaded("another-process")
+    return Reloaded("after-a-pause", pause) if pause is not None and pause >= RESUMED else None
 
 
 def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Cause, ...]:
@@ -360,10 +387,9 @@ def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Caus
         return ()
     if provider_of(call.endpoint, right.model, right.dialect) not in ("openai", "azure"):
         return ()
-    if right.marks or b'"explicit"' in right.params.get("prompt_cache_options", b""):
+    if right.breakpoints or b'"explicit"' in right.params.get("prompt_cache_options", b""):
         return ()
     last = len(left.head) + _message_start(left, len(left.messages))
     if found.covered_canonical or found.canonical < last:
         return ()
-    words = "the last message was rewritten, and nothing before it has a breakpoint: nothing is read again"
-    return (Cause("LORE133", "messages", words, 0),)
+    return (Cause("LORE133", "messages", TailWithoutBreakpoint(), 0),)

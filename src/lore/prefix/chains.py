@@ -2,7 +2,7 @@
 
 In: requests in the order they were recorded. Out: the chain of each. Rules, the first that fits: a request
 continues the chain of the response that it names; the one of the same session, agent and endpoint whose
-messages are the longest prefix of its own (system, tools and marks aside); the latest that begins with the
+messages are the longest prefix of its own (system, tools and breakpoints aside); the latest that begins with the
 same first message and then says something else (another answer of the model, with little of the rest the
 same, is another run of the same task); in another session or at another endpoint, one whose messages, the
 model's among them, are a prefix; where it begins with a summary, the latest conversation that asks under

@@ -8,27 +8,42 @@ is gone at one place and stands at another has moved; only what nothing explains
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lore.model.canonical import canonical, text_of
 from lore.model.common import common_bytes
+from lore.model.differences import (
+    BlockChanged,
+    BlockMoved,
+    Difference,
+    EmptyMember,
+    HeaderChanged,
+    IdChanged,
+    ImageChanged,
+    MessagesGone,
+    Respelled,
+    ResultRewritten,
+    ResultSentEarly,
+    TextChanged,
+    ThinkingChanged,
+    Varies,
+)
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of, parts
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
-from lore.prefix.empties import is_message, say_the_same, says_nothing
-from lore.prefix.fresh import surely_varies
-from lore.prefix.history import Difference, near
-from lore.prefix.notes import Note, Words
+from lore.prefix.empty_values import is_message, say_the_same, says_nothing
+from lore.prefix.history import Mismatch, near
+from lore.prefix.notes import Note
 from lore.prefix.overlap import same_content
-from lore.prefix.spelling import of_segments, of_values, same_numbers
-from lore.prefix.texts import OTHER, Reason, Room, reasons
+from lore.prefix.spelling import Spelled, of_segments, of_values, same_numbers
+from lore.prefix.texts import OTHER, TOPICS, Reason, Room, reasons
 from lore.prefix.topics import is_reminder, topic
+from lore.prefix.volatile_now import surely_varies
 
-_TOPICS = {"git": ("LORE110", "the state of a repository or directory"), "memory": ("LORE126", "memory or context")}
-_HARNESS = frozenset(code for code, _ in _TOPICS.values())  # what a program puts in
+_HARNESS = frozenset(code for code, _ in TOPICS.values())  # what a program puts in
 # What names an item of the Responses API and is no part of what it says; how a call is named in any API.
 _ITEMS_OWN = frozenset(("id", "status"))
 _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
@@ -40,12 +55,19 @@ _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "en
 _SIGNED = frozenset(("thoughtSignature", "thought_signature", "signature"))
 
 
+# Members that the APIs name; another one's name is content.
+_MEMBERS = _THOUGHT | _SIGNED | _ITEMS_OWN | _CALL_IDS | frozenset((
+    "type", "role", "name", "content", "parts", "tool_calls", "function_call", "arguments", "input", "output", "action",
+    "refusal", "annotations", "audio", "phase", "execution", "tools",
+))  # fmt: skip
+
+
 class About(NamedTuple):
     """What is known of both prompts beside one section's differences.
 
-    `new` counts the blocks that the right prompt alone has; `cleared` says in words which results a session cleared;
-    `relocated` are blocks that went from the messages into the system prompt, or back; `templated`: a chat template
-    may see which members are there, though they hold nothing.
+    `new` counts the blocks that the right prompt alone has; `cleared` is what a session recorded of the results that
+    it cleared; `relocated` are blocks that went from the messages into the system prompt, or back; `templated`: a chat
+    template may see which members are there, though they hold nothing.
     """
 
     new: Counter[bytes]
@@ -57,15 +79,15 @@ class About(NamedTuple):
 class Explained:
     """Explain the differences of one section."""
 
-    def __init__(self, section: str, found: Sequence[Difference], about: About) -> None:
+    def __init__(self, section: str, found: Sequence[Mismatch], about: About) -> None:
         self._section = section
         self._found = found
         self._new, self._cleared, self._relocated, self._templated = about
-        self._gone = {one.mine.data for one in found if one.theirs is None and one.mine is not None}
+        self._gone = {one.left.data for one in found if one.right is None and one.left is not None}
         self._room = Room()
         self._seen: Counter[tuple[str, bool, bool]] = Counter()
         self._first: dict[tuple[str, bool, bool], int] = {}
-        self._gone_by_model = any(one.theirs is None and by_model(one.envelope) and not one.alone for one in found)
+        self._gone_by_model = any(one.right is None and by_model(one.envelope) and not one.alone for one in found)
 
     def notes(self) -> list[Note]:
         """Return the notes, in the order of their places."""
@@ -80,220 +102,230 @@ class Explained:
         for kind, number in self._seen.items():
             first = self._first[kind]
             if number > MOST and first < len(found):
-                more = f"; {number - MOST} more differences of this kind were not looked at one by one"
-                found[first] = found[first].wrapped(after=more)
+                found[first] = found[first]._replace(skipped=found[first].skipped + number - MOST)
         return found
 
-    def _counted(self, one: Difference, place: int) -> list[Note]:
+    def _counted(self, one: Mismatch, place: int) -> list[Note]:
         """Explain a difference, but for those of a kind of which many were explained: causes repeat."""
-        segment = one.mine or one.theirs
-        assert segment is not None
-        kind = kind_of(segment, one.envelope), one.mine is None, one.theirs is None
+        kind = kind_of(_segment(one), one.envelope), one.left is None, one.right is None
         self._seen[kind] += 1
         self._first.setdefault(kind, place)
         return self._notes(one) if self._seen[kind] <= MOST else []
 
-    def _cut(self, run: Sequence[Difference]) -> Note | None:
+    def _cut(self, run: Sequence[Mismatch]) -> Note | None:
         """Name messages that are gone side by side, answers of the model among them: history was cut there.
 
         What stood in them (reminders, thinking, images) went with them, and is no cause of its own.
         """
-        paths = list(dict.fromkeys([_message_of(one.mine) for one in run if one.mine is not None]))
+        paths = list(dict.fromkeys([_message_of(one.left) for one in run if one.left is not None]))
         if len(paths) < 2 or not any(by_model(one.envelope) for one in run):
             return None
-        if any(one.mine is not None and self._new[one.mine.data] > 0 for one in run):
+        if any(one.left is not None and self._new[one.left.data] > 0 for one in run):
             return None
-        first = run[0].mine
-        return self._note(
-            run[0], "LORE100", lambda: f"{len(paths)} messages are gone, {paths[0]} to {paths[-1]}: …{_shown(first)}…"
-        )
+        first = run[0].left
+        return self._note(run[0], "LORE100", lambda: MessagesGone(len(paths), paths[0], paths[-1], _shown(first)))
 
-    def _notes(self, one: Difference) -> list[Note]:
-        if one.mine is None or one.theirs is None:
+    def _notes(self, one: Mismatch) -> list[Note]:
+        if one.left is None or one.right is None:
             return [self._single(one)]
-        mine, theirs = one.mine, one.theirs
-        ours, others = block_of(mine, one.envelope), block_of(theirs, one.envelope)
-        if ours.text == others.text and same_content(mine, theirs):
-            said = of_segments(mine, theirs)
-            return [self._note(one, said.code, said.words)._replace(here=said.here, spelled=True)]
-        if mine.kind == theirs.kind and say_the_same(mine, theirs):
-            return [self._empty(one, f"{mine.path}: members that hold nothing come or go")]
-        if is_header(mine) and is_header(theirs):
-            return [self._note(one, "LORE107", "the billing header is another, and here it is content like all other")]
-        named = self._named(one, ours, others)
+        pair = BlockPair(one.left, one.right, block_of(one.left, one.envelope), block_of(one.right, one.envelope))
+        left, right = pair.left, pair.right
+        path, kinds = left.path, {pair.before.kind, pair.after.kind}
+        if pair.before.text == pair.after.text and same_content(left, right):
+            found = of_segments(left, right)
+            return [self._spelled(one, found, path)._replace(spelled=True)]
+        if left.kind == right.kind and say_the_same(left, right):
+            return [self._empty(one, EmptyMember(path, templated=self._templated))]
+        if is_header(left) and is_header(right):
+            return [self._note(one, "LORE107", HeaderChanged())]
+        named = self._named(one, pair)
         if named is not None:
             return [named]
-        if mine.kind == "envelope" or theirs.kind == "envelope":
-            return [self._envelope(one, ours, others)]
-        kinds = {ours.kind, others.kind}
+        if left.kind == "envelope" or right.kind == "envelope":
+            return [self._envelope(one, pair)]
         if "thinking" in kinds:
-            return [self._note(one, "LORE115", f"{mine.path}: thinking that was sent is another or missing")]
+            return [self._note(one, "LORE115", ThinkingChanged(path, "changed"))]
         if "image" in kinds:
-            words = "an image became something else" if ours.kind != others.kind else "an image has other bytes"
-            return [self._note(one, "LORE118", f"{mine.path}: {words}")]
+            return [self._note(one, "LORE118", ImageChanged(path, "replaced" if len(kinds) > 1 else "bytes"))]
         if kinds == {"result"}:
-            return self._result(one, ours, others)
-        if ours.text is not None and others.text is not None and ours.kind == others.kind:
-            return self._text(one, ours.text, others.text)
-        return [self._other(one, ours, others)]
+            return self._result(one, pair)
+        if len(kinds) == 1 and pair.before.text is not None and pair.after.text is not None:
+            return self._text(one, pair, pair.before.text, pair.after.text)
+        return [self._other(one, pair)]
 
-    def _note(self, one: Difference, code: str, words: Words) -> Note:
-        segment = one.mine or one.theirs
-        return Note(code, self._section, one.position, words, path="" if segment is None else segment.path)
+    def _note(self, one: Mismatch, code: str, evidence: Difference | Callable[[], Difference]) -> Note:
+        return Note(code, self._section, one.position, evidence, path=_segment(one).path)
 
-    def _empty(self, one: Difference, words: str) -> Note:
+    def _spelled(self, one: Mismatch, found: Spelled, path: str) -> Note:
+        return self._note(one, found.code, Respelled(path, found.spelling))._replace(here=found.here)
+
+    def _empty(self, one: Mismatch, evidence: EmptyMember) -> Note:
         """Say that nothing of a prompt differs; where a template sees it, only a bill can tell."""
-        if self._templated:
-            words += "; an API reads them as absent, the chat template of an open model may print them"
-            return self._note(one, "LORE106", words)._replace(here="unattributable", spelled=True)
-        return self._note(one, "LORE106", f"{words}: no prompt shows that")._replace(here="expected", spelled=True)
+        here = "unattributable" if self._templated else "expected"
+        return self._note(one, "LORE106", evidence)._replace(here=here, spelled=True)
 
-    def _single(self, one: Difference) -> Note:
+    def _single(self, one: Mismatch) -> Note:
         """Explain a segment that the other side has not, or has elsewhere."""
-        segment = one.mine or one.theirs
-        assert segment is not None
+        segment = _segment(one)
+        path = segment.path
         if (one.alone or not is_message(segment)) and says_nothing(segment):
-            return self._empty(one, f"{segment.path}: what holds nothing comes or goes")
+            return self._empty(one, EmptyMember(path, whole=True, templated=self._templated))
         block = block_of(segment, one.envelope)
-        where = segment.path
-        moved = self._new[segment.data] > 0 if one.theirs is None else segment.data in self._gone
-        moved = moved or segment.data in self._relocated
+        lone = "gone" if one.right is None else "added"
+        moved = self._new[segment.data] > 0 if one.right is None else segment.data in self._gone
+        change = "moved" if moved or segment.data in self._relocated else lone
         if is_header(segment):
-            return self._note(one, "LORE107", f"{where}: the billing header comes or goes")
+            return self._note(one, "LORE107", HeaderChanged(change=lone))
         if block.kind == "thinking" or (segment.kind == "envelope" and block.own.get("type") == b'"reasoning"'):
-            return self._note(one, "LORE115", f"{where}: thinking that was sent is {'moved' if moved else 'missing'}")
+            return self._note(one, "LORE115", ThinkingChanged(path, change))
         if block.kind == "image":
-            return self._note(one, "LORE118", f"{where}: an image {'is gone' if one.theirs is None else 'was put in'}")
-        if block.kind == "text" and not (by_model(one.envelope) and not moved):
-            return self._lone_text(one, block.text or "", moved=moved)
-        what = "stands elsewhere" if moved else "is gone" if one.theirs is None else "was put in before what was sent"
-        return self._note(one, "LORE100", lambda: f"{where} {what}: …{_shown(segment)}…")
+            return self._note(one, "LORE118", ImageChanged(path, lone))
+        code, what = "LORE100", ""
+        if block.kind == "text" and not (by_model(one.envelope) and change != "moved"):
+            code, what = self._lone_text(one, block.text or "", moved=change == "moved")
+        return self._note(one, code, lambda: BlockMoved(path, block.kind, change, _shown(segment), what))
 
-    def _lone_text(self, one: Difference, text: str, *, moved: bool) -> Note:
-        segment = one.mine or one.theirs
-        assert segment is not None
-        what = "stands elsewhere" if moved else "is gone" if one.theirs is None else "was put in before what was sent"
-
-        def words() -> str:
-            return f"{segment.path}: a text {what}: …{_shown(segment)}…"
-
+    def _lone_text(self, one: Mismatch, text: str, *, moved: bool) -> tuple[str, Varies]:
+        """Return the code of a text that no text stands against, and what it is about."""
         if moved or is_reminder(text):
-            return self._note(one, "LORE111", words)
+            return "LORE111", ""
         about = topic("", text[:16_384], "")
         if about is not None:
-            code, name = _TOPICS[about]
-            return self._note(one, code, words).wrapped(before=f"{name}: ")
-        sent = one.theirs is None and self._section == "messages"
+            return TOPICS[about]
+        sent = one.right is None and self._section == "messages"
         if sent and (one.alone or not self._gone_by_model) and not self._ends(one):
-            return self._note(one, "LORE111", words)
-        return self._note(one, "LORE100", words)
+            return "LORE111", ""
+        return "LORE100", ""
 
-    def _ends(self, one: Difference) -> bool:
+    def _ends(self, one: Mismatch) -> bool:
         """Tell whether what is gone was the end of what was sent: then nothing stands equal behind it."""
-        return not one.alone and one is self._found[-1] and surely_varies(_shown(one.mine or one.theirs)) is None
+        return not one.alone and one is self._found[-1] and surely_varies(_shown(one.left or one.right)) is None
 
-    def _named(self, one: Difference, ours: Block, others: Block) -> Note | None:
+    def _named(self, one: Mismatch, pair: BlockPair) -> Note | None:
         """Explain blocks and items that differ in nothing but how they are named."""
-        changed = {key for key in (*ours.own, *others.own) if ours.own.get(key) != others.own.get(key)}
-        assert one.mine is not None
-        path = one.mine.path
-        if changed and changed <= _ITEMS_OWN and path.startswith("input[") and one.mine.kind == "envelope":
-            words = f"{path}: {', '.join(sorted(changed))} of the item is another, its content is the same"
-            return self._note(one, "LORE106", words)._replace(here="unattributable", spelled=True)
-        if len(changed) == 1 and changed <= _CALL_IDS and changed <= ours.own.keys() & others.own.keys():
-            return self._note(one, "LORE108", f"{path}: the id of a call is another, all else is the same")
+        changed, path = pair.changed, pair.left.path
+        members = tuple(sorted(changed))
+        if changed and changed <= _ITEMS_OWN and path.startswith("input[") and pair.left.kind == "envelope":
+            note = self._note(one, "LORE106", IdChanged(path, "item", members))
+            return note._replace(here="unattributable", spelled=True)
+        if len(changed) == 1 and changed <= _CALL_IDS and changed <= pair.before.own.keys() & pair.after.own.keys():
+            return self._note(one, "LORE108", IdChanged(path, "call", members))
         return None
 
-    def _envelope(self, one: Difference, ours: Block, others: Block) -> Note:
-        changed = [key for key in dict.fromkeys((*ours.own, *others.own))
-                   if canonical(ours.own.get(key, b"")) != canonical(others.own.get(key, b""))]  # fmt: skip
-        assert one.mine is not None
-        path = one.mine.path
-        reasoning = b'"reasoning"' in (ours.own.get("type"), others.own.get("type"))
+    def _envelope(self, one: Mismatch, pair: BlockPair) -> Note:
+        before, after, path = pair.before.own, pair.after.own, pair.left.path
+        changed = [key for key in dict.fromkeys((*before, *after))
+                   if canonical(before.get(key, b"")) != canonical(after.get(key, b""))]  # fmt: skip
+        members = tuple([key for key in changed if key in _MEMBERS])
+        unknown = tuple([key for key in changed if key not in _MEMBERS])
+        reasoning = b'"reasoning"' in (before.get("type"), after.get("type"))
         if reasoning or (changed and _THOUGHT.issuperset(changed)):
-            return self._note(
-                one, "LORE115", f"{path}: {', '.join(changed)} of the model's message is another or missing"
-            )
-        what = ", ".join(changed) or "its shape"
-        return self._note(one, "LORE100", lambda: f"{path} differs in {what}: {_difference(one)}")
+            return self._note(one, "LORE115", ThinkingChanged(path, "changed", members, unknown))
+        return self._note(one, "LORE100", lambda: BlockChanged(path, *pair.parting(), members, unknown))
 
-    def _result(self, one: Difference, ours: Block, others: Block) -> list[Note]:
-        assert one.mine is not None
-        assert one.theirs is not None
-        path = one.mine.path
-        if NO_RESULT in one.mine.data:
-            return [self._note(one, "LORE147", f"{path} was sent before its call had a result")]
+    def _result(self, one: Mismatch, pair: BlockPair) -> list[Note]:
+        before, after, path = pair.before, pair.after, pair.left.path
+        if NO_RESULT in pair.left.data:
+            return [self._note(one, "LORE147", ResultSentEarly(path))]
         found: list[Note] = []
-        if (holds_image(ours) or holds_image(others)) and images_in(ours) != images_in(others):
-            found.append(self._note(one, "LORE118", f"{path}: an image in a tool's result is another, or became text"))
-        if found and (ours.text == others.text or _gave_way(ours, others)):
+        if (holds_image(before) or holds_image(after)) and images_in(before) != images_in(after):
+            found.append(self._note(one, "LORE118", ImageChanged(path, "in-result")))
+        if found and (before.text == after.text or _gave_way(before, after)):
             return found
-
-        def rewritten() -> str:
-            return self._cleared or f"{path} was sent before with other content: {_difference(one)}"
-
-        told = _told(ours)
-        if told is not None and ours.text == others.text and told == _told(others):
-            words = f"{path} holds a text on one side and a block of it on the other"
-            return [self._note(one, "LORE112", words)]
-
+        around = _around_text(before)
+        if around is not None and before.text == after.text and around == _around_text(after):
+            return [self._note(one, "LORE112", Respelled(path, "shape"))]
+        rewritten = self._note(one, "LORE117", lambda: ResultRewritten(path, *pair.parting(), self._cleared or None))
         codes: dict[str, Note] = {}
-        for reason in reasons(ours.text or "", others.text or "", self._room)[:16] if _fits(one) else ():
+        for reason in reasons(before.text or "", after.text or "", self._room)[:16] if pair.fits else ():
             if reason.code in ("LORE105", "LORE106", "LORE109"):
-                codes.setdefault(reason.code, self._reason(one, reason))
+                codes.setdefault(reason.code, self._reason(one, pair, reason))
             else:
-                codes.setdefault("LORE117", self._note(one, "LORE117", rewritten))
-        return [*found, *(codes.values() or [self._note(one, "LORE117", rewritten)])]
+                codes.setdefault("LORE117", rewritten)
+        return [*found, *(codes.values() or [rewritten])]
 
-    def _text(self, one: Difference, ours: str, others: str) -> list[Note]:
-        assert one.mine is not None
-        assert one.theirs is not None
-        if ours == others:
-            return [self._other(one, block_of(one.mine, one.envelope), block_of(one.theirs, one.envelope))]
-        why = reasons(ours, others, self._room) if _fits(one) else [Reason(OTHER, "")]
-        found = [self._reason(one, reason) for reason in why]
-        shaped = (one.mine.data[:1] == b'"') != (one.theirs.data[:1] == b'"')
+    def _text(self, one: Mismatch, pair: BlockPair, before: str, after: str) -> list[Note]:
+        if before == after:
+            return [self._other(one, pair)]
+        why = reasons(before, after, self._room) if pair.fits else [Reason(OTHER)]
+        found = [self._reason(one, pair, reason) for reason in why]
+        shaped = (pair.left.data[:1] == b'"') != (pair.right.data[:1] == b'"')
         if shaped and (
-            near(ours.encode("utf-8", "replace"), others.encode("utf-8", "replace"))
+            near(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"))
             or any(reason.code != OTHER for reason in why)
         ):
-            words = f"{one.mine.path} is a text on one side and a block of it on the other"
-            found.append(self._note(one, "LORE112", words))
+            found.append(self._note(one, "LORE112", Respelled(pair.left.path, "shape")))
         return found
 
-    def _reason(self, one: Difference, reason: Reason) -> Note:
-        assert one.mine is not None
-        if reason.code in _HARNESS and by_model(one.envelope):  # the model only speaks of such things
-            reason = reason._replace(code=OTHER)
-        mine = one.mine
-        if reason.code == OTHER:
-            words = self._note(one, "LORE100", lambda: f"{mine.path} differs: {_parting(one, reason)}")
-            return words._replace(here=reason.here, differs=True)
-        note = self._note(one, reason.code, lambda: f"{reason.words} in {mine.path}: {_parting(one, reason)}")
-        return note._replace(here=reason.here)
+    def _reason(self, one: Mismatch, pair: BlockPair, reason: Reason) -> Note:
+        path, what = pair.left.path, reason.what
+        if isinstance(what, Spelled):
+            note = self._note(one, what.code, lambda: Respelled(path, what.spelling, *pair.parting(reason)))
+            return note._replace(here=what.here)
+        if reason.code == OTHER or (reason.code in _HARNESS and by_model(one.envelope)):  # a model only speaks of them
+            note = self._note(one, "LORE100", lambda: TextChanged(path, "", *pair.parting(reason)))
+            return note._replace(differs=True)
+        return self._note(one, reason.code, lambda: TextChanged(path, what, *pair.parting(reason)))
 
-    def _other(self, one: Difference, ours: Block, others: Block) -> Note:
+    def _other(self, one: Mismatch, pair: BlockPair) -> Note:
         """Explain blocks that are no texts: calls, results in place of texts, blocks of no known kind."""
-        assert one.mine is not None
-        assert one.theirs is not None
-        changed = {key for key in (*ours.own, *others.own) if ours.own.get(key) != others.own.get(key)}
-        if changed and changed <= _SIGNED:
-            return self._note(one, "LORE115", f"{one.mine.path}: the signature of thinking is another or missing")
-        inner = _arguments(ours, others)
-        if inner is not None:
-            said = reasons(*inner, self._room)
-            if len(said) == 1 and said[0].code in ("LORE105", "LORE106"):
-                return self._reason(one, said[0])
-        if same_numbers(one.mine.data, one.theirs.data):
-            words = f"{one.mine.path}: a number is written otherwise (1.0 or 1)"
-            return self._note(one, "LORE106", words)._replace(spelled=True)
-        path = one.mine.path
-        if _fits(one) and (said := of_values(one.mine.data, one.theirs.data)) is not None:
-            return self._note(one, said.code, f"{path}: {said.words}")._replace(here=said.here)
-        return self._note(one, "LORE100", lambda: f"{path} differs: {_difference(one)}")._replace(differs=True)
+        path, raw = pair.left.path, (pair.left.data, pair.right.data)
+        if pair.changed and pair.changed <= _SIGNED:
+            return self._note(one, "LORE115", ThinkingChanged(path, "signature"))
+        arguments = _arguments(pair.before, pair.after)
+        if arguments is not None:
+            why = reasons(*arguments, self._room)
+            if len(why) == 1 and why[0].code in ("LORE105", "LORE106"):
+                return self._reason(one, pair, why[0])
+        if same_numbers(*raw):
+            return self._note(one, "LORE106", Respelled(path, "number"))._replace(spelled=True)
+        if pair.fits and (found := of_values(*raw)) is not None:
+            return self._spelled(one, found, path)
+        return self._note(one, "LORE100", lambda: BlockChanged(path, *pair.parting()))._replace(differs=True)
 
 
-def _told(block: Block) -> tuple[bytes, ...] | None:
+class BlockPair(NamedTuple):
+    """Two segments that correspond, and what each of them is."""
+
+    left: Segment
+    right: Segment
+    before: Block
+    after: Block
+
+    @property
+    def changed(self) -> set[str]:
+        """The members that are not the same bytes."""
+        before, after = self.before.own, self.after.own
+        return {key for key in (*before, *after) if before.get(key) != after.get(key)}
+
+    @property
+    def fits(self) -> bool:
+        """Whether both are small enough to be explained piece by piece."""
+        return len(self.left.data) + len(self.right.data) <= _LARGEST
+
+    def parting(self, reason: Reason | None = None) -> tuple[str, str]:
+        """Show where they part, or (`reason`) two pieces of their texts, as they stand in the segments."""
+        if reason is None:
+            at = common_bytes(self.left.data, self.right.data)
+            return excerpt(self.left, at, 24, 24), excerpt(self.right, at, 24, 24)
+        pieces = [text.encode("utf-8", "replace") for text in (reason.left, reason.right)]
+        same = common_bytes(*pieces)
+        return _around(self.left, pieces[0], same), _around(self.right, pieces[1], same)
+
+
+def _around(segment: Segment, piece: bytes, same: int) -> str:
+    if piece and (at := segment.data.find(piece)) >= 0:
+        return excerpt(segment, at + same, 24, 24)
+    return excerpt(Segment(segment.section, "", piece or segment.data), same, 24, 24)
+
+
+def _segment(one: Mismatch) -> Segment:
+    segment = one.left or one.right
+    assert segment is not None
+    return segment
+
+
+def _around_text(block: Block) -> tuple[bytes, ...] | None:
     """Return what a result is apart from its content, where that is one text, plain or in a block; None elsewhere."""
     content = block.own.get("content") or block.own.get("output") or b""
     if content[:1] == b"[":
@@ -308,19 +340,19 @@ def _told(block: Block) -> tuple[bytes, ...] | None:
 _PLAIN = frozenset(("type", "text"))
 
 
-def _gave_way(ours: Block, others: Block) -> bool:
+def _gave_way(left: Block, right: Block) -> bool:
     """Tell whether a text stands in a result where an image stood, and all other texts are the same."""
-    if len(images_in(others)) >= len(images_in(ours)):
+    if len(images_in(right)) >= len(images_in(left)):
         return False
-    mine, theirs = (
-        [one["text"] for one in parts(side.own.get("content", b"")) if "text" in one] for side in (ours, others)
+    before, after = (
+        {part["text"] for part in parts(block.own.get("content", b"")) if "text" in part} for block in (left, right)
     )
-    return set(mine) <= set(theirs)
+    return before <= after
 
 
-def _runs(found: Sequence[Difference]) -> list[list[Difference]]:
+def _runs(found: Sequence[Mismatch]) -> list[list[Mismatch]]:
     """Put what is gone side by side, whole messages of it, into one run; all else stands for itself."""
-    runs: list[list[Difference]] = []
+    runs: list[list[Mismatch]] = []
     for one in found:
         last = runs[-1][-1] if runs else None
         if last is not None and _is_gone(one) and _is_gone(last) and one.position - last.position <= _APART:
@@ -330,50 +362,22 @@ def _runs(found: Sequence[Difference]) -> list[list[Difference]]:
     return runs
 
 
-def _is_gone(one: Difference) -> bool:
-    return one.theirs is None and not one.alone
+def _is_gone(one: Mismatch) -> bool:
+    return one.right is None and not one.alone
 
 
 def _message_of(segment: Segment) -> str:
     return segment.path.partition("]")[0] + "]"
 
 
-def _arguments(ours: Block, others: Block) -> tuple[str, str] | None:
+def _arguments(left: Block, right: Block) -> tuple[str, str] | None:
     """Return the arguments of two calls that are written as text, where nothing else differs."""
-    both = [table(one.own.get("function", b"")) or {} for one in (ours, others)]
-    raw = [one.pop("arguments", b"") for one in both]
-    if both[0] != both[1] or any(one[:1] != b'"' for one in raw):
+    both = [table(block.own.get("function", b"")) or {} for block in (left, right)]
+    raw = [function.pop("arguments", b"") for function in both]
+    if both[0] != both[1] or any(arguments[:1] != b'"' for arguments in raw):
         return None
     return text_of(raw[0]), text_of(raw[1])
 
 
-def _fits(one: Difference) -> bool:
-    assert one.mine is not None
-    assert one.theirs is not None
-    return len(one.mine.data) + len(one.theirs.data) <= _LARGEST
-
-
 def _shown(segment: Segment | None) -> str:
     return excerpt(segment, 0, 0, 60)
-
-
-def _parting(one: Difference, reason: Reason) -> str:
-    """Show where two pieces of text part, as they stand in their segments."""
-    assert one.mine is not None
-    assert one.theirs is not None
-    return f"…{_around(one.mine, reason.mine, reason)}… became …{_around(one.theirs, reason.theirs, reason)}…"
-
-
-def _around(segment: Segment, piece: str, reason: Reason) -> str:
-    at, raw = 0, piece.encode("utf-8", "replace")
-    same = common_bytes(reason.mine.encode("utf-8", "replace"), reason.theirs.encode("utf-8", "replace"))
-    if raw and (at := segment.data.find(raw)) >= 0:
-        return excerpt(segment, at + same, 24, 24)
-    return excerpt(Segment(segment.section, "", raw or segment.data), same, 24, 24)
-
-
-def _difference(one: Difference) -> str:
-    assert one.mine is not None
-    assert one.theirs is not None
-    at = common_bytes(one.mine.data, one.theirs.data)
-    return f"…{excerpt(one.mine, at, 24, 24)}… became …{excerpt(one.theirs, at, 24, 24)}…"

@@ -1,4 +1,4 @@
-"""What a provider takes out of a prompt before it caches it: text that is treated like a mark there.
+"""What a provider takes out of a prompt before it caches it: text that is treated like a breakpoint there.
 
 In: a prompt, who serves it. Out: the prompt without that text, and the text. Rules: dated rows, one a fact; at
 any other provider, and at a host that nobody knows, the same text is content like all other.
@@ -49,12 +49,13 @@ def without_dropped(prompt: Prompt, endpoint: str) -> Prompt:
     row = next((row for row in ROWS if row.provider == provider and row.begins in prompt.head[at].data[:128]), None)
     if row is None:
         return prompt
-    kept = [(place - (place > at), value) for place, value in zip(prompt.marks, prompt.mark_values, strict=True)
+    both = zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
+    kept = [(place - (place > at), value) for place, value in both
             if place != at]  # fmt: skip
     return structs.replace(
         prompt,
         head=(*prompt.head[:at], *prompt.head[at + 1 :]),
-        marks=tuple([place for place, _ in kept]),
-        mark_values=tuple([value for _, value in kept]),
+        breakpoints=tuple([place for place, _ in kept]),
+        breakpoint_values=tuple([value for _, value in kept]),
         dropped=prompt.head[at].data,
     )

@@ -32,11 +32,11 @@ class Group(NamedTuple):
         return first.data if first.kind == "envelope" else b""
 
 
-class Difference(NamedTuple):
+class Mismatch(NamedTuple):
     """Two segments that correspond and differ, or one that the other side lacks; where it stands on the left."""
 
-    mine: Segment | None
-    theirs: Segment | None
+    left: Segment | None
+    right: Segment | None
     position: int
     envelope: bytes
     alone: bool = False  # the message around it is still there
@@ -57,20 +57,18 @@ def grouped(segments: Iterable[Segment], start: int) -> list[Group]:
     return found
 
 
-def differences(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> list[Difference]:
+def mismatches(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> list[Mismatch]:
     """Return where messages differ; where they grow, what comes behind the last one of the left is no difference."""
-    found: list[Difference] = []
-    for mine, theirs in _paired(left, right, grows=grows):
-        if mine is None and theirs is not None:
-            new = [one for one in theirs.segments if one.kind != "envelope"] or theirs.segments
-            found += [Difference(None, one, theirs.position, theirs.envelope) for one in new]
-        elif theirs is None and mine is not None:
-            gone = [
-                (n, one) for n, one in enumerate(mine.segments) if one.kind != "envelope" or len(mine.segments) == 1
-            ]
-            found += [Difference(one, None, mine.position + n, mine.envelope) for n, one in gone]
-        elif mine is not None and theirs is not None:
-            found += _inside(mine, theirs, last=grows and mine is left[-1])
+    found: list[Mismatch] = []
+    for old, new in _paired(left, right, grows=grows):
+        if old is None and new is not None:
+            blocks = [one for one in new.segments if one.kind != "envelope"] or new.segments
+            found += [Mismatch(None, one, new.position, new.envelope) for one in blocks]
+        elif new is None and old is not None:
+            gone = [(n, one) for n, one in enumerate(old.segments) if one.kind != "envelope" or len(old.segments) == 1]
+            found += [Mismatch(one, None, old.position + n, old.envelope) for n, one in gone]
+        elif old is not None and new is not None:
+            found += _inside(old, new, last=grows and old is left[-1])
     return sorted(found, key=lambda one: one.position)
 
 
@@ -182,18 +180,19 @@ def near(one: bytes, other: bytes) -> bool:
     return _Words().near(one, other)
 
 
-def _inside(mine: Group, theirs: Group, *, last: bool) -> list[Difference]:
+def _inside(left: Group, right: Group, *, last: bool) -> list[Mismatch]:
     """Return how one message became another; what the last one gained at its end is no difference."""
-    found: list[Difference] = []
-    around = theirs.envelope or mine.envelope
-    for gap in gaps(_bytes(mine), _bytes(theirs), grows=last):
-        left, right = mine.segments[gap.left.start : gap.left.stop], theirs.segments[gap.right.start : gap.right.stop]
-        pairs = _matched(left, right, around)
+    found: list[Mismatch] = []
+    around = right.envelope or left.envelope
+    for gap in gaps(_bytes(left), _bytes(right), grows=last):
+        pairs = _matched(
+            left.segments[gap.left.start : gap.left.stop], right.segments[gap.right.start : gap.right.stop], around
+        )
         while last and gap.open and pairs and pairs[-1][0] is None:
             pairs.pop()
-        at = mine.position + gap.left.start
+        at = left.position + gap.left.start
         for one, other in pairs:
-            found.append(Difference(one, other, at, around, alone=True))
+            found.append(Mismatch(one, other, at, around, alone=True))
             at += one is not None
     return found
 

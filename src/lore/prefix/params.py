@@ -8,18 +8,19 @@ to cost there. Rules: a field that is left out equals its default; what a provid
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from lore.model.canonical import canonical, printable, text_of
 from lore.model.codes import CauseKind
+from lore.model.differences import BetasChanged, CostsFrom, Difference, ModelFamily, ParameterChanged, Setting
 from lore.model.exchange import Call
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
-from lore.prefix.empties import without_empty
+from lore.prefix.divergence import WIDE
+from lore.prefix.empty_values import without_empty
 from lore.prefix.notes import Note
-
-Level: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 
 # Fields, by the code that a change of them has; those with a point stand inside another one.
 _FIELDS: dict[str, str] = {
@@ -55,47 +56,48 @@ _DEFAULTS = frozenset((
 _ON = frozenset(("parallel_tool_calls",))  # on where it is left out
 
 # Where a change begins to cost: by who serves, by code or by field.
-_CLAUDE: dict[str, Level] = {
+_CLAUDE: dict[str, CostsFrom] = {
     "LORE120": "messages", "speed": "system", "service_tier": "nothing", "serviceTier": "nothing",
     "performanceConfig": "nothing", "LORE121": "messages", "LORE122": "unknown", "LORE135": "system",
 }  # fmt: skip
-_OPENAI: dict[str, Level] = {"LORE120": "all", "LORE121": "nothing", "LORE122": "unknown", "LORE135": "system"}
-_KEEPS: dict[Level, str] = {
-    "all": "all of the prompt is cached anew",
-    "system": "tools are read again, the system prompt and messages are not",
-    "messages": "tools and system prompt are read again, the messages are not",
-    "nothing": "nothing is lost",
-    "unknown": "what is lost is not documented",
-}
-_ELSEWHERE = {
-    "LORE120": "on Claude the messages are lost, on OpenAI's models the whole prompt",
-    "LORE121": "on Claude the messages are lost, on OpenAI's models nothing",
-    "LORE122": "Anthropic's diagnostics call it unavailable",
-    "LORE135": "on OpenAI's models and on Claude all but the tools is lost",
-}
-_FAMILIES = {"claude": "Claude", "openai": "OpenAI's models", "": "this provider"}
+_OPENAI: dict[str, CostsFrom] = {"LORE120": "all", "LORE121": "nothing", "LORE122": "unknown", "LORE135": "system"}
+_SETTINGS: dict[str, Setting] = {
+    "LORE120": "generation", "LORE121": "tool-choice", "LORE122": "features", "LORE135": "output-schema",
+}  # fmt: skip
+_SHOWN = 60  # characters of a value
 
 
 class Changed(NamedTuple):
     """A field that is not what it was, as JSON; None where it was left out."""
 
     field: str
-    mine: bytes | None
-    theirs: bytes | None
+    left: bytes | None
+    right: bytes | None
+
+
+class Consequence(NamedTuple):
+    """Whose rules hold for a change, and from where on it costs there."""
+
+    family: ModelFamily
+    level: CostsFrom
 
 
 def param_notes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) -> list[Note]:
     """Return what changed in the request's other fields, one note a code."""
     changed = changes(left.params, right.params)
-    if left_call.betas is not None and right_call.betas is not None and set(left_call.betas) != set(right_call.betas):
-        flips = sorted(set(left_call.betas) ^ set(right_call.betas))
-        changed.append(Changed("beta headers", None, ", ".join(flips).encode("utf-8", "replace")))
-    if not changed:
+    betas = None
+    if left_call.betas is not None and right_call.betas is not None:
+        before, after = set(left_call.betas), set(right_call.betas)
+        betas = None if before == after else (tuple(sorted(after - before)), tuple(sorted(before - after)))
+    if not changed and betas is None:
         return []
     family = _family(right, right_call)
+    found = [_note(one, family, right) for one in changed]
+    if betas is not None:
+        cost = _cost("LORE122", "", family)
+        found.append(_costing("LORE122", "beta headers", cost, BetasChanged(*betas, *cost), right))
     notes: dict[str, Note] = {}
-    for one in changed:
-        note = _note(one, family, right)
+    for note in found:
         held = notes.get(note.code)
         if held is None:
             notes[note.code] = note
@@ -113,24 +115,24 @@ def changes(left: dict[str, bytes], right: dict[str, bytes]) -> list[Changed]:
         return []
     found: list[Changed] = []
     for name in dict.fromkeys((*left, *right)):
-        mine, theirs = left.get(name), right.get(name)
-        if mine == theirs:
+        before, after = left.get(name), right.get(name)
+        if before == after:
             continue
         if name in _NESTED:
-            found += _inside(name, mine, theirs)
-        elif name in _FIELDS and _plain(name, mine) != _plain(name, theirs):
-            found.append(Changed(name, mine, theirs))
+            found += _inside(name, before, after)
+        elif name in _FIELDS and _plain(name, before) != _plain(name, after):
+            found.append(Changed(name, before, after))
     return found
 
 
-def _inside(name: str, mine: bytes | None, theirs: bytes | None) -> list[Changed]:
-    ours, others = table(mine or b"") or {}, table(theirs or b"") or {}
+def _inside(name: str, left: bytes | None, right: bytes | None) -> list[Changed]:
+    before, after = table(left or b"") or {}, table(right or b"") or {}
     found: list[Changed] = []
-    for key in dict.fromkeys((*ours, *others)):
+    for key in dict.fromkeys((*before, *after)):
         field = f"{name}.{key}"
         known = field if field in _FIELDS else name
-        if known in _FIELDS and _plain(field, ours.get(key)) != _plain(field, others.get(key)):
-            found.append(Changed(field, ours.get(key), others.get(key)))
+        if known in _FIELDS and _plain(field, before.get(key)) != _plain(field, after.get(key)):
+            found.append(Changed(field, before.get(key), after.get(key)))
     return found
 
 
@@ -142,7 +144,7 @@ def _plain(name: str, raw: bytes | None) -> bytes:
     return b"" if made in _DEFAULTS or (name in _ON and made == b"true") else made
 
 
-def _family(prompt: Prompt, call: Call) -> str:
+def _family(prompt: Prompt, call: Call) -> ModelFamily:
     """Name whose rules hold: Claude's on every cloud that serves it, OpenAI's on its own and Azure."""
     provider = provider_of(call.endpoint, prompt.model, prompt.dialect)
     if provider == "anthropic" or (provider in ("bedrock", "vertex") and "claude" in (prompt.model or "")):
@@ -150,23 +152,35 @@ def _family(prompt: Prompt, call: Call) -> str:
     return "openai" if provider in ("openai", "azure") else ""
 
 
-def _note(one: Changed, family: str, right: Prompt) -> Note:
-    code = _FIELDS.get(one.field) or _FIELDS.get(one.field.partition(".")[0], "LORE122")
+def _note(changed: Changed, family: ModelFamily, right: Prompt) -> Note:
+    field, _, member = changed.field.partition(".")
+    code = _FIELDS.get(changed.field) or _FIELDS.get(field, "LORE122")
+    cost = _cost(code, changed.field, family)
+    known = changed.field in _FIELDS
+    evidence = ParameterChanged(
+        changed.field if known else field, _shown(changed.left), _shown(changed.right), _SETTINGS[code], *cost,
+        None if known else member,
+    )  # fmt: skip
+    return _costing(code, changed.field, cost, evidence, right)
+
+
+def _cost(code: str, field: str, family: ModelFamily) -> Consequence:
     rules = {"claude": _CLAUDE, "openai": _OPENAI}.get(family, {})
-    level = rules.get(one.field) or rules.get(code, "unknown")
-    words = f"{one.field} changed{_values(one)}; with {_FAMILIES[family]} {_KEEPS[level]}"
-    if level in ("nothing", "unknown"):
-        words += f" ({_ELSEWHERE[code]})"
+    return Consequence(family, rules.get(field) or rules.get(code, "unknown"))
+
+
+def _costing(code: str, path: str, cost: Consequence, evidence: Difference, right: Prompt) -> Note:
+    level = cost.level
     section = "tools" if level in ("all", "unknown") else "messages" if level == "nothing" else level
-    return Note(code, section, _begins(level, right), words, _KINDS[level], one.field)
+    return Note(code, section, _begins(level, right), evidence, _KINDS[level], path)
 
 
-_KINDS: dict[Level, CauseKind | None] = {
+_KINDS: dict[CostsFrom, CauseKind | None] = {
     "all": None, "system": None, "messages": None, "nothing": "expected", "unknown": "unattributable",
 }  # fmt: skip
 
 
-def _begins(level: Level, prompt: Prompt) -> int:
+def _begins(level: CostsFrom, prompt: Prompt) -> int:
     if level in ("all", "unknown"):
         return 0
     if level == "system":
@@ -174,14 +188,10 @@ def _begins(level: Level, prompt: Prompt) -> int:
     return len(prompt.head) if level == "messages" else prompt.stable
 
 
-def _values(one: Changed) -> str:
-    if one.field == "beta headers":
-        return f" ({_short(one.theirs)})"
-    return f" from {_short(one.mine)} to {_short(one.theirs)}"
-
-
-def _short(raw: bytes | None) -> str:
+def _shown(raw: bytes | None) -> str | None:
+    """Return the beginning of a value, credentials masked; None where it was left out."""
     if raw is None:
-        return "nothing"
-    text = printable(text_of(raw) if raw[:1] == b'"' else raw[:400].decode("utf-8", "replace"))
-    return text if len(text) <= 60 else text[:60] + "…"
+        return None
+    text = printable(text_of(raw) if raw[:1] == b'"' else raw[:WIDE].decode("utf-8", "replace"))
+    hidden = mask(text[:WIDE])
+    return hidden if len(hidden) <= _SHOWN else hidden[:_SHOWN] + "…"

@@ -1,8 +1,8 @@
 """Equal content in other bytes: key order, escapes, white space, newlines, Unicode forms, HTML entities, numbers.
 
-In: two segments or texts. Out: the code, and in words what was spelled otherwise. Rules: what a server decodes
+In: two segments or texts. Out: the code, and what was spelled otherwise. Rules: what a server decodes
 away (escapes, white space between tokens, a number's digits) is perhaps harmless; newlines, Unicode forms and
-HTML entities are other characters, and so is JSON inside a text: they bust the prefix, and are waste.
+HTML entities are other characters, and so is JSON inside a text: they break the prefix, and are waste.
 """
 
 from __future__ import annotations
@@ -11,32 +11,29 @@ import html
 import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from lore.model.canonical import canonical, decode, encode, letters
 from lore.model.codes import CauseKind
+from lore.model.differences import Spelling
 from lore.model.prompt import Segment
 
 
 class Spelled(NamedTuple):
-    """A code, what was spelled otherwise, and the kind where it is not the code's own."""
+    """A code, what is spelled otherwise, and the kind where it is not the code's own."""
 
     code: str
-    words: str
+    spelling: Spelling
     here: CauseKind | None = None
 
 
-def of_segments(mine: Segment, theirs: Segment) -> Spelled:
+def of_segments(left: Segment, right: Segment) -> Spelled:
     """Name how two segments of the same content differ."""
-    if (mine.data[:1] == b'"') != (theirs.data[:1] == b'"') and mine.kind != "envelope":
-        return Spelled("LORE112", f"{mine.path} is a text on one side and a block of it on the other")
-    wrapped = [b"{" + one.data + b"}" if one.kind == "envelope" else one.data for one in (mine, theirs)]
-    if _in_order(wrapped[0]) != _in_order(wrapped[1]):
-        return Spelled("LORE105", f"{mine.path} has the same members in another order")
-    return Spelled(
-        "LORE106", f"{mine.path} has the same content in another spelling: JSON's own, which a server decodes"
-    )
+    if (left.data[:1] == b'"') != (right.data[:1] == b'"') and left.kind != "envelope":
+        return Spelled("LORE112", "shape")
+    raw = [b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data for segment in (left, right)]
+    return Spelled("LORE105", "member-order") if _in_order(raw[0]) != _in_order(raw[1]) else Spelled("LORE106", "json")
 
 
 def _in_order(raw: bytes) -> bytes:
@@ -46,34 +43,34 @@ def _in_order(raw: bytes) -> bytes:
         return raw
 
 
-def of_texts(mine: str, theirs: str) -> Spelled | None:
+def of_texts(left: str, right: str) -> Spelled | None:
     """Name how two decoded texts differ that are equal once normalised; None where they are not."""
-    at = _first_difference(mine, theirs)
-    escaped = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (mine, theirs))
-    if escaped and _characters(mine) == _characters(theirs):
-        return Spelled("LORE106", f"{_ENTITIES}: the decoded text is another, so the prefix ends there", "waste")
-    if abs(len(mine) - len(theirs)) > len(mine) + len(theirs) >> 1:
+    at = _first_difference(left, right)
+    escaped = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (left, right))
+    if escaped and _characters(left) == _characters(right):
+        return Spelled("LORE106", "entities", "waste")
+    if abs(len(left) - len(right)) > len(left) + len(right) >> 1:
         return None
-    there = mine[at : at + 1] + theirs[at : at + 1]  # what a form could make equal shows at the first place already
+    there = left[at : at + 1] + right[at : at + 1]  # what a form could make equal shows at the first place already
     if not there or there.isspace() or not there.isascii() or any(map(str.isspace, there)):
-        for name, normal in _FORMS:
-            if normal(mine) == normal(theirs):
-                return Spelled("LORE106", f"{name}: the decoded text is another, so the prefix ends there", "waste")
-    inside = [_inner(text) for text in (mine, theirs)]
+        for spelling, normal in _FORMS:
+            if normal(left) == normal(right):
+                return Spelled("LORE106", spelling, "waste")
+    inside = [_inner(text) for text in (left, right)]
     if inside[0] is None or inside[1] is None or letters(inside[0]) != letters(inside[1]):
         return None
     if canonical(inside[0]) == canonical(inside[1]):
         if _in_order(inside[0]) != _in_order(inside[1]):
-            return Spelled("LORE105", "the JSON inside a text has its members in another order")
-        return Spelled("LORE106", "the JSON inside a text is spelled otherwise: a server sees another text", "waste")
+            return Spelled("LORE105", "inner-order")
+        return Spelled("LORE106", "inner-json", "waste")
     return None
 
 
-def _first_difference(mine: str, theirs: str) -> int:
-    low, high = 0, min(len(mine), len(theirs))
+def _first_difference(left: str, right: str) -> int:
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
-        if mine[low:middle] == theirs[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1
@@ -92,14 +89,9 @@ def _trimmed(text: str) -> str:
     return "\n".join([line.rstrip() for line in _composed(text).strip().split("\n")])
 
 
-_FORMS = (
-    ("newlines are written otherwise (CRLF or LF)", _lines),
-    ("Unicode is composed otherwise (NFC or NFD)", _composed),
-    ("white space at the ends of lines differs", _trimmed),
-)
-
-
-_ENTITIES = "characters are written as HTML entities or as themselves (&lt; or <)"
+_FORMS: tuple[tuple[Spelling, Callable[[str], str]], ...] = (
+    ("newlines", _lines), ("unicode", _composed), ("white-space", _trimmed)
+)  # fmt: skip
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _ENTITY_LENGTH = 10
 
@@ -112,38 +104,38 @@ def _characters(text: str) -> str:
     return _lines(text)
 
 
-def of_values(mine: bytes, theirs: bytes) -> Spelled | None:
+def of_values(left: bytes, right: bytes) -> Spelled | None:
     """Name how two JSON values differ that are equal once their texts are normalised; None where they are not."""
     try:
-        found = list(_texts(decode(mine), decode(theirs)))
+        pairs = list(_texts(decode(left), decode(right)))
     except (ValueError, RecursionError):
         return None
-    said = [None if text is None else of_texts(*text) for text in found]
-    return said[0] if said and None not in said else None
+    found = [None if pair is None else of_texts(*pair) for pair in pairs]
+    return found[0] if found and None not in found else None
 
 
-def _texts(mine: Any, theirs: Any) -> Iterator[tuple[str, str] | None]:
+def _texts(left: Any, right: Any) -> Iterator[tuple[str, str] | None]:
     """Iterate over the texts that differ at one place of two values; None where anything else does."""
-    match mine, theirs:
+    match left, right:
         case str(), str():
-            if mine != theirs:
-                yield mine, theirs
+            if left != right:
+                yield left, right
         case dict(), dict():
-            ours, others = cast("dict[str, Any]", mine), cast("dict[str, Any]", theirs)
-            if ours.keys() != others.keys():
+            table, other_table = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+            if table.keys() != other_table.keys():
                 yield None
                 return
-            for key, value in ours.items():
-                yield from _texts(value, others[key])
+            for key, value in table.items():
+                yield from _texts(value, other_table[key])
         case list(), list():
-            one, other = cast("list[Any]", mine), cast("list[Any]", theirs)
-            if len(one) != len(other):
+            items, other_items = cast("list[Any]", left), cast("list[Any]", right)
+            if len(items) != len(other_items):
                 yield None
                 return
-            for value, peer in zip(one, other, strict=True):
-                yield from _texts(value, peer)
+            for value, other in zip(items, other_items, strict=True):
+                yield from _texts(value, other)
         case _:
-            if encode(mine) != encode(theirs):
+            if encode(left) != encode(right):
                 yield None
 
 
@@ -152,10 +144,10 @@ def _inner(text: str) -> bytes | None:
     return text.encode("utf-8", "surrogatepass") if text.lstrip()[:1] in ("{", "[") else None
 
 
-def same_numbers(mine: bytes, theirs: bytes) -> bool:
+def same_numbers(left: bytes, right: bytes) -> bool:
     """Tell whether two JSON values are equal once 1.0 and 1 are one number."""
     try:
-        return encode(_numbers(decode(mine))) == encode(_numbers(decode(theirs)))
+        return encode(_numbers(decode(left))) == encode(_numbers(decode(right)))
     except (ValueError, RecursionError):
         return False
 

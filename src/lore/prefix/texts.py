@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lore.model.codes import CauseKind
+from lore.model.differences import Varies
 from lore.prefix.align import Gap, gaps
-from lore.prefix.spelling import of_texts
+from lore.prefix.spelling import Spelled, of_texts
 from lore.prefix.topics import topic
 from lore.prefix.volatile import NAMES, equal_back, equal_front, numbered, varied
 
@@ -27,19 +27,15 @@ _SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|
 
 
 class Reason(NamedTuple):
-    """A code, what it is in words, the kind where it is not the code's own, and the texts that differ."""
+    """A code, what varies or is spelled otherwise, and the texts that differ."""
 
     code: str
-    words: str
-    here: CauseKind | None = None
-    mine: str = ""
-    theirs: str = ""
+    what: Varies | Spelled = ""
+    left: str = ""
+    right: str = ""
 
 
-_TOPICS = {
-    "git": ("LORE110", "the state of a repository or directory"),
-    "memory": ("LORE126", "recalled memory or context"),
-}
+TOPICS: dict[str, tuple[str, Varies]] = {"git": ("LORE110", "repository"), "memory": ("LORE126", "memory")}
 
 
 class Room:
@@ -56,45 +52,45 @@ class Room:
         return fits
 
 
-def reasons(mine: str, theirs: str, room: Room) -> list[Reason]:
+def reasons(left: str, right: str, room: Room) -> list[Reason]:
     """Return why two texts differ; empty where they are equal."""
-    if mine == theirs:
+    if left == right:
         return []
-    spelled = of_texts(mine, theirs)
+    spelled = of_texts(left, right)
     if spelled is not None:
-        return [Reason(spelled.code, spelled.words, spelled.here, mine, theirs)]
+        return [Reason(spelled.code, spelled, left, right)]
     found: list[Reason] = []
-    lines, others, more = _cut(mine, theirs)
-    parts = gaps(lines, others)
-    if more and len(parts) > 1:  # where the windows end, the lines of both need not be the same
+    lines = _cut(left, right)
+    parts = gaps(lines.left, lines.right)
+    if lines.more and len(parts) > 1:  # where the windows end, the lines of both need not be the same
         parts.pop()
     for number, gap in enumerate(parts):
         if number == MOST:
-            found.append(Reason(OTHER, "and in more places"))
+            found.append(Reason(OTHER))
             break
-        found += _of_lines(lines, others, gap, room)
-    return list({one.code + one.words: one for one in reversed(found)}.values())[::-1]
+        found += _of_lines(lines, gap, room)
+    return list({(reason.code, reason.what): reason for reason in reversed(found)}.values())[::-1]
 
 
 class _Lines(NamedTuple):
     """The lines of both texts around where they differ; `more` says that they go on differing behind."""
 
-    mine: list[str]
-    theirs: list[str]
+    left: list[str]
+    right: list[str]
     more: bool
 
 
-def _cut(mine: str, theirs: str) -> _Lines:
+def _cut(left: str, right: str) -> _Lines:
     """Cut both texts into lines, from some before the first difference to some behind the last, or to enough."""
-    front = equal_front(mine, theirs)
-    room = min(len(mine), len(theirs)) - front
-    back = equal_back(mine, theirs, room)
-    begin = _line_start(mine, max(0, front - BEFORE))
-    ends = [_line_end(one, max(front, len(one) - back)) for one in (mine, theirs)]
-    cut = [min(end, _line_end(one, front + WINDOW)) for one, end in zip((mine, theirs), ends, strict=True)]
+    front = equal_front(left, right)
+    room = min(len(left), len(right)) - front
+    back = equal_back(left, right, room)
+    begin = _line_start(left, max(0, front - BEFORE))
+    ends = [_line_end(text, max(front, len(text) - back)) for text in (left, right)]
+    cut = [min(end, _line_end(text, front + WINDOW)) for text, end in zip((left, right), ends, strict=True)]
     if all(end <= front + 2 * WINDOW for end in ends):
         cut = ends
-    return _Lines(mine[begin : cut[0]].split("\n"), theirs[begin : cut[1]].split("\n"), cut != ends)
+    return _Lines(left[begin : cut[0]].split("\n"), right[begin : cut[1]].split("\n"), cut != ends)
 
 
 def _line_start(text: str, at: int) -> int:
@@ -106,61 +102,65 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _of_lines(lines: list[str], others: list[str], gap: Gap, room: Room) -> list[Reason]:
-    mine, theirs = "\n".join(lines[gap.left.start : gap.left.stop]), "\n".join(others[gap.right.start : gap.right.stop])
-    whole = _known(mine, theirs, room)
+def _of_lines(lines: _Lines, gap: Gap, room: Room) -> list[Reason]:
+    left, right = ("\n".join(lines.left[gap.left.start : gap.left.stop]),
+                   "\n".join(lines.right[gap.right.start : gap.right.stop]))  # fmt: skip
+    whole = _known(left, right, room)
     if room.left <= 0 and not whole:
-        return [Reason(OTHER, "", None, mine[:400], theirs[:400])]
+        return [Reason(OTHER, "", left[:400], right[:400])]
     if whole:
         return whole
-    before = _before(lines, gap.left.start)
+    before = _before(lines.left, gap.left.start)
     if len(gap.left) == len(gap.right) <= MOST:
         found: list[Reason] = []
         for at, other in zip(gap.left, gap.right, strict=True):
-            if lines[at] != others[other]:
-                found += _known(lines[at], others[other], room) or _of_sentences(before, lines[at], others[other], room)
+            left, right = lines.left[at], lines.right[other]
+            if left != right:
+                found += _known(left, right, room) or _of_sentences(before, left, right, room)
         return found
-    return [_about(before, mine, theirs, room)]
+    return [_about(before, left, right, room)]
 
 
 def _before(lines: list[str], at: int) -> str:
     return "".join([line[:400] + "\n" for line in lines[max(0, at - 60) : at]])
 
 
-def _known(mine: str, theirs: str, room: Room) -> list[Reason]:
-    if not room.take(mine, theirs):
+def _known(left: str, right: str, room: Room) -> list[Reason]:
+    if not room.take(left, right):
         return []
-    kinds = varied(mine, theirs)
+    kinds = varied(left, right)
     if kinds is not None:
-        return [Reason(*NAMES[kind], None, mine, theirs) for kind in kinds]
-    spelled = of_texts(mine, theirs)
-    return [] if spelled is None else [Reason(spelled.code, spelled.words, spelled.here, mine, theirs)]
+        return [Reason(*NAMES[kind], left, right) for kind in kinds]
+    spelled = of_texts(left, right)
+    return [] if spelled is None else [Reason(spelled.code, spelled, left, right)]
 
 
-def _of_sentences(before: str, mine: str, theirs: str, room: Room) -> list[Reason]:
+def _of_sentences(before: str, left: str, right: str, room: Room) -> list[Reason]:
     """Explain one line, sentence by sentence: a system prompt is often one long line."""
-    ours, others = _SENTENCES.split(mine), _SENTENCES.split(theirs)
-    if len(ours) == len(others) == 1:
-        return [_about(before, mine, theirs, room)]
+    sentences, others = _SENTENCES.split(left), _SENTENCES.split(right)
+    if len(sentences) == len(others) == 1:
+        return [_about(before, left, right, room)]
     found: list[Reason] = []
-    for gap in gaps(ours, others):
-        one, other = " ".join(ours[gap.left.start : gap.left.stop]), " ".join(others[gap.right.start : gap.right.stop])
-        known = _known(one, other, room)
+    for gap in gaps(sentences, others):
+        left = " ".join(sentences[gap.left.start : gap.left.stop])
+        right = " ".join(others[gap.right.start : gap.right.stop])
+        known = _known(left, right, room)
         if not known and len(gap.left) == len(gap.right) <= MOST:
             for at, to in zip(gap.left, gap.right, strict=True):
-                if ours[at] != others[to]:
-                    context = before + " ".join(ours[max(0, at - 20) : at])[-4000:] + "\n"
-                    found += _known(ours[at], others[to], room) or [_about(context, ours[at], others[to], room)]
+                left, right = sentences[at], others[to]
+                if left != right:
+                    context = before + " ".join(sentences[max(0, at - 20) : at])[-4000:] + "\n"
+                    found += _known(left, right, room) or [_about(context, left, right, room)]
             continue
-        found += known or [_about(before, one, other, room)]
+        found += known or [_about(before, left, right, room)]
     return found
 
 
-def _about(before: str, mine: str, theirs: str, room: Room) -> Reason:
-    if not room.take(mine[:2048], theirs[:2048], before[-2048:]):
-        return Reason(OTHER, "", None, mine, theirs)
-    what = topic(before, mine, theirs)
-    if what is not None:
-        return Reason(*_TOPICS[what], None, mine, theirs)
-    kind = numbered(mine, theirs)
-    return Reason(*(NAMES[kind] if kind else (OTHER, "")), None, mine, theirs)
+def _about(before: str, left: str, right: str, room: Room) -> Reason:
+    if not room.take(left[:2048], right[:2048], before[-2048:]):
+        return Reason(OTHER, "", left, right)
+    about = topic(before, left, right)
+    if about is not None:
+        return Reason(*TOPICS[about], left, right)
+    kind = numbered(left, right)
+    return Reason(*(NAMES[kind] if kind else (OTHER, "")), left, right)

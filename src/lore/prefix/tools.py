@@ -6,42 +6,46 @@ their names (of one name, by their number); each of the reasons is found, whatev
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from lore.model.canonical import printable, text_of
+from lore.model.differences import EmptyMember, Respelled, ToolsChanged
 from lore.model.jsonslice import table
 from lore.model.prompt import Segment
-from lore.prefix.empties import say_the_same, says_nothing
+from lore.prefix.empty_values import say_the_same, says_nothing
 from lore.prefix.notes import Note
 from lore.prefix.overlap import same_content
 from lore.prefix.spelling import of_segments, of_values, same_numbers
 
-SHOWN = 5
+NAMED = 64  # tools of one change that are named
+_SERVER = re.compile(r"mcp__(.+?)__.")
+_Key: TypeAlias = tuple[str, int]
 
 
 def tool_notes(left: Sequence[Segment], right: Sequence[Segment], found: frozenset[str]) -> list[Note]:
     """Return why two lists of tools differ; `found` are the names that the right prompt's messages have discovered."""
-    if len(left) == len(right) and all(one == other for one, other in zip(left, right, strict=True)):
+    if len(left) == len(right) and all(tool == other for tool, other in zip(left, right, strict=True)):
         return []
-    mine, theirs = _named(left), _named(right)
-    here = {name: at for at, name in enumerate(theirs)}
-    notes = _members(left, right, mine, theirs, found)
-    kept = [(at, here[name], name) for at, name in enumerate(mine) if name in here]
-    moved = next((one[0] for one, other in pairwise(kept) if one[1] > other[1]), None)
-    if moved is not None:
-        first = next(at for at, (one, other) in enumerate(zip(kept, sorted(kept, key=lambda k: k[1]), strict=True))
-                     if one != other)  # fmt: skip
-        words = f"the same {len(kept)} tools in another order"
-        notes.append(Note("LORE102", "tools", kept[first][0], words, path=left[kept[first][0]].path))
-    notes += _definitions(left, right, kept)
-    return notes
+    left_keys, right_keys = _keys(left), _keys(right)
+    there = {key: at for at, key in enumerate(right_keys)}
+    notes = _members(left, right, left_keys, right_keys, found)
+    kept = [(at, there[key]) for at, key in enumerate(left_keys) if key in there]
+    if any(pair[1] > after[1] for pair, after in pairwise(kept)):
+        first = next(pair[0] for pair, other in zip(kept, sorted(kept, key=lambda pair: pair[1]), strict=True)
+                     if pair != other)  # fmt: skip
+        notes.append(Note("LORE102", "tools", first, ToolsChanged(reordered=len(kept)), path=left[first].path))
+    return [*notes, *_definitions(left, right, kept)]
 
 
-def _named(tools: Sequence[Segment]) -> list[tuple[str, int]]:
+def _keys(tools: Sequence[Segment]) -> list[_Key]:
     seen: Counter[str] = Counter()
-    found: list[tuple[str, int]] = []
+    found: list[_Key] = []
     for tool in tools:
         name = name_of(tool)
         found.append((name, seen[name]))
@@ -50,43 +54,51 @@ def _named(tools: Sequence[Segment]) -> list[tuple[str, int]]:
 
 
 def _members(
-    left: Sequence[Segment], right: Sequence[Segment], mine: list[tuple[str, int]], theirs: list[tuple[str, int]],
+    left: Sequence[Segment], right: Sequence[Segment], left_keys: list[_Key], right_keys: list[_Key],
     found: frozenset[str],
 ) -> list[Note]:  # fmt: skip
-    ours, others = set(mine), set(theirs)
-    gone = [(at, left[at]) for at, name in enumerate(mine) if name not in others]
-    new = [(at, right[at]) for at, name in enumerate(theirs) if name not in ours]
-    empty = [one for one in (*gone, *new) if says_nothing(one[1])]
-    gone, new = ([one for one in some if one not in empty] for some in (gone, new))
-    deferred = [one for one in (*gone, *new) if is_deferred(one[1]) or name_of(one[1]) in found]
-    notes: list[Note] = [_empty(at, one) for at, one in empty[:1]]
-    rest = [[one for one in some if one not in deferred] for some in (gone, new)]
-    if deferred:
-        at = min(_place(at, one in gone, mine, theirs) for one in deferred for at in (one[0],))
-        words = f"deferred tools were loaded into the list: {_listed([name_of(one[1]) for one in deferred])}"
-        notes.append(Note("LORE124", "tools", at, words, path=_path(left, at)))
-    if any(rest):
-        said = [f"{word} {_listed([name_of(one) for _, one in some])}"
-                for word, some in (("added", rest[1]), ("removed", rest[0])) if some]  # fmt: skip
-        places = [at for at, _ in rest[0]] + [_place(at, False, mine, theirs) for at, _ in rest[1]]  # noqa: FBT003
-        notes.append(Note("LORE103", "tools", min(places), "; ".join(said), path=_path(left, min(places))))
+    """Note what came, what went, and what was only loaded; each with where it begins to cost on the left."""
+    known = {key: at for at, key in enumerate(left_keys)}
+    there = set(right_keys)
+    removed = [(at, left[at]) for at, key in enumerate(left_keys) if key not in there]
+    added = [(_place(at, known, right_keys), right[at]) for at, key in enumerate(right_keys) if key not in known]
+    notes: list[Note] = []
+    empty = next(((at, tool) for at, tool in (*removed, *added) if says_nothing(tool)), None)
+    if empty is not None:
+        notes.append(_empty(*empty))
+        removed, added = ([one for one in some if not says_nothing(one[1])] for some in (removed, added))
+    loaded = [one for one in (*removed, *added) if is_deferred(one[1]) or name_of(one[1]) in found]
+    if loaded:
+        at = min(at for at, _ in loaded)
+        changed = tools_changed(loaded=[name_of(tool) for _, tool in loaded])
+        notes.append(Note("LORE124", "tools", at, changed, path=_path(left, at)))
+    removed, added = ([one for one in some if one not in loaded] for some in (removed, added))
+    if removed or added:
+        at = min(at for at, _ in (*removed, *added))
+        names = [[name_of(tool) for _, tool in some] for some in (added, removed)]
+        changed = tools_changed(added=names[0], removed=names[1])
+        notes.append(Note("LORE103", "tools", at, changed, path=_path(left, at)))
     return notes
 
 
+def tools_changed(**names: Sequence[str]) -> ToolsChanged:
+    """Name tools by what became of them, with the MCP servers that they belong to."""
+    servers = [found[1] for some in names.values() for name in some if (found := _SERVER.match(name))]
+    unnamed = sum(max(0, len(some) - NAMED) for some in names.values())
+    made = ToolsChanged(servers=tuple(dict.fromkeys(servers))[:NAMED], unnamed=unnamed)
+    return replace(made, **{change: tuple(some[:NAMED]) for change, some in names.items()})
+
+
 def _empty(at: int, tool: Segment) -> Note:
-    words = f"{tool.path}: what holds nothing comes or goes: no prompt shows that"
-    return Note("LORE106", "tools", at, words, "expected", tool.path, spelled=True)
+    return Note("LORE106", "tools", at, EmptyMember(tool.path, whole=True), "expected", tool.path, spelled=True)
 
 
-def _place(at: int, gone: bool, mine: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> int:  # noqa: FBT001
-    """Return where a change of the right list begins to cost on the left one."""
-    if gone:
-        return at
-    known = {name: place for place, name in enumerate(mine)}
+def _place(at: int, known: dict[_Key, int], right_keys: list[_Key]) -> int:
+    """Return where a tool that the right list alone has begins to cost on the left one."""
     while at > 0:
         at -= 1
-        if theirs[at] in known:
-            return known[theirs[at]] + 1
+        if right_keys[at] in known:
+            return known[right_keys[at]] + 1
     return 0
 
 
@@ -94,41 +106,42 @@ def _path(left: Sequence[Segment], at: int) -> str:
     return left[at].path if at < len(left) else ""
 
 
-def _definitions(
-    left: Sequence[Segment], right: Sequence[Segment], kept: list[tuple[int, int, tuple[str, int]]]
-) -> list[Note]:
+def _definitions(left: Sequence[Segment], right: Sequence[Segment], kept: list[tuple[int, int]]) -> list[Note]:
     changed: list[int] = []
     flipped: list[int] = []
     spelled: dict[str, Note] = {}
-    for at, other, _ in kept:
-        mine, theirs = left[at], right[other]
-        if mine == theirs:
+    for at, other in kept:
+        if left[at] == right[other]:
             continue
-        if same_content(mine, theirs):
-            said = of_segments(mine, theirs)
-            spelled.setdefault(said.code, Note(said.code, "tools", at, said.words, said.here, mine.path, spelled=True))
-        elif say_the_same(mine, theirs):
-            spelled.setdefault("LORE106", _empty(at, mine))
-        elif is_deferred(mine) != is_deferred(theirs):
-            flipped.append(at)
-        elif same_numbers(mine.data, theirs.data):
-            words = f"{mine.path}: a number is written otherwise (1.0 or 1)"
-            spelled.setdefault("LORE106", Note("LORE106", "tools", at, words, path=mine.path, spelled=True))
-        elif (other_text := of_values(mine.data, theirs.data)) is not None:
-            words = f"{mine.path}: {other_text.words}"
-            spelled.setdefault(other_text.code, Note(other_text.code, "tools", at, words, other_text.here, mine.path))
+        note = _respelled(left[at], right[other], at)
+        if note is not None:
+            spelled.setdefault(note.code, note)
         else:
-            changed.append(at)
+            (flipped if is_deferred(left[at]) != is_deferred(right[other]) else changed).append(at)
     notes = list(spelled.values())
-    for code, places, word in (("LORE104", changed, "changed"), ("LORE124", flipped, "loaded or put off again")):
+    for code, places, change in (("LORE104", changed, "changed"), ("LORE124", flipped, "put_off")):
         if places:
-            words = f"{word} {_listed([name_of(left[at]) for at in places])}"
-            notes.append(Note(code, "tools", places[0], words, path=left[places[0]].path))
+            evidence = tools_changed(**{change: [name_of(left[at]) for at in places]})
+            notes.append(Note(code, "tools", places[0], evidence, path=left[places[0]].path))
     return notes
 
 
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}"
+def _respelled(left: Segment, right: Segment, at: int) -> Note | None:
+    """Note a definition that says the same; None for one that does not."""
+    path = left.path
+    if same_content(left, right):
+        found = of_segments(left, right)
+        return Note(found.code, "tools", at, Respelled(path, found.spelling), found.here, path, spelled=True)
+    if say_the_same(left, right):
+        return _empty(at, left)
+    if is_deferred(left) != is_deferred(right):
+        return None
+    if same_numbers(left.data, right.data):
+        return Note("LORE106", "tools", at, Respelled(path, "number"), path=path, spelled=True)
+    found = of_values(left.data, right.data)
+    return None if found is None else Note(
+        found.code, "tools", at, Respelled(path, found.spelling), found.here, path
+    )  # fmt: skip
 
 
 def is_deferred(tool: Segment) -> bool:

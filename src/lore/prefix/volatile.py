@@ -10,17 +10,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from lore.model.differences import Varies
+
 LONGEST = 65_536  # characters; a difference that is larger is no clock
 MASK = "\x00"
 
-NAMES: dict[str, tuple[str, str]] = {
-    "date": ("LORE101", "a date or time"),
-    "place": ("LORE101", "a working directory"),
-    "count": ("LORE109", "a token count"),
-    "id": ("LORE108", "an id"),
-    "temporary": ("LORE108", "a temporary path"),
-    "process": ("LORE108", "a process id"),
-    "counter": ("LORE108", "a counter"),
+NAMES: dict[str, tuple[str, Varies]] = {
+    "date": ("LORE101", "date"),
+    "place": ("LORE101", "directory"),
+    "count": ("LORE109", "token-count"),
+    "id": ("LORE108", "id"),
+    "temporary": ("LORE108", "temporary-path"),
+    "process": ("LORE108", "process-id"),
+    "counter": ("LORE108", "counter"),
 }
 
 _MONTH = (

@@ -19,13 +19,14 @@ from typing import NamedTuple
 from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, printable, text_of
+from lore.model.codes import Code
 from lore.model.items import NULL, CompactDivider, Item, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Insert, Session
 from lore.model.vector import Vector
-from lore.prompt import layout, marks
+from lore.prompt import breakpoints, layout
 from lore.prompt.base import Dialect, Finishing, Place, Rendered, Unit
 from lore.prompt.models import takes_system_messages
 from lore.prompt.settings import Policy, Rules
@@ -43,11 +44,11 @@ class Assembled(NamedTuple):
     omitted: Vector[str]
 
 
-class _Mark(Struct, frozen=True, gc=False):
+class _End(Struct, frozen=True, gc=False):
     """Where a group of entries begins: entries, inserts, segments and omissions before it; the place behind them.
 
-    `results`: what stands last are a tool's results; `model`: it is the model's own; `markable` is the last
-    segment that may carry a cache mark, -1 for none.
+    `results`: what stands last are a tool's results; `model`: it is the model's own; `breakpoint_at` is the last
+    segment that may carry a cache breakpoint, -1 for none.
     """
 
     entries: int = 0
@@ -57,7 +58,7 @@ class _Mark(Struct, frozen=True, gc=False):
     place: Place = Place()
     results: bool = False
     model: bool = False
-    markable: int = -1
+    breakpoint_at: int = -1
 
 
 class Assembler:
@@ -72,10 +73,10 @@ class Assembler:
         self._inserts: list[Insert] = []
         self._placed = _Placed({}, (Vector(), Vector()))
         self._segments: Vector[Segment] = Vector()
-        self._groups: list[_Mark] = []
-        self._end = _Mark()
+        self._groups: list[_End] = []
+        self._end = _End()
         self._omitted: Vector[str] = Vector()
-        self._recorded: list[marks.Marked] = []
+        self._recorded: list[breakpoints.Recorded] = []
         self._head_key: object = None
         self._head: tuple[Segment, ...] = ()
         self._params_of: Raw = NULL
@@ -88,21 +89,21 @@ class Assembler:
         begun = self._groups[0] if self._groups else self._end
         if begun.place != first:
             self._forget(0)
-            self._end = _Mark(place=first)
+            self._end = _End(place=first)
         self._follow(chain)
         self._render(chain.entries)
         tail, problems = self._tail(session, chain)
         if chain.params is not self._params_of:
             self._params_of, self._params = chain.params, table(bytes(chain.params)) or {}
-        marked = self._marked(session, chain)
+        placed = self._with_breakpoints(session, chain)
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
             messages=self._segments, tail=tail, params=self._params,
-            marks=marked.positions, mark_values=marked.values,
+            breakpoints=placed.positions, breakpoint_values=placed.values,
         )  # fmt: skip
         if self._finishing is not None:
             prompt = self._finishing.finish(prompt)
-        return Assembled(prompt, (*odd, *problems, *marked.problems), self._omitted)
+        return Assembled(prompt, (*odd, *problems, *placed.problems), self._omitted)
 
     def _headed(self, session: Session, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt where they changed; say what is wrong with them then."""
@@ -171,18 +172,20 @@ class Assembler:
 
     def _group(
         self, units: tuple[Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
-    ) -> _Mark:
+    ) -> _End:
         """Render a group of entries, and before it the inserts whose place has come."""
         end, due = self._end, self._due(units, at, first)
         units = (*[unit for insert in self._inserts[end.inserts : due] for unit in layout.inserted(insert)], *units)
-        place, last, markable, count, left_out = end.place, "", end.markable, end.segments, end.omitted
+        place, last, breakpoint_at, count, left_out = end.place, "", end.breakpoint_at, end.segments, end.omitted
         for unit in units:
             rendered = self._rendered(unit, place)
             made = rendered.segments
-            found = next((at for at in range(len(made) - 1, -1, -1) if self.dialect.may_mark(made[at])), None)
-            markable = markable if found is None else count + found
+            found = next((at for at in range(len(made) - 1, -1, -1) if self.dialect.takes_breakpoint(made[at])), None)
+            breakpoint_at = breakpoint_at if found is None else count + found
             self._recorded += [
-                marks.Marked(count + at, one.mark) for at, one in enumerate(made) if one.mark is not None
+                breakpoints.Recorded(count + at, one.breakpoint)
+                for at, one in enumerate(made)
+                if one.breakpoint is not None
             ]
             count += len(made)
             segments += rendered.segments
@@ -191,7 +194,7 @@ class Assembler:
             place = rendered.after
             last = unit.role if rendered.segments else last
         results, model = (last == "results", last == "assistant") if last else (end.results, end.model)
-        return _Mark(end.entries + size, due, count, left_out, place, results, model, markable)
+        return _End(end.entries + size, due, count, left_out, place, results, model, breakpoint_at)
 
     def _due(self, units: tuple[Unit, ...], at: int, first: Item) -> int:
         """Count the inserts up to a group: they wait for one that text may stand before, and that says something."""
@@ -225,30 +228,33 @@ class Assembler:
         if not text or self.policy == "persist" or said_already:
             return (), problems
         if self._end.model and not own:
-            return (), (*problems, Problem("LORE219", "no message of the user's is last: its context is left out"))
+            return (), (
+                *problems,
+                Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out"),
+            )
         said = (TextBlock(Raw(encode(text))),)
         unit = Unit("system" if own else "user", said, joins=not own, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
 
-    def _marked(self, session: Session, chain: Chain) -> marks.Placed:
-        """Place the cache marks; sessions of other tools keep those that they recorded."""
-        if self.rules.marks == "none":
-            return marks.NONE
+    def _with_breakpoints(self, session: Session, chain: Chain) -> breakpoints.Placed:
+        """Place the cache breakpoints; sessions of other tools keep those that they recorded."""
+        if self.rules.breakpoints == "none":
+            return breakpoints.NONE
         head = self._head
-        if self.rules.marks == "recorded" or not session.is_own:
-            return marks.recorded(head, self._recorded)
-        ends = self._before(chain.sent_before), self._end.markable
-        return marks.place(self.dialect, chain.model, self.rules, head, self._segments, ends)
+        if self.rules.breakpoints == "recorded" or not session.is_own:
+            return breakpoints.recorded(head, self._recorded)
+        ends = self._before(chain.sent_before), self._end.breakpoint_at
+        return breakpoints.place(self.dialect, chain.model, self.rules, head, self._segments, ends)
 
     def _before(self, entries: int) -> int:
-        """Return the last segment that could carry a mark when the prompt was made of this many entries."""
+        """Return the last segment that could carry a breakpoint when the prompt was made of this many entries."""
         if entries >= self._end.entries:
-            return self._end.markable
+            return self._end.breakpoint_at
         low, high = 0, len(self._groups)
         while low < high:
             middle = (low + high) // 2
             low, high = (middle + 1, high) if self._groups[middle].entries < entries else (low, middle)
-        return self._groups[low].markable if low < len(self._groups) else -1
+        return self._groups[low].breakpoint_at if low < len(self._groups) else -1
 
 
 def _sums_up_nothing(item: Item) -> bool:
@@ -290,7 +296,11 @@ def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
     twice = [printable(name) for name, count in counts.items() if name and count > 1]
     if not twice:
         return ()
-    return (Problem("LORE218", f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"),)
+    return (
+        Problem(
+            Code.DUPLICATE_TOOL_NAMES, f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"
+        ),
+    )
 
 
 def _name(tool: Raw) -> str:

@@ -3,7 +3,7 @@
 A dialect turns units (what was said, in order, free of any request shape) into segments, segments into
 a request body, and a request body into a prompt. Rules: `parse(write(p))` gives the segments of `p`;
 segments that are read from a body are slices of it; content is always written as an array of blocks, so
-that a mark never changes its shape.
+that a breakpoint never changes its shape.
 
 How to add one: write a class with the members of `Dialect` in `dialects/`, add it to `DIALECTS` there
 (or publish it under the entry-point group `lore.dialects`), run `lore.testing.DialectContract` on it.
@@ -82,12 +82,12 @@ FEATURES = (
     "blocks of another provider",
     "tools of another provider",
     "parameters of another provider",
-    "cache marks",
+    "cache breakpoints",
 )
 
 
-class Mark(NamedTuple):
-    """A cache mark as a dialect writes it; `on_head` says whether tools and system may carry one."""
+class Breakpoint(NamedTuple):
+    """A cache breakpoint as a dialect writes it; `on_head` says whether tools and system may carry one."""
 
     value: bytes
     on_head: bool = True
@@ -143,16 +143,16 @@ class Dialect(Protocol):
         """Render a unit at a place. A unit that nothing can be said of renders as nothing."""
         ...
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
-        """Return how this model's requests are marked; None where they are not."""
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+        """Return how a breakpoint is written for this model; None where it has none."""
         ...
 
-    def may_mark(self, segment: Segment) -> bool:
-        """Tell whether a mark may stand on a segment: never on empty text, thinking, an envelope."""
+    def takes_breakpoint(self, segment: Segment) -> bool:
+        """Tell whether a breakpoint may stand on a segment: never on empty text, thinking, an envelope."""
         ...
 
     def write(self, prompt: Prompt) -> bytes:
-        """Write the request body, with the prompt's marks."""
+        """Write the request body, with the prompt's breakpoints."""
         ...
 
 

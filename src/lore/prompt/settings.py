@@ -8,16 +8,16 @@ from msgspec import Struct
 
 Policy: TypeAlias = Literal["system", "user", "persist"]
 POLICIES: tuple[Policy, ...] = ("system", "user", "persist")
-Marking: TypeAlias = Literal["lore", "recorded", "none"]
+BreakpointSource: TypeAlias = Literal["lore", "recorded", "none"]
 Ttl: TypeAlias = Literal["5m", "1h"]
 
 
 class Rules(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where volatile context goes, how much a delta may say, which cache marks are set.
+    """Where volatile context goes, how much a delta may say, which cache breakpoints are set.
 
     `tail`: a system message where the model takes one (`system`), the user's last message (`user`), or
     written into history (`persist`). `knowledge_tokens` is the budget of a delta's entries, estimated;
-    `removals` says that a change which only takes entries back gives a delta too. `marks`: lore's own, the
+    `removals` says that a change which only takes entries back gives a delta too. `breakpoints`: lore's own, the
     recorded ones, or none; `head_ttl` is the lifetime asked for tools and system prompt, `ttl` for the rest.
     `bos_token` and `eos_token` are what chat templates get under these names.
     """
@@ -25,7 +25,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     tail: Policy = "system"
     knowledge_tokens: int = 400
     removals: bool = True
-    marks: Marking = "lore"
+    breakpoints: BreakpointSource = "lore"
     head_ttl: Ttl = "5m"
     ttl: Ttl = "5m"
     bos_token: str = ""
@@ -39,10 +39,10 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
         if self.knowledge_tokens < 1:
             return "knowledge_tokens must be at least 1"
         if (self.head_ttl, self.ttl) == ("5m", "1h"):
-            return "head_ttl must not be shorter than ttl: a longer-lived mark comes first"
+            return "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"
         return None
 
 
 _KNOWN: dict[str, tuple[str, ...]] = {
-    "tail": POLICIES, "marks": ("lore", "recorded", "none"), "head_ttl": ("5m", "1h"), "ttl": ("5m", "1h"),
+    "tail": POLICIES, "breakpoints": ("lore", "recorded", "none"), "head_ttl": ("5m", "1h"), "ttl": ("5m", "1h"),
 }  # fmt: skip

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 from msgspec import Raw
 
 from lore.model.canonical import decode, printable, text_of
+from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.problems import Problem
 from lore.model.state import Session
@@ -46,7 +47,7 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
             text = render(table.get(name)).strip("\n")
             text = text if text.strip() else ""
         except _WrongTypeError as error:
-            problems.append(Problem("LORE207", f"context {name}: {error}"))
+            problems.append(Problem(Code.MALFORMED_RECORD, f"context {name}: {error}"))
             continue
         if name == "every_turn":
             layers = [text_of(bytes(layer.text)).strip() for layer in session.turn_layers]
@@ -56,7 +57,9 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
             parts.append(wrap(session.id, name, text) if authority and outside else text)
     unknown = [key for key in table if key not in _PARTS]
     if unknown:
-        problems.append(Problem("LORE203", f"context has unknown parts: {printable(', '.join(sorted(unknown))[:80])}"))
+        problems.append(
+            Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {printable(', '.join(sorted(unknown))[:80])}")
+        )
     return Tail("\n\n".join(parts), tuple(problems))
 
 
@@ -79,7 +82,7 @@ def _context(context: Raw, problems: list[Problem]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        problems.append(Problem("LORE207", "context is not an object"))
+        problems.append(Problem(Code.MALFORMED_RECORD, "context is not an object"))
         return {}
     return cast("dict[str, Any]", value)
 

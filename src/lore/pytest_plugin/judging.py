@@ -8,29 +8,35 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.check.base import Place
-from lore.check.pairs import Pair, Pairs
-from lore.check.rules import RULES
 from lore.errors import LoreError
+from lore.judge.base import Place
+from lore.judge.pairs import Pair
+from lore.judge.rules import RULES, findings_of
+from lore.judge.verdict import Verdict
 from lore.model.results import Diff, Finding, Side
-from lore.model.turn import Turn
 from lore.pytest_plugin.asked import Entry
 from lore.recording.corpus import Opened
 from lore.recording.options import Options
 from lore.recording.problems import Problems
+from lore.report.sentences import worded
 from lore.run.diff_metrics import Figures
+from lore.run.verdicts import PACKAGED, verdicts
 
+PLACE = Place("requests")
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 
 
 class Moved(NamedTuple):
-    """Two successive requests, numbered from 1, between which the prefix moved."""
+    """Two successive requests, numbered from 1, between which the prefix moved.
+
+    Where one request wastes by itself (too many breakpoints), both numbers are its own and `diff` is None.
+    """
 
     left: int
     right: int
     chain: str
     findings: tuple[Finding, ...]
-    diff: Diff
+    diff: Diff | None
 
 
 class Judged(NamedTuple):
@@ -50,41 +56,52 @@ def judge(entries: list[Entry]) -> Judged:
     problems = Problems()
     data = b"\n".join(one.record for one in entries)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
-    judge = _Judge()
-    for turn in recording.turns():
-        judge.take(turn)
-        for name in recording.forgotten():
-            judge.chains.pop(name, None)
+    judged = _Requests()
+    for verdict, ended in verdicts(recording, PACKAGED.judge(), PLACE):
+        judged.ended(ended)
+        if verdict is not None:
+            judged.take(verdict)
     for one in problems.kept:
         number = one.line or 1
         if entries[number - 1].must:
             raise LoreError(f"request {number} cannot be judged: {one.message}", hint=_HINT)
-    return Judged(judge.requests, judge.pairs, tuple(judge.moved), frozenset(judge.codes))
+    return Judged(judged.requests, judged.pairs, tuple(judged.moved), frozenset(judged.codes))
 
 
-class _Judge:
+class _Requests:
+    """The verdicts on requests, as far as a test fails by them."""
+
     def __init__(self) -> None:
-        self.chains: dict[str, tuple[Pairs, Figures]] = {}
+        self._chains: dict[str, Figures] = {}
         self.requests = self.pairs = 0
         self.moved: list[Moved] = []
         self.codes: set[str] = set()
 
-    def take(self, turn: Turn) -> None:
+    def take(self, verdict: Verdict) -> None:
+        """Take a verdict."""
         self.requests += 1
-        pairs, figures = self.chains.setdefault(turn.chain, (Pairs(), Figures(None)))
-        pair = pairs.advance(turn)
+        turn, pair = verdict.turn, verdict.pair
+        figures = self._chains.setdefault(turn.chain, Figures(None))
         if pair is None:
             figures.first(turn)
             return
         self.pairs += 1
         numbers = pair.left.line or 0, pair.right.line or 0
         sides = [Side(f"request {number}") for number in numbers]
-        diff = figures.describe(pair, *sides, file=None, problems=[])
-        found = [one for rule in RULES.values() for one in rule.pair(pair, Place("requests"))]
+        diff = figures.describe(pair, *sides, file=None, problems=[], place=PLACE)
+        found = [worded(one) for _, one in findings_of(pair, PLACE)]
+        found += [worded(one) for rule in RULES.values() for one in rule.pair(pair, PLACE)]
         self.codes.update(one.code for one in found)
         moved = tuple(one for one in found if _counts(one, pair))
         if moved:
             self.moved.append(Moved(*numbers, turn.chain, moved, diff))
+
+    def ended(self, findings: list[Finding]) -> None:
+        """Take what was found in whole chains: waste fails here as it does `lore check`."""
+        for one in map(worded, findings):
+            self.codes.add(one.code)
+            if one.kind == "waste":
+                self.moved.append(Moved(one.line or 0, one.line or 0, one.chain or "main", (one,), None))
 
 
 def _counts(one: Finding, pair: Pair) -> bool:

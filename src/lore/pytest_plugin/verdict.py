@@ -18,7 +18,7 @@ from lore.recording.options import Options
 from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
-from lore.run.check import Against, Outcome, check
+from lore.run.check import CheckContext, Outcome, check
 
 
 class Verdict(NamedTuple):
@@ -56,7 +56,7 @@ def _outcome(paths: list[str], loaded: Loaded) -> Outcome | None:
     if not paths:
         return None
     settings, file = loaded
-    against = Against(
+    against = CheckContext(
         settings.check.policy,
         settings="" if file is None else show(os.path.relpath(file)),
         root="" if file is None else str(file.parent),

@@ -6,6 +6,7 @@ from lore.model.common import common_bytes
 from lore.model.results import DivergenceResult, Finding
 from lore.pytest_plugin.judging import Judged, Moved
 from lore.report.plain import uncommanded, visible
+from lore.report.sentences import sentence
 
 SHOWN = 3  # pairs, and causes of a pair: the first is nearly always why the others are there
 EVIDENCE = 240  # characters
@@ -46,18 +47,19 @@ def brief(one: Moved) -> str:
 
 def _pair(one: Moved) -> list[str]:
     chain = "" if one.chain == "main" else f" ({one.chain})"
-    lines = [f"request {one.left} → {one.right}{chain}{_kept(one)}"]
-    if one.diff.divergence is not None:
+    which = f"{one.left} → {one.right}" if one.left != one.right else f"{one.left}"
+    lines = [f"request {which}{chain}{_kept(one)}"]
+    if one.diff is not None and one.diff.divergence is not None:
         lines += _divergence(one.diff.divergence)
     for number, found in enumerate(one.findings[:SHOWN]):
-        lines += _cause(found, shown=number == 0 and one.diff.divergence is not None)
+        lines += _cause(found, shown=number == 0 and one.diff is not None and one.diff.divergence is not None)
     if len(one.findings) > SHOWN:
         lines.append(f"  and {len(one.findings) - SHOWN} causes more")
     return lines
 
 
 def _kept(one: Moved) -> str:
-    prompt = one.diff.prompt
+    prompt = None if one.diff is None else one.diff.prompt
     if prompt is None:
         return ""
     stable = prompt.left_bytes - prompt.left_tail_bytes
@@ -77,7 +79,7 @@ def _divergence(where: DivergenceResult) -> list[str]:
 
 def _cause(one: Finding, *, shown: bool) -> list[str]:
     """Say why and what to do; what was `shown` already, both texts, is not said again."""
-    said = visible(one.evidence or one.message)
+    said = visible(sentence(one.evidence) or one.message)
     if shown and _BECAME in said:
         said = said.partition(": …")[0]
     short = said if len(said) <= EVIDENCE else said[:EVIDENCE] + "…"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from lore.compaction.memory.identities import is_reserved
+from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
 from lore.recording import corpus, packed
 from lore.store.address import is_store, open_there, say_once
@@ -74,7 +74,7 @@ def _stored(url: str) -> Iterator[Input]:
     tell = say_once
     with closing(open_there(url, lambda text: tell(text))) as store:
         tell = said.append
-        sessions = [one for one in store.list() if not is_reserved(one.session_id)]
+        sessions = of_users(store.list())
     if said:
         yield Input(url, named=False, error=LoreError("; ".join(said)))
     yield from (Input(f"{url}#{one.session_id}", named=False, size=one.size) for one in sessions)

@@ -29,7 +29,7 @@ from lore.model.jsonslice import array, table
 
 REQUEST, RESPONSE = ".request.json", ".response.json"
 SHORTEST = 0.2  # seconds: no model answers sooner
-_MARK = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
+_CACHE_CONTROL = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
 
 
 def pairs(names: Iterable[str]) -> list[str]:
@@ -115,7 +115,7 @@ def _request(folder: str, name: str, at: float) -> Request:
     body = _table(os.path.join(folder, name))
     linked = links(body)
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
-    first = hashlib.blake2b(_MARK.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
+    first = hashlib.blake2b(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
     return Request(name, at, linked.get("cc_prev_req", ""), session_in(body), first, len(messages))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from lore.check.base import Place
+from lore.judge.base import Place
 from lore.recording import corpus
 
 

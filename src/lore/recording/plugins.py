@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from lore.cache.registry import CACHES
-from lore.check.rules import RULES
 from lore.errors import LoreError
 from lore.formats.registry import READERS
+from lore.judge.rules import RULES
 from lore.prompt.dialects import DIALECTS
 from lore.store.registry import GROUP, STORES
 

@@ -33,12 +33,12 @@ CONTINUING = "openai-responses"
 
 
 class _Response(NamedTuple):
-    """What stands behind a response: messages, items before the next one, leading system items, marks."""
+    """What stands behind a response: messages, items before the next one, leading system items, breakpoints."""
 
     messages: Vector[Segment]
     items: int
     system: tuple[Segment, ...]
-    marks: tuple[tuple[int, bytes], ...]
+    breakpoints: tuple[tuple[int, bytes], ...]
     output: bytes
     partial: bool
     size: int
@@ -80,14 +80,17 @@ class Continuations:
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
         system = tuple(one for one in prompt.head if _ITEM.match(one.path))
         heads = len(prompt.head)
-        marks = tuple((place - heads, mark) for place, mark in zip(prompt.marks, prompt.mark_values, strict=True))
+        breakpoints = tuple(
+            (place - heads, breakpoint)
+            for place, breakpoint in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
+        )
         new = sum(len(one.data) + OVERHEAD for one in prompt.messages.since(max(0, shared)))
         output = said(exchange.output)
         size = new + len(output) + OVERHEAD
         gone = self._said.pop(name, None)
         self._room += (gone.size if gone else 0) - size
-        marks = tuple(one for one in marks if one[0] >= 0)
-        self._said[name] = _Response(prompt.messages, items, system, marks, output, prompt.partial, size)
+        breakpoints = tuple(one for one in breakpoints if one[0] >= 0)
+        self._said[name] = _Response(prompt.messages, items, system, breakpoints, output, prompt.partial, size)
         while self._room < 0 and len(self._said) > 1:
             self._room += self._said.pop(next(iter(self._said))).size
 
@@ -106,20 +109,21 @@ def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt
         one.section = "messages"
     new = [*said, *lead, *_renumbered(prompt.messages, items)]
     head = (*own, *system)
-    marks = [
-        *((len(head) + place, mark) for place, mark in before.marks),
-        *_marks(new, len(head) + len(before.messages)),
+    breakpoints = [
+        *((len(head) + place, breakpoint) for place, breakpoint in before.breakpoints),
+        *_breakpoints(new, len(head) + len(before.messages)),
     ]
-    marks = [*_marks(head, 0), *marks]
+    breakpoints = [*_breakpoints(head, 0), *breakpoints]
     made = msgspec.structs.replace(
         prompt, head=head, messages=before.messages.extend(new), partial=before.partial or not before.output,
-        marks=tuple(place for place, _ in marks), mark_values=tuple(mark for _, mark in marks),
+        breakpoints=tuple(place for place, _ in breakpoints),
+        breakpoint_values=tuple(breakpoint for _, breakpoint in breakpoints),
     )  # fmt: skip
     return made, items + _items(prompt)
 
 
-def _marks(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
-    return ((place, one.mark) for place, one in enumerate(segments, start) if one.mark is not None)
+def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
+    return ((place, one.breakpoint) for place, one in enumerate(segments, start) if one.breakpoint is not None)
 
 
 def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
@@ -129,7 +133,7 @@ def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
         rest = one.path[match.end() :] if match else ".content" if one.path == "input" else None
         number = int(match[1]) if match else 0
         path = one.path if rest is None else f"input[{number + by}]{rest}"
-        yield Segment(one.section, path, one.data, one.kind, one.mark, one.origin)
+        yield Segment(one.section, path, one.data, one.kind, one.breakpoint, one.origin)
 
 
 def _items(prompt: Prompt) -> int:

@@ -94,7 +94,7 @@ def _sides(totals: CompactedTotals, out: Console) -> None:
 
 def _side(side: CompactedSide) -> str:
     bill = side.billed
-    counts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("fresh", bill.fresh_tokens))
+    counts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("uncached", bill.uncached_tokens))
     said = ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
     prices = ", ".join(f"{kind} {money_of(paid)}" for kind, paid in side.by_price.items())
     prices = f" ({prices})" if prices else ""

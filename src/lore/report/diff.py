@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from lore.model.blame import whose
 from lore.model.common import common_bytes
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.report.console import line
@@ -20,6 +19,7 @@ def write(diff: Diff, out: Console) -> None:
     """Write one comparison."""
     described = _described(diff.right)
     out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), (described and f"  {described}", "dim")))
+    _loss(diff, out)
     if diff.prompt is not None:
         respelled = any(cause.code in _SPELLING for cause in diff.causes)
         _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out, respelled=respelled)
@@ -39,6 +39,20 @@ def write(diff: Diff, out: Console) -> None:
     for problem in diff.problems:
         place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file or ""
         out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
+
+
+def _loss(diff: Diff, out: Console) -> None:
+    """Say first what was lost by the bill, where the bytes alone would look well."""
+    lost = max((cause.lost_tokens or 0 for cause in diff.causes if cause.is_break), default=0)
+    read = None if diff.billed is None else diff.billed.read_tokens
+    if not lost or read is None:
+        return
+    full = int(BAR * read / (read + lost))
+    text = Text("  bill      ")
+    text.append("█" * full, "green")
+    text.append("░" * (BAR - full), "red")
+    text.append(f"  {lost:,} tokens that were cached were not read, {read:,} were", "bold")
+    out.print(text)
 
 
 def _described(side: Side) -> str:
@@ -92,12 +106,12 @@ def _witnesses(diff: Diff, out: Console) -> None:
     three, billed = diff.columns, diff.billed
     if billed is None and diff.verdict is None:
         if diff.prompt is not None:
-            out.print(line("  billed    not recorded, and no verdict: this rests on the bytes alone"))
+            out.print(line("  billed    not recorded: judged from request bytes only"))
         return
     if three is not None:
         out.print(line(f"  bytes     {three.bytes}"))
     if billed is not None:
-        counts = (("written", billed.write_tokens), ("fresh", billed.fresh_tokens))
+        counts = (("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
         said = _count(billed.read_tokens, "read") if three is None else three.billed
         out.print(line(f"  billed    {', '.join([said, *(_count(count, name) for name, count in counts)])} (recorded)"))
     out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
@@ -106,7 +120,7 @@ def _witnesses(diff: Diff, out: Console) -> None:
 
 
 def _foreseen(one: CachePrediction) -> str:
-    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.fresh_tokens, "fresh")))
+    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.uncached_tokens, "uncached")))
     return f"{one.cache} would read {_count(one.read_tokens, 'tokens')}, {rest} ({_SURE[one.confidence]})"
 
 
@@ -123,10 +137,11 @@ def _count(count: int | None, name: str) -> str:
 
 def _cause(cause: CauseResult, out: Console) -> None:
     style = _KINDS[cause.kind]
-    out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.evidence}"))
+    out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.message}"))
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
-        out.print(line(f"            lost {cause.lost_bytes:,} bytes, {cause.lost_tokens:,} tokens ({cause.tokens})"))
-    if blamed := whose(cause.code, cause.kind):
-        out.print(line(f"            whose: {blamed}"))
+        size = f"{cause.lost_bytes:,} bytes, " if cause.lost_bytes else ""
+        out.print(line(f"            lost {size}{cause.lost_tokens:,} tokens ({cause.tokens})"))
+    if cause.actor != "nobody":
+        out.print(line(f"            can act: {cause.actor}"))
     if cause.kind != "expected":
         out.print(line("            fix: ", (cause.fix, "green")))

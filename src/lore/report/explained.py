@@ -10,7 +10,7 @@ from lore.model.results import Explained, SegmentResult
 from lore.report.console import line
 from lore.report.terminal import counted
 
-_HEADER = ("", "section", "path", "bytes", "", "mark", "origin")
+_HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
 _RIGHT = (0, 3)  # columns of numbers
 
 
@@ -41,9 +41,9 @@ def write(result: Explained, out: Console) -> None:
 
 
 def _row(one: SegmentResult) -> tuple[str, ...]:
-    mark = "" if one.mark is None else bytes(one.mark).decode("utf-8", "replace")
+    breakpoint = "" if one.breakpoint is None else bytes(one.breakpoint).decode("utf-8", "replace")
     kind = "stable" if one.stable else "volatile"
-    return str(one.number), one.section, one.path, f"{one.bytes:,}", kind, mark, one.origin or ""
+    return str(one.number), one.section, one.path, f"{one.bytes:,}", kind, breakpoint, one.origin or ""
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:

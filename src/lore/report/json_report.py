@@ -40,7 +40,9 @@ def _slowly(value: object) -> bytes:
         case Raw():
             return bytes(value)
         case msgspec.Struct():
-            members = {name: getattr(value, name) for name in value.__struct_fields__}
+            tag = value.__struct_config__
+            members: dict[str, object] = {} if tag.tag_field is None else {tag.tag_field: tag.tag}
+            members |= {name: getattr(value, name) for name in value.__struct_fields__}
             return _slowly({name: member for name, member in members.items() if member is not UNSET})
         case dict():
             table = cast("dict[str, object]", value)

@@ -55,7 +55,7 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
         yield "### Costliest causes"
         yield ""
         for number, one in enumerate(causes, 1):
-            said = f"{one.lost_tokens:,} tokens in {counted(one.busts, 'bust')} ({one.kind})"
+            said = f"{one.lost_tokens:,} tokens in {counted(one.breaks, 'cache break')} ({one.kind})"
             yield f"{number}. **{one.code} {one.name}**: {said}. {_text(one.fix)}"
         yield ""
 

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TypeVar
+from collections.abc import Callable
 
-from lore.check.base import lasting_chain
+from msgspec.structs import replace
+
 from lore.errors import LoreError, Where
+from lore.judge.base import lasting_chain
 from lore.model.problems import Problem
 from lore.model.results import (
-    CauseResult,
     Checked,
-    ColumnsResult,
     Diff,
     DivergenceResult,
     Finding,
     Side,
     VerdictResult,
 )
+from lore.report.sentences import worded
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
 _MEMBERS = frozenset(
@@ -45,7 +46,6 @@ _REASONS = frozenset(
     ("tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
      "previous_message_not_found")
 )  # fmt: skip
-T = TypeVar("T", Finding, Problem)
 
 
 def digest(text: str) -> str:
@@ -74,17 +74,19 @@ def _section(section: str | None) -> str | None:
     return section if section is None or section in _SECTIONS else digest(section)
 
 
+def _model(name: str) -> str:
+    return name if _MODEL.fullmatch(name) else digest(name)
+
+
+# What becomes of each kind of text in evidence (`lore.model.fields`): lore's own words stay.
+REDACTED: dict[str, Callable[[str], str]] = {"content": digest, "name": digest, "path": _path, "model": _model}
+
+
 def redacted_finding(one: Finding) -> Finding:
     """Return a finding without content; its fingerprint holds none and stays."""
-    about = f"{one.name} in {one.section}" if one.section in _SECTIONS else one.name
-    return Finding(
-        one.code, one.name, one.kind, one.severity, one.path, f"{about}: {digest(one.message)}", one.fix,
-        line=one.line, chain=_chain(one.chain), turn=one.turn, dialect=one.dialect, section=_section(one.section),
-        json_path=None if one.json_path is None else _path(one.json_path), offset=one.offset,
-        evidence=digest(one.evidence) if one.evidence else "", lost_bytes=one.lost_bytes,
-        lost_tokens=one.lost_tokens, tokens=one.tokens, fidelity=one.fidelity, confidence=one.confidence,
-        fingerprint=one.fingerprint,
-    )  # fmt: skip
+    path = None if one.json_path is None else _path(one.json_path)
+    kept = replace(one, chain=_chain(one.chain), section=_section(one.section), json_path=path)
+    return worded(kept, REDACTED)
 
 
 def redacted_problem(one: Problem) -> Problem:
@@ -101,7 +103,7 @@ def redacted(result: Checked) -> Checked:
 
 
 def redacted_diff(diff: Diff) -> Diff:
-    """Return a comparison without content."""
+    """Return a comparison without content; its causes and columns were made without."""
     return Diff(
         schema=diff.schema,
         left=_side(diff.left, diff.chain),
@@ -111,61 +113,27 @@ def redacted_diff(diff: Diff) -> Diff:
         relation=diff.relation,
         divergence=None if diff.divergence is None else _divergence(diff.divergence),
         reuse_ratio=diff.reuse_ratio,
-        causes=list(map(_cause, diff.causes)),
+        causes=diff.causes,
         caches=diff.caches,
         billed=diff.billed,
         verdict=None if diff.verdict is None else _verdict(diff.verdict),
         problems=list(map(redacted_problem, diff.problems)),
         chain=_chain(diff.chain),
         turn=diff.turn,
-        columns=None if diff.columns is None else _columns(diff.columns),
+        columns=diff.columns,
     )
 
 
 def _side(side: Side, chain: str | None) -> Side:
     """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it looks like one."""
     name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{_chain(chain)}:")
-    model = side.model if side.model is None or _MODEL.fullmatch(side.model) else digest(side.model)
+    model = None if side.model is None else _model(side.model)
     return Side(name, side.format, side.dialect, model, side.fidelity, side.partial)
 
 
 def _divergence(where: DivergenceResult) -> DivergenceResult:
     return DivergenceResult(
         where.section, _path(where.path), where.offset, where.prompt_offset, digest(where.left), digest(where.right)
-    )
-
-
-def _cause(cause: CauseResult) -> CauseResult:
-    return CauseResult(
-        cause.code, cause.name, cause.kind, _section(cause.section), digest(cause.evidence), cause.lost_bytes,
-        cause.lost_tokens, cause.tokens, cause.fix,
-    )  # fmt: skip
-
-
-# What the three columns say in lore's own words, with figures; all else in them is content.
-_GOES_ON = re.compile(
-    r"the prompt goes on(?:; nothing sent before was changed"
-    r"|: all [\d,]+ bytes of the one before stand at its beginning)"
-)
-_PARTS = re.compile(
-    r"they part(?: at (.+?))?(, behind the last cache mark)?; ([\d,]+ of [\d,]+ bytes are shared)", re.DOTALL
-)
-_BILLED = re.compile(
-    r"not recorded|[\d,]+(?: of [\d,]+ cached)? tokens read(?:, [\d,]+ more than [a-z ]+|: [\d,]+ fell)?"
-)
-_SAID = re.compile(rf"none recorded|(?:{'|'.join(_REASONS)})(?:, [\d,]+ tokens missed)?(?:; often no miss at all)?")
-
-
-def _columns(three: ColumnsResult) -> ColumnsResult:
-    parts = _PARTS.fullmatch(three.bytes)
-    place = f" at {_path(parts[1])}" if parts is not None and parts[1] else ""
-    told = three.bytes if _GOES_ON.fullmatch(three.bytes) else digest(three.bytes)
-    return ColumnsResult(
-        bytes=told if parts is None else f"they part{place}{parts[2] or ''}; {parts[3]}",
-        billed=three.billed if _BILLED.fullmatch(three.billed) else digest(three.billed),
-        verdict=three.verdict if _SAID.fullmatch(three.verdict) else digest(three.verdict),
-        agree=three.agree,
-        dispute=None if three.dispute is None else digest(three.dispute),
     )
 
 

@@ -86,7 +86,7 @@ def _rule(code: str) -> dict[str, Any]:
 
 def _page(code: str) -> str:
     """Return the page that explains a code; empty for one of a plug-in's."""
-    page = resources.files("lore.check").joinpath("pages", f"{code}.md")
+    page = resources.files("lore.judge").joinpath("pages", f"{code}.md")
     return page.read_text("utf-8") if page.is_file() else ""
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
+from lore.judge.tally import UNEXPLAINED
 from lore.model.codes import CODES
 from lore.model.results import BilledResult
 from lore.model.simulated import AgreementResult, GroupResult, Saving, Simulated, SimulatedTurn
 from lore.report.console import line
+from lore.report.sentences import grounds, money_of
 from lore.report.terminal import counted
 
 CHART = 72  # columns
@@ -57,8 +59,6 @@ def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None
             out.print(line((one.path, "bold")))
         before = one.path
         out.print(line(*_row(one)))
-        if one.cause is not None and one.cause.ruled_out:
-            out.print(line((f"{'':>52}ruled out: {'; '.join(one.cause.ruled_out)}"[: _EXPLAINED + 52], "dim")))
 
 
 def _row(one: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
@@ -71,8 +71,9 @@ def _row(one: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
     why = one.cause
     if why is not None:
         lost = f" {one.lost_tokens:,} tokens" if one.lost_tokens else ""
+        sure = "" if why.code == UNEXPLAINED else f" ({why.strength})"
         yield f"{why.code} {why.name}{lost}", _STYLES[why.kind]
-        yield f" ({why.strength}) {why.evidence}"[:_EXPLAINED]
+        yield f"{sure} {grounds(why)}"[:_EXPLAINED]
     elif said is not None and bill is not None and bill > said + _WARM:
         yield "warmed elsewhere: more was read than anything recorded here had written", "dim"
 
@@ -118,16 +119,8 @@ def _totals(result: Simulated, out: Console) -> None:
 
 
 def _counts(found: BilledResult) -> str:
-    names = (("read", found.read_tokens), ("write", found.write_tokens), ("fresh", found.fresh_tokens))
+    names = (("read", found.read_tokens), ("write", found.write_tokens), ("uncached", found.uncached_tokens))
     return ", ".join(f"{name} {_number(count)}" for name, count in names)
-
-
-def money_of(value: float | None) -> str:
-    """Return an amount in US dollars as a person reads it."""
-    if value is None:
-        return "unknown"
-    sign = "-" if value < 0 else ""
-    return f"{sign}${abs(value):,.2f}" if abs(value) >= 0.1 or not value else f"{sign}${abs(value):,.4f}"
 
 
 def _agreement(found: AgreementResult, out: Console) -> None:

@@ -10,8 +10,8 @@ from lore.model.simulated import Simulated, SimulatedTurn
 from lore.report.plain import visible
 
 COLUMNS = (
-    "path", "line", "chain", "turn", "at", "model", "cache", "predicted_read", "predicted_write", "predicted_fresh",
-    "confidence", "billed_read", "billed_write", "billed_fresh", "billed_output", "difference", "cause", "strength",
+    "path", "line", "chain", "turn", "at", "model", "cache", "predicted_read", "predicted_write", "predicted_uncached",
+    "confidence", "billed_read", "billed_write", "billed_uncached", "billed_output", "difference", "cause", "strength",
     "evidence", "lost_tokens", "waste_tokens", "cost_billed", "cost_predicted", "cost_waste",
 )  # fmt: skip
 _RUN = ("=", "+", "-", "@", "\t", "\r")
@@ -31,11 +31,11 @@ def _row(one: SimulatedTurn) -> tuple[object, ...]:
     known = bill is not None and bill.read_tokens is not None and said.read_tokens is not None
     return (
         one.path, one.line, one.chain, one.turn, one.at, one.model, one.cache, said.read_tokens, said.write_tokens,
-        said.fresh_tokens, said.confidence, *((None,) * 4 if bill is None else (
-            bill.read_tokens, bill.write_tokens, bill.fresh_tokens, bill.output_tokens)),
+        said.uncached_tokens, said.confidence, *((None,) * 4 if bill is None else (
+            bill.read_tokens, bill.write_tokens, bill.uncached_tokens, bill.output_tokens)),
         (bill.read_tokens or 0) - (said.read_tokens or 0) if known and bill is not None else None,
         None if why is None else why.code, None if why is None else why.strength,
-        None if why is None else why.evidence, one.lost_tokens, one.waste_tokens,
+        None if why is None else why.message, one.lost_tokens, one.waste_tokens,
         *((None,) * 3 if cost is None else (cost.billed, cost.predicted, cost.waste)),
     )  # fmt: skip
 

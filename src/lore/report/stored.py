@@ -6,7 +6,7 @@ from rich.console import Console
 
 from lore.model.stored import (
     ImportedSession,
-    StoredSession,
+    SessionRow,
     StoreImported,
     StoreList,
     StoreShown,
@@ -31,11 +31,11 @@ def write_list(result: StoreList, out: Console) -> None:
     out.print(line(f"{sums} in {result.store}"))
 
 
-def _size(one: StoredSession) -> str:
+def _size(one: SessionRow) -> str:
     return f"{counted(one.events, 'event')}, {counted(one.bytes, 'byte')}"
 
 
-def _parts(one: StoredSession) -> list[str]:
+def _parts(one: SessionRow) -> list[str]:
     said = (
         ("project", one.project_id), ("forked from", one.parent_session_id),
         ("updated", one.updated_at or one.created_at),

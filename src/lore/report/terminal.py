@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from lore.model.blame import whose
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.base import shown
 from lore.report.console import line
@@ -16,7 +15,7 @@ _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a pr
 
 
 class Terminal:
-    """The report for a terminal. Its last lines: turns, busts, the costliest causes with their fix."""
+    """The report for a terminal. Its last lines: turns, cache breaks, the costliest causes with their fix."""
 
     mixes = True
 
@@ -43,10 +42,10 @@ def _finding(one: Finding, out: Console) -> None:
     out.print(line((f"{mark} {one.code} {one.name}", style), "  ", (_place(one), "bold")))
     out.print(line(f"    {one.message}"))
     if one.lost_tokens:
-        size = "" if one.lost_bytes is None else f", {one.lost_bytes:,} bytes"
+        size = f", {one.lost_bytes:,} bytes" if one.lost_bytes else ""
         out.print(line(f"    lost {one.lost_tokens:,} tokens ({one.tokens}){size}"))
-    if blamed := whose(one.code, one.kind):
-        out.print(line(f"    whose: {blamed}"))
+    if one.actor != "nobody":
+        out.print(line(f"    can act: {one.actor}"))
     if one.severity != "note":
         out.print(line("    fix: ", (one.fix, "green")))
 
@@ -65,7 +64,7 @@ def _summary(sums: Summary, out: Console, hidden: int) -> None:
 
 
 def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
-    """Yield the sums in words: what was read, its busts, then what is left out; `hidden` problems need -v."""
+    """Yield the sums in words: what was read, its cache breaks, then what is left out; `hidden` problems need -v."""
     yield (
         f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
         f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
@@ -73,9 +72,14 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
         + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
     )
     yield (
-        f"{counted(sums.busts, 'bust')}: {sums.waste} waste, {sums.unattributable} unattributable, "
+        f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unattributable, "
         f"{sums.expected} expected; {sums.lost_tokens:,} tokens lost beyond what was expected"
     )
+    if sums.unexplained:
+        yield (
+            f"of these {sums.unexplained:,} unexplained ({sums.unexplained_tokens:,} tokens): nothing that the "
+            "recordings show explains them"
+        )
     left_out = [f"{count:,} {word}" for word, count in _left_out(sums) if count]
     if left_out:
         yield f"left out of these: {', '.join(left_out)}"
@@ -97,7 +101,7 @@ def _top(causes: list[CostlyCause], out: Console) -> None:
     if causes:
         out.print(line("costliest causes:"))
     for number, one in enumerate(causes, 1):
-        said = f": {one.lost_tokens:,} tokens in {counted(one.busts, 'bust')} ({one.kind})"
+        said = f": {one.lost_tokens:,} tokens in {counted(one.breaks, 'cache break')} ({one.kind})"
         out.print(line(f"  {number}. ", (f"{one.code} {one.name}", "bold"), said))
         out.print(line("     fix: ", (one.fix, "green")))
 

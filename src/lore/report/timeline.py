@@ -44,9 +44,9 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
         )
     )
     usage = result.usage
-    if usage.read_tokens is not None or usage.fresh_tokens is not None:
+    if usage.read_tokens is not None or usage.uncached_tokens is not None:
         counts = (
-            (usage.fresh_tokens, "fresh"),
+            (usage.uncached_tokens, "uncached"),
             (usage.read_tokens, "read"),
             (usage.write_tokens, "written"),
             (usage.output_tokens, "output"),

@@ -3,8 +3,8 @@
 In: a path, events. Out: the same file with their lines behind its own. Rules: only a file that lore's own
 reader recognises; an exclusive lock is held from before the log is read until after it was written, so
 that two writers neither mix nor tell the same thing twice; one write, synchronised before success is
-said; a write that fails is taken back. A log that changed while it was read is left as it is. What a store
-promises: `run.storing.appender`.
+said; a write that fails is taken back. A log that changed while it was read is left as it is. A stored session is
+refused where another writer came between: its head is taken before it is read.
 """
 
 from __future__ import annotations
@@ -14,23 +14,20 @@ import os
 import stat
 import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Protocol
 
+from lore.compaction.memory.identities import refuse_reserved
 from lore.errors import LoreError, Where
+from lore.files import try_lock
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.recording import corpus
-from lore.run.storing.appender import appending_to
-from lore.store.address import address_of, say_once
-
-try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    _exclusive = LOCK_EX | LOCK_NB
-except ImportError:  # a system without advisory locks
-    flock, _exclusive = None, 0
+from lore.store.address import Address, address_of, noted, open_there, say_once, unknown
+from lore.store.applying import save_delta
+from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell
+from lore.store.sync import Clock, now
 
 PATIENCE, PAUSE = 10.0, 0.02  # seconds to wait for another writer, and between two looks
 HINT_AGAIN = "nothing was written: run the command again"
@@ -165,18 +162,48 @@ def _opened(path: str) -> int:
 
 
 def _lock(descriptor: int, path: str, patience: float) -> None:
-    """Wait for an exclusive lock, where the system and the file system know one."""
-    if flock is None:
-        return
+    """Wait for an exclusive lock."""
     end = time.monotonic() + patience
-    while True:
+    while not try_lock(descriptor):
+        if time.monotonic() > end:
+            raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
+        time.sleep(PAUSE)
+
+
+class StoredAppender:
+    """A stored session that is read and then appended to."""
+
+    def __init__(self, store: Store, session_id: str, head: Head, clock: Clock) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._head = head
+        self._clock = clock
+
+    def append(self, events: Iterable[Event]) -> bool:
+        """Append events, if there are any, in one delta; never is a stored session's last line torn.
+
+        Raises LoreError where another writer has written meanwhile, or nothing could be written.
+        """
+        lines = tuple(encode(event) for event in events)
+        if not lines:
+            return False
+        delta = SessionDelta(base=self._head, new_events=lines, updated_at=self._clock())
         try:
-            flock(descriptor, _exclusive)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN) from None
-            time.sleep(PAUSE)
-        except OSError:
-            return
-        else:
-            return
+            self._head = save_delta(self._store, self._session_id, delta)
+        except ConflictError as error:
+            raise LoreError(error.message, hint="nothing was written: run the command again") from None
+        return False
+
+
+@contextmanager
+def appending_to(address: Address, tell: Tell, clock: Clock = now) -> Generator[StoredAppender]:
+    """Open a stored session, to be read and then appended to; raises LoreError where there is none.
+
+    `tell` hears what a person should know of the store, a repair for one.
+    """
+    refuse_reserved(address.session_id)
+    with closing(open_there(address.url, tell)) as store:
+        data = noted(store, address.session_id)
+        if data is None:
+            raise unknown(address)
+        yield StoredAppender(store, address.session_id, data.head, clock)

@@ -179,11 +179,11 @@ def _notes(recording: EventRecording, prompt: Prompt, omitted: Iterable[str]) ->
 def explained(made: Assembly, policy: str) -> Explained:
     """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
     prompt = made.prompt
-    marks = dict(zip(prompt.marks, prompt.mark_values, strict=True))
+    breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
     segments = [
         SegmentResult(
             number=place, section=one.section, path=one.path, bytes=size(one), stable=place < prompt.stable,
-            mark=Raw(marks[place]) if place in marks else None, origin=one.origin or None,
+            breakpoint=Raw(breakpoints[place]) if place in breakpoints else None, origin=one.origin or None,
         )
         for place, one in enumerate(prompt)
     ]  # fmt: skip

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.check import baseline
-from lore.check.baseline import Baseline, Entry
 from lore.errors import LoreError
+from lore.judge import baseline
+from lore.judge.baseline import Baseline, Entry
 from lore.recording import corpus
 from lore.run.reporting import spare_recordings
 from lore.run.writing import written

@@ -14,11 +14,16 @@ from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
-from lore.check.base import Place, finding
-from lore.check.baseline import Baseline, Known, Recorder, stale
-from lore.check.budgets import Budgets
-from lore.check.policy import Narrowed, Policy
+import msgspec
+
 from lore.errors import LoreError
+from lore.judge.base import Place, finding
+from lore.judge.baseline import Baseline, Known, Recorder, stale
+from lore.judge.budgets import Budgets
+from lore.judge.policy import Narrowed, Policy
+from lore.judge.tally import decide, settle
+from lore.model.codes import Reader
+from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding
 from lore.recording import corpus, plugins
 from lore.recording.inputs import Input, inputs
@@ -27,12 +32,12 @@ from lore.recording.options import Options
 from lore.recording.paths import place_of
 from lore.recording.recent import nothing
 from lore.report.redacted import redacted, redacted_error, redacted_finding
+from lore.report.sentences import worded
 from lore.run import baselines
-from lore.run.check_file import FileResult, How
+from lore.run.check_file import CheckConfig, FileResult
 from lore.run.merging import Merged
-from lore.run.outlook import Expecting
 from lore.run.pool import Pool, here
-from lore.run.tally import added, settle
+from lore.run.verdicts import PACKAGED, Dated
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
@@ -60,13 +65,13 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-class Against(NamedTuple):
+class CheckContext(NamedTuple):
     """What findings are held against: settings and a baseline.
 
     `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
     `path` is the baseline's file (empty: there is none), which `update` writes anew. `redact`: what is said
-    carries no content. `narrowed` is what was asked for in this run alone; `expecting` by which rules bills are
-    foreseen.
+    carries no content. `narrowed` is what was asked for in this run alone; `dated` by which rules; `reader` whom
+    findings speak to.
     """
 
     policy: Policy = Policy()
@@ -76,14 +81,15 @@ class Against(NamedTuple):
     update: bool = False
     redact: bool = False
     narrowed: Narrowed = Narrowed()
-    expecting: Expecting = Expecting()
+    dated: Dated = PACKAGED
+    reader: Reader | None = None
 
 
-NOTHING = Against()
+NOTHING = CheckContext()
 
 
 def check(
-    paths: list[str], budgets: Budgets, options: Options, *, against: Against = NOTHING, jobs: int = 1,
+    paths: list[str], budgets: Budgets, options: Options, *, against: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False,
 ) -> Outcome:  # fmt: skip
@@ -98,14 +104,22 @@ def check(
     against.policy.known(f"{against.settings}: check." if against.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
-    against.expecting.known()
+    against.dated.known()
     every = (one._replace(optional=pass_over) for one in inputs(paths))
     files = [file for file in every if wanted is None or wanted(file)]
     known = Known(_baseline(against)) if against.path else None
     recorder = Recorder(redacted_finding if against.redact else None) if against.update else None
     merged = Merged(known, recorder)
     merged.extent.narrowed, merged.extent.root = against.narrowed, against.root
-    how = How(options, budgets, against.policy, against.root, compared=known is not None, expecting=against.expecting)
+    how = CheckConfig(
+        options,
+        budgets,
+        against.policy,
+        against.root,
+        compared=known is not None,
+        dated=against.dated,
+        reader=against.reader,
+    )
     with closing(_results(files, how, jobs, progress)) as results:
         for result in results:
             for said in result.log:
@@ -120,7 +134,11 @@ def check(
     baselined, unseen = None, 0
     if recorder is not None:
         baselined, unseen = baselines.update(against.path, recorder.entries(), merged.extent.about)
-    result = redacted(merged.checked()) if against.redact else merged.checked()
+    checked = merged.checked(against.reader)
+    if against.redact:
+        result = redacted(checked)
+    else:
+        result = msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
     return Outcome(result, merged.failed, merged.incomplete, baselined, unseen)
 
 
@@ -132,13 +150,13 @@ def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore check` reads session logs and request bodies")
 
 
-def _baseline(against: Against) -> Baseline:
+def _baseline(against: CheckContext) -> Baseline:
     """Read the baseline; one that is to be written is read to see that it is one, and then knows nothing yet."""
     found = baselines.replaceable(against.path) if against.update else baselines.read(against.path)
     return Baseline() if against.update else found
 
 
-def _conclude(merged: Merged, first: str, budgets: Budgets, against: Against, known: Known | None) -> None:
+def _conclude(merged: Merged, first: str, budgets: Budgets, against: CheckContext, known: Known | None) -> None:
     """Say what is to be said of the whole run."""
     policy, ends = against.policy, list[Finding]()
     ends += merged.over(budgets, policy, place_of(first, against.root))
@@ -146,23 +164,23 @@ def _conclude(merged: Merged, first: str, budgets: Budgets, against: Against, kn
     if known is not None and not against.update:
         ends += stale(known, place_of(against.path, against.root), merged.extent.about)
     for one in ends:
-        said = added(one, policy.ruling("", budgets))
-        merged.failed = settle((said.found,), merged.summary, {}) or merged.failed
-        if not said.found.out:
-            merged.keep((said.finding,))
+        decided = decide(one, policy.ruling("", budgets))
+        merged.failed = settle((decided.found,), merged.summary, {}) or merged.failed
+        if not decided.found.out:
+            merged.keep((decided.finding,))
 
 
-def _unused(merged: Merged, against: Against) -> Iterator[Finding]:
+def _unused(merged: Merged, against: CheckContext) -> Iterator[Finding]:
     """Find exemptions that excuse nothing any more."""
     place = Place(against.settings or "lore.toml")
     for number, one in enumerate(against.policy.exempt):
         if not merged.excused[number] and merged.extent.outlived(one):
             where = " ".join(filter(None, (one.path, one.chain, one.json_path)))
-            said = f"nothing that {one.code} finds in {where} is excused by it any more ({one.reason})"
-            yield finding("LORE404", place, said, evidence=said, json_path=f"check.exempt[{number}]")
+            unneeded = Unneeded("exemption", one.code, where, one.reason)
+            yield finding("LORE404", place, unneeded, json_path=f"check.exempt[{number}]")
 
 
-def _results(files: list[Input], how: How, jobs: int, progress: Progress | None) -> Generator[FileResult]:
+def _results(files: list[Input], how: CheckConfig, jobs: int, progress: Progress | None) -> Generator[FileResult]:
     """Yield the result of each file, in order."""
     total = sum(file.size for file in files)
     able = min(jobs, sum(not file.stream for file in files))

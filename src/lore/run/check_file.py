@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from lore.check.budgets import Budgets
-from lore.check.chained import Chained
-from lore.check.pairs import Pair
-from lore.check.policy import Policy, Ruling
-from lore.check.rules import BUILT_IN, RULES, ChainRules
+from msgspec import structs
+
 from lore.errors import LoreError
+from lore.judge.budgets import Budgets
+from lore.judge.policy import Policy, Ruling
+from lore.judge.rules import RULES, damage
+from lore.judge.tally import Costs, Decided, Found, Judged, decide, judge_pair, settle
+from lore.judge.verdict import Verdict
+from lore.model.codes import Reader
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
-from lore.model.turn import Turn
 from lore.recording import corpus, plugins
 from lore.recording.base import Recording, UnrecognisedError
 from lore.recording.inputs import Input
@@ -29,8 +31,7 @@ from lore.recording.options import Options
 from lore.recording.paths import place_of
 from lore.recording.problems import Problems
 from lore.run.gc_tuning import collected_seldom
-from lore.run.outlook import Expecting
-from lore.run.tally import Costs, Found, Judged, Said, added, judge_pair, settle
+from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 UNJUDGED = ("LORE210", "LORE222", "LORE223")  # requests were recorded, and could not be judged
@@ -38,11 +39,11 @@ UNREAD = (*UNJUDGED, "LORE201", "LORE207", "LORE217", "LORE220", "LORE221", "LOR
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
-class How(NamedTuple):
+class CheckConfig(NamedTuple):
     """How files are judged: paths in settings and fingerprints are relative to `root`.
 
-    `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `expecting`
-    says by which rules bills are foreseen.
+    `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `dated` says
+    by which rules, `reader` whom findings speak to (None: as the format says).
     """
 
     options: Options
@@ -50,7 +51,8 @@ class How(NamedTuple):
     policy: Policy = Policy()
     root: str = ""
     compared: bool = False
-    expecting: Expecting = Expecting()
+    dated: Dated = PACKAGED
+    reader: Reader | None = None
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class FileResult:
     path: str = ""
     key: str = ""
     ruling: Ruling = Ruling()
+    reader: Reader = "author"
     summary: Summary = field(default_factory=Summary)
     session: str | None = None
     whole: bool = False
@@ -84,7 +87,7 @@ class FileResult:
     error: LoreError | None = None
 
 
-def judge_file(file: Input, how: How, told: Callable[[int], None] | None = None) -> FileResult:
+def judge_file(file: Input, how: CheckConfig, told: Callable[[int], None] | None = None) -> FileResult:
     """Judge a file; `told` hears how many bytes of it have been judged. Cost O(its bytes)."""
     plugins.load()
     with collected_seldom():
@@ -93,7 +96,7 @@ def judge_file(file: Input, how: How, told: Callable[[int], None] | None = None)
         return judge.result
 
 
-def judge_apart(file: Input, how: How) -> FileResult:
+def judge_apart(file: Input, how: CheckConfig) -> FileResult:
     """Judge a file in a process of its own: what is to be said comes with the result."""
     said: list[str] = []
     result = judge_file(file, how._replace(options=replace(how.options, log=said.append)))
@@ -101,7 +104,7 @@ def judge_apart(file: Input, how: How) -> FileResult:
     return result
 
 
-def unjudged(path: str, reason: str, how: How) -> FileResult:
+def unjudged(path: str, reason: str, how: CheckConfig) -> FileResult:
     """Return what is known of a file or folder that could not be judged."""
     judge = _Judge(how, path)
     judge.unreadable(reason)
@@ -111,7 +114,7 @@ def unjudged(path: str, reason: str, how: How) -> FileResult:
 class _Judge:
     """Judge one file; its result grows."""
 
-    def __init__(self, how: How, path: str) -> None:
+    def __init__(self, how: CheckConfig, path: str) -> None:
         self._options = how.options
         self._compared = how.compared
         self._shown = corpus.show(path)
@@ -120,10 +123,10 @@ class _Judge:
         self.result = FileResult(path=self._shown, key=self._place.key, ruling=self._ruling)
         self._kept: Counter[str] = Counter()
         self._prints: set[str] = set()  # of findings kept, where there is a baseline
-        # Where only lore's own rules look, and none at every pair, a pair without a cause need not be made.
-        self._followed = ChainRules(how.expecting.outlook())
-        self._events = False
-        self._quickly = self._ruling.min_reuse is None and RULES.keys() <= BUILT_IN
+        self._dated = how.dated
+        self._reader: Reader | None = how.reader
+        # Where no rule of others and no budget looks at every pair, a pair without a cause need not be made.
+        self._quickly = self._ruling.min_reuse is None and not RULES
 
     def take(self, file: Input, told: Callable[[int], None] | None) -> None:
         problems = Problems()
@@ -152,26 +155,20 @@ class _Judge:
         self._damage(problems)
 
     def _judge(self, recording: Recording, problems: Problems, told: Callable[[int], None] | None) -> None:
-        result = self.result
-        chained = Chained()
-        events = self._events = recording.events  # only these name their requests, and their compactions
-        for turn in recording.turns():
+        result, events = self.result, recording.events
+        self._place = structs.replace(self._place, reader=reader_of(recording, self._reader))
+        result.reader = self._place.reader
+        judge = self._dated.judge(quick=self._quickly)
+        for verdict, ended in verdicts(recording, judge, self._place):
+            self._ended(ended)
+            if verdict is None:
+                break
             if events:
-                result.turns[turn.chain] += 1
-            else:
-                for name in recording.forgotten():
-                    chained.forget([name])
-                    self._ended(name)
-            extension = chained.extended(turn) if self._quickly else None
-            if extension is None:
-                self._turn(turn, chained.advance(turn), quiet=False)
-            else:
-                self._turn(turn, extension.pair, quiet=extension.pair is None)
-            result.summary.chains = chained.seen
+                result.turns[verdict.turn.chain] += 1
+            self._turn(verdict, events=events)
+            result.summary.chains = judge.chains
             if told is not None:
-                told(turn.byte or 0)
-        for name in self._followed.chains:
-            self._ended(name)
+                told(verdict.turn.byte or 0)
         result.session = recording.state.id
         result.boundaries = [one for one in recording.boundaries if not _STAND_IN.match(one[0])]
         result.summary.files += 1
@@ -180,25 +177,22 @@ class _Judge:
         result.whole = not any(code in UNREAD for code, _ in problems.counts)
         self._damage(problems)
 
-    def _turn(self, turn: Turn, pair: Pair | None, *, quiet: bool) -> None:
-        """Count a turn and judge its pair; `quiet` says that there is one of which nothing is to be said."""
-        summary = self.result.summary
+    def _turn(self, verdict: Verdict, *, events: bool) -> None:
+        """Count a turn, and decide about what was found."""
+        summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
         summary.turns += 1
-        paired = quiet or pair is not None
-        if turn.basis is None:  # what is rebuilt from a log is not what was sent
-            self._followed.turn(turn, pair)
-        summary.pairs += paired
-        if pair is not None and not self._events:
+        summary.pairs += verdict.compared
+        if pair is not None and not events:
             summary.compactions += any(cause.code == "LORE125" for cause in pair.causes)
-        place = self._place.of(turn)
-        found = () if pair is None else self._keep(judge_pair(pair, place, self._ruling))
+        found = () if pair is None else self._keep(judge_pair(pair, self._place.of(turn), self._ruling))
         name = turn.response_id or ""
-        self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, paired, found))
+        self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, verdict.compared, found))
 
-    def _ended(self, chain: str) -> None:
-        found = [added(one, self._ruling) for one in self._followed.ended(chain, self._place)]
-        if found:
-            self._settle(Judged("", chain, paired=False, found=self._keep(found)))
+    def _ended(self, findings: Iterable[Finding]) -> None:
+        """Decide about what was found in chains that ended."""
+        for finding in findings:
+            kept = self._keep([decide(finding, self._ruling)])
+            self._settle(Judged("", finding.chain or "", paired=False, found=kept))
 
     def _settle(self, judged: Judged) -> None:
         """Count what was found, unless it may yet be taken out."""
@@ -211,14 +205,15 @@ class _Judge:
     def _damage(self, problems: Problems) -> None:
         self.result.summary.problems += problems.total
         counts = {code: number for (code, _), number in problems.counts.items()}
-        found = (one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place))
-        self._settle(Judged("", "", paired=False, found=self._keep(added(one, self._ruling) for one in found)))
+        found = [*damage(problems.kept, counts, self._place)]
+        found += [one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place)]
+        self._settle(Judged("", "", paired=False, found=self._keep(decide(one, self._ruling) for one in found)))
         self.result.problems.extend(problems.kept)
 
-    def _keep(self, said: Iterable[Said]) -> tuple[Found, ...]:
+    def _keep(self, decided: Iterable[Decided]) -> tuple[Found, ...]:
         """Keep findings, as many as are kept; with a baseline, one of each fingerprint at least."""
         found: list[Found] = []
-        for finding, one, by in said:
+        for finding, one, by in decided:
             if by >= 0:
                 self.result.excused[by] += 1
             place = -1

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lore.check.base import Place
-from lore.check.budgets import Budgets, over_budget
-from lore.check.chained import Chained
-from lore.check.policy import NO_POLICY, Limited, Policy
-from lore.check.rules import RULES, ChainRules
+from msgspec import structs
+
+from lore.judge.base import Place
+from lore.judge.budgets import Budgets, over_budget
+from lore.judge.policy import NO_POLICY, Limited, Policy
+from lore.judge.rules import RULES, damage
+from lore.judge.tally import Costs, Decided, costliest, decide, judge_pair, settle
+from lore.judge.verdict import Verdict
+from lore.model.codes import Reader
 from lore.model.results import Checked, Finding, Summary
-from lore.model.turn import Turn
 from lore.recording import corpus, plugins
 from lore.recording.base import UnrecognisedError
 from lore.recording.options import Options
@@ -23,13 +26,13 @@ from lore.recording.paths import place_of
 from lore.recording.problems import Problems
 from lore.recording.tail_source import Live, Say, every
 from lore.recording.tailing import Wait
-from lore.run.outlook import PACKAGED, Expecting
-from lore.run.tally import Costs, Said, added, costliest, judge_pair, settle
+from lore.report.sentences import worded
+from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 
 def follow_check(
     path: str, budgets: Budgets, options: Options, say: Say, *, wait: Wait = every, policy: Policy = NO_POLICY,
-    root: str = "", expecting: Expecting = PACKAGED,
+    root: str = "", dated: Dated = PACKAGED, reader: Reader | None = None,
 ) -> Iterator[Finding | Checked | None]:  # fmt: skip
     """Judge a recording that is being written: yield findings as soon as their turn is whole.
 
@@ -37,28 +40,32 @@ def follow_check(
     """
     plugins.load()
     policy.known("check.")
-    expecting.known()
+    dated.known()
     live = Live(path, options.format, wait, say)
     while (head := live.head()) is not None:
         problems = Problems()
         pieces = _Pieces(live)
         recording = options.open(path, problems, opened=corpus.Opened(head, pieces.some()))
-        judge = _Judge(place_of(path, root), budgets, policy, expecting)
-        turns = recording.turns()
+        place = structs.replace(place_of(path, root), reader=reader_of(recording, reader))
+        sums = _Sums(place, budgets, policy)
+        steps = verdicts(recording, dated.judge(), place)
         while True:
             try:
-                turn = next(turns, None)
+                verdict, ended = next(steps)
             except UnrecognisedError as error:  # no request came
                 say(error.message)
-                turn = None
-            if turn is None:
                 break
-            yield from judge.turn(turn, () if recording.events else recording.forgotten())
+            yield from sums.ended(ended)
+            if verdict is None:
+                break
+            yield from sums.turn(verdict)
             yield None
-        yield from judge.end(problems)
+        yield from sums.end(problems)
         if live.over:
-            judge.summary.compactions = len(recording.boundaries)
-            yield Checked(summary=judge.summary, top=costliest(judge.costs), findings=[], problems=problems.kept)
+            sums.summary.compactions = len(recording.boundaries)
+            yield Checked(
+                summary=sums.summary, top=costliest(sums.costs, place.reader), findings=[], problems=problems.kept
+            )
 
 
 class _Pieces:
@@ -73,17 +80,16 @@ class _Pieces:
                 yield data
 
 
-class _Judge:
+class _Sums:
     """The sums of one log, turn by turn."""
 
-    def __init__(self, place: Place, budgets: Budgets, policy: Policy, expecting: Expecting) -> None:
+    def __init__(self, place: Place, budgets: Budgets, policy: Policy) -> None:
         self.summary = Summary(files=1, sessions=1)
         self.costs: Costs = {}
         self._place = place
         self._ruling = policy.ruling(place.key, budgets)
         self._budgets = self._limits(budgets, policy)
-        self._chained = Chained()
-        self._followed = ChainRules(expecting.outlook())
+        self._chains: set[str] = set()
 
     def _limits(self, budgets: Budgets, policy: Policy) -> Budgets:
         """Return the budgets of the sums: those of the entry of `per_path` that they count against."""
@@ -93,34 +99,30 @@ class _Judge:
                 budgets = limit.over(budgets)
         return budgets
 
-    def turn(self, turn: Turn, forgotten: Iterable[str] = ()) -> Iterator[Finding]:
-        """Take a turn that is whole; yield what was found. `forgotten` names chains that nothing continues."""
+    def turn(self, verdict: Verdict) -> Iterator[Finding]:
+        """Take a verdict; yield what was found."""
         self.summary.turns += 1
-        for name in forgotten:
-            self._chained.forget([name])
-            yield from self._ended(name)
-        pair = self._chained.advance(turn)
-        if turn.basis is None:
-            self._followed.turn(turn, pair)
-        self.summary.chains = self._chained.seen
-        if pair is not None:
-            self.summary.pairs += 1
-            yield from self._left(judge_pair(pair, self._place, self._ruling))
+        self.summary.pairs += verdict.compared
+        self._chains.add(verdict.turn.chain)
+        self.summary.chains = len(self._chains)
+        if verdict.pair is not None:
+            yield from self._left(judge_pair(verdict.pair, self._place, self._ruling))
 
-    def _ended(self, chain: str) -> Iterator[Finding]:
-        return self._left([added(one, self._ruling) for one in self._followed.ended(chain, self._place)])
+    def ended(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Take what was found in chains that ended, or about the whole."""
+        for finding in findings:  # each settled for itself
+            yield from self._left([decide(finding, self._ruling)])
 
-    def _left(self, said: list[Said]) -> Iterator[Finding]:
-        settle((one.found for one in said), self.summary, self.costs)
-        return (one.finding for one in said if not one.found.out)
+    def _left(self, decided: list[Decided]) -> Iterator[Finding]:
+        settle((one.found for one in decided), self.summary, self.costs)
+        return (worded(one.finding) for one in decided if not one.found.out)
 
     def end(self, problems: Problems) -> Iterator[Finding]:
         """Say what can be said of the whole."""
-        for name in self._followed.chains:
-            yield from self._ended(name)
         self.summary.problems = problems.total
         counts = {code: number for (code, _), number in problems.counts.items()}
-        found = [one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place)]
-        yield from self._left([added(one, self._ruling) for one in found])
-        over = over_budget(self.summary, self._budgets, self._place)
-        yield from self._left([added(one, self._ruling) for one in over])
+        yield from self.ended(damage(problems.kept, counts, self._place))
+        yield from self.ended(
+            one for rule in RULES.values() for one in rule.problems(problems.kept, counts, self._place)
+        )
+        yield from self.ended(over_budget(self.summary, self._budgets, self._place))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from typing import NamedTuple
 from zlib import crc32
 
@@ -24,6 +23,7 @@ from msgspec import Struct
 
 from lore import __version__
 from lore.errors import LoreError
+from lore.files import replaced
 from lore.model.checkpoint import Loaded, Range, Saved, restore
 from lore.model.problems import Problem
 from lore.recording import corpus
@@ -156,7 +156,8 @@ def store(path: str, run: Run, reader: bytes, session: Saved, before: Checkpoint
             if _append(path, frame, len(before.data)):
                 return
         frame = _lay_out(len(_FIRST), session, small, before, keep=False)
-        _replace(os.path.realpath(path), [_FIRST, *frame])
+        with replaced(os.path.realpath(path), private=True) as file:
+            file.writelines([_FIRST, *frame])
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         hint = "the answer is whole; the next run folds the log from an earlier place"
@@ -213,21 +214,6 @@ def _append(path: str, pieces: list[bytes | memoryview], size: int) -> bool:
                 file.truncate(size)
             raise
     return True
-
-
-def _replace(path: str, pieces: list[bytes | memoryview]) -> None:
-    folder, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".tmp", dir=folder)  # private
-    try:
-        try:
-            _write(descriptor, pieces)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def _write(descriptor: int, pieces: list[bytes | memoryview]) -> None:

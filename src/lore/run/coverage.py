@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from lore.check.baseline import Entry
-from lore.check.patterns import matches_path
-from lore.check.policy import Exempt, Narrowed
 from lore.errors import LoreError
+from lore.judge.baseline import Entry
+from lore.judge.patterns import matches_path
+from lore.judge.policy import Exempt, Narrowed
 from lore.recording import corpus
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import kind_of

@@ -37,14 +37,15 @@ class Deltas:
         kept = 0 if before is None else _kept(before, prompt)
         measured = measure.advance(prompt, kept)
         self._chains[turn.chain] = prompt, measure
-        values = dict(zip(prompt.marks, map(Raw, prompt.mark_values), strict=True))
+        values = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
         told = AssembledTurn(
             turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
             append=tuple([_told(one, values.get(at)) for at, one in enumerate(since(prompt, kept, tail=True), kept)]),
-            reset=reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity, marks=tuple(values.items()),
+            reset=reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
+            breakpoints=tuple(values.items()),
             params=_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
-            auto_mark=True if prompt.auto_mark else UNSET,
+            auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
         )  # fmt: skip
         return _ENCODER.encode(told) + b"\n"
 
@@ -80,8 +81,8 @@ def _params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
     return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
 
 
-def _told(one: Segment, mark: Raw | None) -> AssembledSegment:
-    shown = UNSET if mark is None else mark
+def _told(one: Segment, breakpoint: Raw | None) -> AssembledSegment:
+    shown = UNSET if breakpoint is None else breakpoint
     return AssembledSegment(one.section, one.path, one.kind, one.data.decode("utf-8"), shown, one.origin)
 
 

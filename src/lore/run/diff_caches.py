@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.model.results import CachePrediction
 from lore.model.turn import Turn
 from lore.recording import plugins
-from lore.run.predicting import Predictor
 
 
 class Caches:
@@ -32,5 +32,5 @@ class Caches:
         for predictor in self._predictors:
             cache, said, *_ = predictor.turn(turn)
             if cache and said.read is not None:
-                found.append(CachePrediction(cache, said.read, said.write, said.fresh, said.confidence))
+                found.append(CachePrediction(cache, said.read, said.write, said.uncached, said.confidence))
         return found

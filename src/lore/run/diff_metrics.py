@@ -11,19 +11,16 @@ from itertools import islice
 
 import msgspec
 
-from lore.check.columns import Columns
-from lore.check.pairs import Pair, lost_tokens
-from lore.model.codes import CODES
+from lore.judge.base import Place
+from lore.judge.pairs import Pair
+from lore.judge.rules import findings_of
 from lore.model.common import common_bytes
-from lore.model.events import Billed, Verdict
-from lore.model.mask import mask
+from lore.model.events import Verdict
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.results import (
     BilledResult,
     CachePrediction,
-    CauseResult,
-    ColumnsResult,
     Diff,
     DivergenceResult,
     FileLengths,
@@ -32,11 +29,14 @@ from lore.model.results import (
     VerdictResult,
 )  # fmt: skip
 from lore.model.turn import Turn
-from lore.prefix.causes import limit_of
 from lore.prefix.divergence import divergence
 from lore.prefix.measure import Measure, Measured
 from lore.prefix.overlap import canonical_of, relation, since
+from lore.report.redacted import REDACTED, redacted_finding
+from lore.report.sentences import cause_result, columns_result, worded
 from lore.tokens.base import TokenCounter
+
+NOWHERE = Place("")
 
 
 class _Canonical:
@@ -79,11 +79,14 @@ class Figures:
 
     def describe(
         self, pair: Pair, left: Side, right: Side, *, file: FileLengths | None, problems: list[Problem],
-        named: bool = False, caches: Sequence[CachePrediction] = (),
+        named: bool = False, caches: Sequence[CachePrediction] = (), place: Place = NOWHERE, redact: bool = False,
     ) -> Diff:  # fmt: skip
-        """Return the result for the next pair; `named` adds the chain and turn of its right side."""
+        """Return the result for the next pair; `named` adds the chain and turn of its right side.
+
+        `place` says where causes are reported, and to whom; with `redact` no cause and no column shows content.
+        """
+        change = REDACTED if redact else None
         canonical = self._canonical_bytes(pair)
-        wanted = 0 if self._tokens is None else self._tokens.upto(limit_of(pair.left.prompt))
         tokens = self._token_counts(pair)
         where = divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common)
         lengths = PromptLengths(
@@ -98,8 +101,8 @@ class Figures:
             common_prefix_tokens=None if tokens is None else tokens.common,
             tokenizer=None if self._counter is None else self._counter.name,
         )
-        causes = range(len(pair.causes))
-        counted = None if tokens is None else max(0, wanted - tokens.common)
+        said = redacted_finding if redact else worded
+        causes = [cause_result(said(found)) for _, found in findings_of(pair, place)]
         return Diff(
             left=left,
             right=right,
@@ -108,14 +111,14 @@ class Figures:
             relation=relation(pair.left.prompt, pair.right.prompt, pair.overlap),
             divergence=None if where is None else DivergenceResult(**msgspec.structs.asdict(where)),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
-            causes=[_cause(pair, number, counted) for number in causes],
+            causes=causes,
             caches=list(caches),
-            billed=billed_result(pair.right.usage),
+            billed=None if pair.right.usage is None else BilledResult.of(pair.right.usage),
             verdict=verdict_result(pair.right.verdict),
             problems=problems,
             chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,
-            columns=columns_result(pair.columns),
+            columns=columns_result(pair.columns, change),
         )
 
     def _canonical_bytes(self, pair: Pair) -> int:
@@ -150,27 +153,6 @@ def _differing(pair: Pair) -> tuple[Segment, Segment]:
     assert mine is not None
     assert theirs is not None
     return mine, theirs
-
-
-def _cause(pair: Pair, number: int, counted: int | None) -> CauseResult:
-    cause = pair.causes[number]
-    code = CODES[cause.code]
-    tokens, how = lost_tokens(pair, number, counted if pair.lost[number] == pair.lost_bytes else None)
-    return CauseResult(
-        cause.code, code.name, cause.kind, cause.section, mask(cause.evidence), pair.lost[number], tokens, how, code.fix
-    )
-
-
-def columns_result(three: Columns) -> ColumnsResult:
-    """Return what the three witnesses say."""
-    return ColumnsResult(three.bytes, three.billed, three.verdict, three.agree, three.dispute or None)
-
-
-def billed_result(usage: Billed | None) -> BilledResult | None:
-    """Return the four counts."""
-    if usage is None:
-        return None
-    return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
 
 
 def verdict_result(verdict: Verdict | None) -> VerdictResult | None:

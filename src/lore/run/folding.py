@@ -120,7 +120,7 @@ def _pruned(before: Chain, after: Chain) -> dict[str, Item]:
 
 def _sum(totals: list[Totals]) -> UsageResult:
     sums: dict[str, int | None] = {}
-    for name in ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens"):
+    for name in ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens"):
         known = [count for one in totals if (count := getattr(one, name)) is not None]
         sums[name] = sum(known) if known else None
     return UsageResult(sum(one.turns for one in totals), **sums)

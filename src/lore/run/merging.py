@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from lore.check.base import Place
-from lore.check.baseline import Known, Recorder, belongs
-from lore.check.budgets import Budgets, over_budget
-from lore.check.policy import Limited, Policy
+from lore.judge.base import Place
+from lore.judge.baseline import Known, Recorder, belongs
+from lore.judge.budgets import Budgets, over_budget
+from lore.judge.policy import Limited, Policy
+from lore.judge.tally import Cost, Costs, Found, Judged, costliest, settle
+from lore.model.codes import Reader
 from lore.model.problems import Problem
 from lore.model.results import Checked, Finding, Summary
 from lore.run.check_file import FINDINGS_KEPT, FileResult
 from lore.run.coverage import Extent
-from lore.run.tally import Cost, Costs, Found, Judged, costliest, settle
 
 PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many files
 
@@ -44,6 +45,7 @@ class Merged:
         self._known = known
         self._recorder = recorder
         self._costs: Costs = {}
+        self._readers: set[Reader] = set()
         self._limited: dict[tuple[str, int], Summary] = {}
         self._findings: list[Finding] = []
         self._kept: Counter[str] = Counter()
@@ -86,6 +88,8 @@ class Merged:
 
     def _count(self, result: FileResult) -> None:
         """Add the counts. A session of several files counts once, a file without a session's id as one."""
+        if result.summary.turns:
+            self._readers.add(result.reader)
         for name in Summary.__struct_fields__:
             setattr(self.summary, name, getattr(self.summary, name) + getattr(result.summary, name))
         if result.session is not None and (not result.session or result.session not in self._sessions):
@@ -95,7 +99,7 @@ class Merged:
             self._costs[key] = self._costs.get(key, Cost()).plus(cost)
         for name, entry in zip(Limited._fields, result.ruling.limited, strict=True):
             sums = self._limited.setdefault((name, entry), Summary())
-            for count in ("busts", "expected", "lost_tokens"):
+            for count in ("breaks", "expected", "lost_tokens"):
                 setattr(sums, count, getattr(sums, count) + getattr(result.summary, count))
         (self.extent.whole if result.whole else self.extent.partly).add(result.key)
         self.excused.update(result.excused)
@@ -107,7 +111,7 @@ class Merged:
             yield from over_budget(sums, _only(budgets, name), place)
             for entry, one in enumerate(policy.per_path):
                 sums = self._limited.get((name, entry), Summary())
-                yield from over_budget(sums, _only(one.budgets, name), Place(one.path), f" in {one.path}")
+                yield from over_budget(sums, _only(one.budgets, name), Place(one.path), one.path)
 
     def keep(self, findings: Iterable[Finding]) -> None:
         """Add findings, as many as are kept."""
@@ -116,10 +120,16 @@ class Merged:
             if self._kept[finding.severity] <= FINDINGS_KEPT:
                 self._findings.append(finding)
 
-    def checked(self) -> Checked:
+    def _reader(self) -> Reader:
+        return "user" if self._readers == {"user"} else "author"
+
+    def checked(self, reader: Reader | None = None) -> Checked:
         """Return all results."""
         return Checked(
-            summary=self.summary, top=costliest(self._costs), findings=self._findings, problems=self._problems
+            summary=self.summary,
+            top=costliest(self._costs, reader or self._reader()),
+            findings=self._findings,
+            problems=self._problems,
         )
 
 

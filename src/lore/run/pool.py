@@ -26,7 +26,7 @@ from multiprocessing.process import BaseProcess
 
 from lore.recording.inputs import Input
 from lore.recording.options import silent
-from lore.run.check_file import FileResult, How, judge_apart, judge_file, unjudged
+from lore.run.check_file import CheckConfig, FileResult, judge_apart, judge_file, unjudged
 
 AHEAD = 16
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
@@ -38,7 +38,7 @@ Told = Callable[[int], None]
 class Pool:
     """Processes that judge files. Close it, or use it up."""
 
-    def __init__(self, jobs: int, how: How, told: Told | None = None) -> None:
+    def __init__(self, jobs: int, how: CheckConfig, told: Told | None = None) -> None:
         self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
         self._how = how
         self._silent = how._replace(options=replace(how.options, log=silent, counter=None))  # this can travel
@@ -134,7 +134,7 @@ class Pool:
         self._executor = None
 
 
-def here(file: Input, how: How, told: Told | None = None) -> FileResult:
+def here(file: Input, how: CheckConfig, told: Told | None = None) -> FileResult:
     """Judge in this process."""
     return unjudged(file.path, file.error.message, how) if file.error else judge_file(file, how, told)
 

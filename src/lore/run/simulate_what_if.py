@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from lore.cache.predictor import NO_CHANGE, Change, Predictor
 from lore.cache.registry import Option
 from lore.cache.rules import Rules
-from lore.check.policy import Policy, Ruling
 from lore.errors import LoreError
+from lore.judge.policy import Policy, Ruling
 from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
@@ -24,22 +25,26 @@ from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.options import Options
 from lore.recording.problems import Problems
-from lore.run.predicting import NO_CHANGE, Change, Predictor
 from lore.run.rules import stale
 from lore.run.simulating import CURRENCY, Simulation
 from lore.run.sums import Sums, money
+from lore.run.verdicts import PACKAGED, Dated
 
 RANK = ""  # a change without a value: which fix saves most
-KEYS = "ttl=5m|1h, marks=auto, model=NAME, cause=CODE, or an option of the cache that --cache names"
+KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE, or an option of the cache that --cache names"
 _TTL = {"5m": 300.0, "1h": 3600.0}
 
 
 class Asked(NamedTuple):
-    """What to simulate: `caches` (none: whoever served a turn), `changes` as `KEY=VALUE` or `RANK`."""
+    """What to simulate: `caches` (none: whoever served a turn), `changes` as `KEY=VALUE` or `RANK`.
+
+    `dated` says by which rules verdicts are made.
+    """
 
     paths: list[str]
     caches: Sequence[str] = ()
     changes: Sequence[str] = ()
+    dated: Dated = PACKAGED
 
 
 def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated]:
@@ -51,8 +56,10 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     changes = [(text, _change(text, asked.caches)) for text in asked.changes if text != RANK]
     for cache in asked.caches or (None,):
-        base = _run(files, asked.paths[0], options, rules, cache, NO_CHANGE)
-        savings = [saving for text, change in changes for saving in _saved(text, change, base, files, options, rules)]
+        base = _run(files, asked, options, rules, cache, NO_CHANGE)
+        savings = [
+            saving for text, change in changes for saving in _saved(text, change, base, files, asked, options, rules)
+        ]
         notes = [*base.notes, *_idle(savings)]
         if RANK in asked.changes:
             savings += ranked(base)
@@ -61,10 +68,11 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
 
 
 def _run(
-    files: list[Input], first: str, options: Options, rules: Rules, cache: str | None, change: Change
+    files: list[Input], asked: Asked, options: Options, rules: Rules, cache: str | None, change: Change
 ) -> Simulated:  # fmt: skip
     sums, found = Sums(), list[Problem]()
-    simulation = Simulation(Predictor(rules, cache, change, None if options.counter is None else options.counter.count))
+    count = None if options.counter is None else options.counter.count
+    simulation = Simulation(Predictor(rules, cache, change, count), dated=asked.dated)
     read = 0
     for file in files:
         problems = Problems()
@@ -72,7 +80,9 @@ def _run(
         found.extend(problems.kept)
     found.extend(simulation.problems.kept)
     if not read:
-        raise LoreError(f"no recordings in {corpus.show(first)}", hint="lore simulate reads sessions and captures")
+        raise LoreError(
+            f"no recordings in {corpus.show(asked.paths[0])}", hint="lore simulate reads sessions and captures"
+        )
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
     return sums.result(cache, as_of, _notes(sums.turns, rules, simulation.copied), found)
 
@@ -83,7 +93,7 @@ def _file(file: Input, simulation: Simulation, sums: Sums, options: Options, pro
     try:
         if file.error is not None:
             raise file.error
-        for seen in simulation.turns(options.open(file.path, problems).turns(), shown):
+        for seen in simulation.recording(options.open(file.path, problems)):
             sums.add(seen)
     except UnrecognisedError:
         if file.named:
@@ -118,7 +128,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
 
 _HOLDS = {
     "ttl": "entries live as long as a client asks at Anthropic and Bedrock alone",
-    "marks": "it holds for requests to caches with marks, and transcripts hold no marks",
+    "breakpoints": "it holds for requests to caches with breakpoints, and transcripts hold no breakpoints",
     "model": "no price is known for both models here (--rules-file can give one)",
 }
 
@@ -156,10 +166,12 @@ def _change(text: str, caches: Sequence[str]) -> Change | None:
         if value not in _TTL:
             raise LoreError(f"--what-if ttl={value}: entries live 5m or 1h", hint="ttl=5m or ttl=1h")
         return Change(lifetime=_TTL[value])
-    if key == "marks":
+    if key == "breakpoints":
         if value != "auto":
-            raise LoreError(f"--what-if marks={value} is not known", hint="marks=auto: one at the end of each section")
-        return Change(marks=True)
+            raise LoreError(
+                f"--what-if breakpoints={value} is not known", hint="breakpoints=auto: one at the end of each section"
+            )
+        return Change(breakpoints=True)
     if key == "model":
         return Change(model=value)
     if not caches:
@@ -181,11 +193,11 @@ def _number(key: str, value: str) -> Option:
 
 
 def _saved(
-    text: str, change: Change | None, base: Simulated, files: list[Input], options: Options, rules: Rules
+    text: str, change: Change | None, base: Simulated, files: list[Input], asked: Asked, options: Options, rules: Rules
 ) -> Iterable[Saving]:  # fmt: skip
     if change is None:
         return removed(base, text.partition("=")[2].strip(), text)
-    other = _run(files, files[0].path, options, rules, base.cache if _is_named(base) else None, change)
+    other = _run(files, asked, options, rules, base.cache if _is_named(base) else None, change)
     return (compared(text, base, other),)
 
 

@@ -7,28 +7,31 @@ Cost O(what is new in each turn) for transcripts, O(bytes) for requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
 from lore.cache.base import Prediction
-from lore.cache.drops import drop
-from lore.cache.prices import MILLION, Price
-from lore.check.agreement import Row
-from lore.check.bills import cached
-from lore.check.chained import Chained
-from lore.check.pairs import Pair, is_remark, lost_tokens
-from lore.model.codes import CODES
+from lore.cache.predictor import Predicted, Predictor, is_transcript, served_by
+from lore.cache.prices import Price
+from lore.judge.agreement import Row
+from lore.judge.base import Place
+from lore.judge.bills import cached
+from lore.judge.money import paid_again
+from lore.judge.rules import findings_of
+from lore.judge.verdict import Verdict
+from lore.model.codes import Reader
 from lore.model.events import Billed, OddBill
 from lore.model.problems import Problem
-from lore.model.results import BilledResult, VerdictResult
-from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn, WhyResult
+from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
+from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn
 from lore.model.turn import Turn
+from lore.recording.base import Recording
 from lore.recording.problems import Problems
-from lore.run.predicting import Predicted, Predictor, is_transcript, served_by
+from lore.report.sentences import cause_result, worded
+from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 CURRENCY = "USD"
-_RANK = ("expected", "unattributable", "waste")
 
 
 class Seen(NamedTuple):
@@ -37,44 +40,60 @@ class Seen(NamedTuple):
     result: SimulatedTurn
     row: Row | None
     parts: dict[str, Decimal]
-
-
-class _Lost(NamedTuple):
-    """Tokens that were in the prompt before and not read, and why."""
-
-    tokens: int | None
-    why: WhyResult | None
+    verdict: Verdict
 
 
 class Simulation:
-    """Predict recordings one after the other; what one leaves in a cache the next may find."""
+    """Predict recordings one after the other; what one leaves in a cache the next may find.
 
-    def __init__(self, predictor: Predictor, problems: Problems | None = None) -> None:
+    `dated` says by which rules verdicts are made, `reader` whom their fixes speak to (None: as the format says).
+    """
+
+    def __init__(
+        self, predictor: Predictor, problems: Problems | None = None, *, dated: Dated = PACKAGED,
+        reader: Reader | None = None,
+    ) -> None:  # fmt: skip
         self._predictor = predictor
+        self._dated = dated
+        self._chosen: Reader | None = reader
         self.problems = problems or Problems()
         self._responses: set[str] = set()
+        self._turns: dict[tuple[str, int], SimulatedTurn] = {}
         self.copied = 0
 
-    def turns(self, turns: Iterable[Turn], shown: str) -> Iterator[Seen]:
+    def recording(self, recording: Recording) -> Iterator[Seen]:
         """Yield every turn of a recording, but copies of those that an earlier one had."""
         self._predictor.begin()
-        chained, stood = Chained(), dict[str, int]()
-        for turn in turns:
-            predicted = self._predictor.turn(turn)
-            pair = None if predicted.situation is not None else chained.advance(turn)
-            left = predicted.situation.stood if predicted.situation is not None else stood.get(turn.chain)
-            if turn.usage is not None and not predicted.odd:
-                there = cached(turn.usage)
-                stood.update({} if there is None else {turn.chain: there})
+        place = Place(recording.shown, reader=reader_of(recording, self._chosen))
+        stood: dict[str, int] = {}
+        for verdict, ended in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.turn):
+            for finding in ended:
+                self._late(finding)
+            if verdict is None:
+                return
+            turn, predicted = verdict.turn, verdict.foreseen
+            assert predicted is not None, "every turn is predicted"
+            left = stood.get(turn.chain) if predicted.situation is None else predicted.situation.stood
+            if turn.usage is not None and not predicted.odd and (there := cached(turn.usage)) is not None:
+                stood[turn.chain] = there
             if self._is_copy(turn):
                 continue
             odd = turn.usage.odd if isinstance(turn.usage, OddBill) else predicted.odd
             if odd:
                 said = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {odd}"
-                self.problems.add(Problem("LORE303", said), turn.file or shown, turn.line, turn.byte)
+                self.problems.add(Problem("LORE303", said), turn.file or recording.shown, turn.line, turn.byte)
             price = self._price(turn, predicted.prediction)
-            result = _result(turn, predicted, _lost(turn, predicted, pair, left), price, shown)
-            yield Seen(result, _row(turn, predicted, left), _parts(price, turn.usage))
+            result = _result(verdict, predicted, price, place)
+            self._turns[turn.chain, turn.number] = result
+            parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
+            yield Seen(result, _row(turn, predicted, left), parts, verdict)
+        self._turns.clear()
+
+    def _late(self, finding: Finding) -> None:
+        """Add what was found in a whole chain to the turn that it is about."""
+        turn = self._turns.get((finding.chain or "", finding.turn or 0))
+        if turn is not None:
+            turn.causes.append(cause_result(worded(finding)))
 
     def _is_copy(self, turn: Turn) -> bool:
         name = turn.response_id
@@ -113,81 +132,53 @@ def _extras(turn: Turn) -> tuple[str, ...]:
     return tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value])
 
 
-def _result(turn: Turn, predicted: Predicted, lost: _Lost, price: Price | None, shown: str) -> SimulatedTurn:
-    usage, said, verdict = turn.usage, predicted.prediction, turn.verdict
-    waste = 0 if lost.why is not None and lost.why.kind == "expected" else _within(lost.tokens, usage)
+def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: Place) -> SimulatedTurn:
+    turn, said = verdict.turn, predicted.prediction
+    usage, provider = turn.usage, turn.verdict
     return SimulatedTurn(
         turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
         predicted=PredictedResult(
-            read_tokens=said.read, write_tokens=said.write, fresh_tokens=said.fresh, confidence=said.confidence,
+            read_tokens=said.read, write_tokens=said.write, uncached_tokens=said.uncached, confidence=said.confidence,
             reason=said.reason,
         ),
-        billed=None if usage is None else billed_result(usage),
-        verdict=None if verdict is None else VerdictResult(verdict.reason, verdict.missed_tokens, verdict.source),
-        cause=lost.why, cost=None if price is None else _cost(price, usage, said, waste), lost_tokens=lost.tokens,
-        waste_tokens=waste, line=turn.line, path=turn.file or shown,
+        billed=None if usage is None else BilledResult.of(usage),
+        verdict=None if provider is None else VerdictResult(provider.reason, provider.missed_tokens, provider.source),
+        causes=causes_of(verdict, place), cost=None if price is None else _cost(price, verdict, said),
+        lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
+        unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
+        path=turn.file or place.path,
     )  # fmt: skip
 
 
-def _cost(price: Price, usage: Billed | None, said: Prediction, waste: int | None) -> CostResult:
+def causes_of(verdict: Verdict, place: Place) -> list[CauseResult]:
+    """Return the causes of a verdict, the leading one first."""
+    if verdict.pair is None:
+        return []
+    found = findings_of(verdict.pair, place.of(verdict.turn))
+    leading = verdict.leading
+    found.sort(key=lambda numbered: numbered[0] != leading)  # stable: the others stay in their order
+    return [cause_result(worded(finding)) for _, finding in found]
+
+
+def _cost(price: Price, verdict: Verdict, said: Prediction) -> CostResult:
+    usage = verdict.turn.usage
     output = 0 if usage is None else usage.output_tokens
-    predicted = price.cost(fresh=said.fresh, read=said.read, write=said.write, write_1h=said.write_1h, output=output)
+    predicted = price.cost(
+        uncached=said.uncached, read=said.read, write=said.write, write_1h=said.write_1h, output=output
+    )  # fmt: skip
     billed = None if usage is None else price.of(usage)
     return CostResult(
         currency=CURRENCY, billed=None if billed is None else float(billed),
-        predicted=None if predicted is None else float(predicted), waste=_paid_again(price, usage, waste),
+        predicted=None if predicted is None else float(predicted),
+        waste=paid_again(price, usage, verdict.wasted_tokens),
+        unexplained=paid_again(price, usage, verdict.unexplained_tokens),
     )  # fmt: skip
-
-
-def _parts(price: Price | None, usage: Billed | None) -> dict[str, Decimal]:
-    """Return what a bill cost, by kind of price; nothing where a count or a price is not known."""
-    if price is None or usage is None or price.of(usage) is None:
-        return {}
-    hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
-    rest = max(0, (usage.write_tokens or 0) - hour - short)
-    counts = {"fresh": usage.fresh_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
-              "write": rest, "output": usage.output_tokens}  # fmt: skip
-    prices = price._replace(write=price.write if price.write is not None else price.write_5m)._asdict()
-    return {
-        kind: count * prices[kind] / MILLION for kind, count in counts.items() if count and prices[kind] is not None
-    }
-
-
-def billed_result(usage: Billed) -> BilledResult:
-    """Return a bill as results spell it."""
-    return BilledResult(usage.fresh_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
-
-
-def _within(tokens: int | None, usage: Billed | None) -> int | None:
-    """Return how many of lost tokens were paid again: a prompt that shrank was not billed for all of them."""
-    if tokens is None or usage is None or usage.fresh_tokens is None:
-        return tokens
-    return min(tokens, max(0, usage.fresh_tokens + (usage.write_tokens or 0)))
 
 
 def _size(usage: Billed) -> int | None:
-    if usage.fresh_tokens is None:
+    if usage.uncached_tokens is None:
         return None
-    return usage.fresh_tokens + (usage.read_tokens or 0) + (usage.write_tokens or 0)
-
-
-def _paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float | None:
-    """Return what tokens cost beyond their price when read: those that were written first, the rest as fresh."""
-    if tokens is None or usage is None or price.fresh is None:
-        return None
-    if not tokens:
-        return 0.0
-    if price.read is None:
-        return None
-    hour = min(tokens, usage.write_1h_tokens or 0)
-    short = min(tokens - hour, max(0, (usage.write_tokens or 0) - (usage.write_1h_tokens or 0)))
-    read = price.read
-    parts = (
-        (hour, price.write_1h), (short, price.write_5m if price.write_5m is not None else price.write),
-        (tokens - hour - short, price.fresh),
-    )  # fmt: skip
-    paid = sum((count * ((each if each is not None else price.fresh) - read) for count, each in parts), start=0 * read)
-    return float(paid) / 1_000_000
+    return usage.uncached_tokens + (usage.read_tokens or 0) + (usage.write_tokens or 0)
 
 
 def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Row | None:
@@ -195,36 +186,3 @@ def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Row | None:
     if predicted.odd or stood is None or usage is None or usage.read_tokens is None or not predicted.cache:
         return None
     return Row(usage.read_tokens, predicted.prediction.read, stood)
-
-
-def _lost(turn: Turn, predicted: Predicted, pair: Pair | None, stood: int | None) -> _Lost:
-    """Return what a turn did not read of what stood in the cache, and why."""
-    if predicted.situation is not None:
-        found = None if predicted.odd else drop(predicted.situation, turn.usage, turn.verdict, turn.at)
-        if found is None:
-            return _Lost(None if turn.usage is None or stood is None else 0, None)
-        evidence = "; ".join((found.evidence, *found.others))
-        return _Lost(found.lost, _why(found.code, None, evidence, found.grade, found.ruled_out))
-    if pair is None:
-        return _Lost(None, None)
-    weighed = [
-        (_RANK.index(cause.kind), lost_tokens(pair, number)[0], number)
-        for number, cause in enumerate(pair.causes)
-        if not is_remark(cause)
-    ]
-    if not weighed:
-        return _Lost(0, None)
-    _, lost, number = max(weighed, key=lambda one: (one[0], one[1], -one[2]))
-    cause = pair.causes[number]
-    strength = "none" if cause.code == "LORE301" else "strong" if turn.fidelity == "wire" else "weak"
-    return _Lost(lost, _why(cause.code, cause.section, cause.evidence, strength, (), cause.kind))
-
-
-def _why(
-    code: str, section: str | None, evidence: str, strength: str, ruled_out: tuple[str, ...], kind: str | None = None
-) -> WhyResult:
-    about = CODES[code]
-    return WhyResult(
-        code=code, name=about.name, kind=kind or about.kind, section=section,  # pyright: ignore[reportArgumentType]
-        evidence=evidence, strength=strength, ruled_out=list(ruled_out),
-    )  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from lore.check.agreement import Agreement, agreement
+from lore.judge.agreement import Agreement, agreement
 from lore.model.problems import Problem
 from lore.model.results import BilledResult
 from lore.model.simulated import (
@@ -26,7 +26,7 @@ from lore.model.simulated import (
 from lore.run.simulating import CURRENCY, Seen
 
 GROUPS = ("cause", "model", "project", "day")
-_COUNTS = ("fresh_tokens", "read_tokens", "write_tokens", "output_tokens")
+_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class Sums:
@@ -69,9 +69,11 @@ class Sums:
             billed=_counts([one.billed for one in turns if one.billed is not None]),
             lost_tokens=sum(one.lost_tokens or 0 for one in turns),
             waste_tokens=sum(one.waste_tokens or 0 for one in turns),
+            unexplained_tokens=sum(one.unexplained_tokens or 0 for one in turns),
             cost=CostResult(
                 currency=CURRENCY, billed=money(one.billed for one in costs),
                 predicted=money(one.predicted for one in costs), waste=money(one.waste for one in costs),
+                unexplained=money(one.unexplained for one in costs),
             ),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._by_price.items())},
         )  # fmt: skip

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from lore.errors import LoreError
+from lore.files import replaced
 from lore.recording import corpus
 from lore.store.address import holds
 
@@ -32,24 +33,11 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
         raise LoreError(f"{shown} exists", hint="name another file, or overwrite it with --force")
     if os.path.lexists(path) and not os.access(path, os.W_OK):
         raise LoreError(f"{shown} is read-only", hint="make it writable, or name another file")
-    temporary = os.path.join(os.path.dirname(path), f".lore-{os.getpid()}.part")
     try:
         with suppress(FileNotFoundError):
             os.lstat(path)  # a name that no file can have is refused now, and not when all has been written
-        with open(temporary, "xb") as file:
+        with replaced(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise LoreError(f"cannot write {shown}: {reason}", hint="name a file in a folder that can be written") from None
-    finally:
-        _discard(temporary)
-
-
-def _discard(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return

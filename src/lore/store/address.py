@@ -28,7 +28,7 @@ _CUTS = 16  # of a hostile name, not every `#` is tried
 
 @lru_cache(maxsize=1024)
 def say_once(text: str) -> None:
-    """Say on standard error what a store tells a person while it is read by name: nobody else would hear it.
+    """Write a store's notes to standard error while it is read by name.
 
     Said once by a process, however often the session is read.
     """
@@ -64,7 +64,7 @@ def holds(name: str, path: str) -> bool:
     url = name if address is None else address.url
     if scheme_of(url) not in _PLACED or (address is None and not is_store(name)):
         return False
-    place, path = (os.path.realpath(one) for one in (os.path.expanduser(url.partition(":")[2]), path))
+    place, path = (os.path.realpath(name) for name in (os.path.expanduser(url.partition(":")[2]), path))
     if os.path.isdir(place):
         return os.path.dirname(path) == place and path.endswith((LOG, CHECKPOINT, TORN, STAMP))
     return path in (place, *(place + end for end in BESIDE))

@@ -14,20 +14,32 @@ ConflictError. Pure. Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
+
+import msgspec
 
 from lore.model.canonical import canonical, encode
 from lore.model.jsonslice import table
-from lore.store.base import EMPTY, VERSION, ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
-from lore.store.chain import NOTHING, follow, note
-from lore.store.header import Header, read_header
+from lore.store.base import (
+    EMPTY,
+    VERSION,
+    ConflictError,
+    DeltaStore,
+    FormatError,
+    Head,
+    SessionData,
+    SessionDelta,
+    Store,
+    StoreError,
+)
+from lore.store.header import NOTHING, Header, follow, note, read_header
 from lore.store.ids import good_id, good_line, good_notes
 
 HINT_AGAIN = "load the session again, and save what is new on top of it"
 
 
 class Stored(Protocol):
-    """A look at one stored session, while nobody else writes to it."""
+    """A stored session under its lock."""
 
     @property
     def head(self) -> Head:
@@ -86,15 +98,13 @@ def settle(delta: SessionDelta, stored: Stored) -> Settled:
     if noted != head.note and not (is_last and (base.note == head.note or 0 < known < len(lines))):
         raise refused(base, head)  # the notes of others would be lost, or its own
     if not is_last:
-        return Settled((), (), stored.leaf_id, stored.metadata, _at(stored, base.number + known), noted=False)
+        number = base.number + known
+        at = Head(number, stored.digest(number) or "", head.note)
+        return Settled((), (), stored.leaf_id, stored.metadata, at, noted=False)
     new = lines[known:]
     digests = tuple(follow(bytes.fromhex(head.digest), new))
     after = Head(head.number + len(new), digests[-1].hex() if digests else head.digest, noted)
     return Settled(new, digests, leaf_id, metadata, after, noted=noted != head.note)
-
-
-def _at(stored: Stored, number: int) -> Head:
-    return Head(number, stored.digest(number) or "", stored.head.note)
 
 
 def _known(lines: tuple[bytes, ...], delta: SessionDelta, stored: Stored) -> int:
@@ -154,7 +164,7 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
     if header.session_id != data.session_id:
         raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
     _check_notes(data)
-    if stored is not None and not _holds(digests, stored):
+    if stored is not None and not (stored.number <= len(digests) and digests[stored.number - 1].hex() == stored.digest):
         base = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
         raise ConflictError(
             f"the session ends with {base}, the store holds {stored}, which it does not contain",
@@ -172,10 +182,6 @@ def _check_notes(data: SessionData) -> None:
     merged(EMPTY, data.metadata)
 
 
-def _holds(digests: Sequence[bytes], stored: Head) -> bool:
-    return stored.number <= len(digests) and digests[stored.number - 1].hex() == stored.digest
-
-
 def digests_of(events: Iterable[bytes]) -> list[bytes]:
     """Return the digest behind each event of a whole session."""
     return follow(bytes.fromhex(NOTHING.digest), events)
@@ -189,3 +195,43 @@ def same_header(stored: bytes, header: Header, head: Head) -> Head:
         f"session {header.session_id!r} exists with another header",
         hint="append to it, or choose another id", stored=head,
     )  # fmt: skip
+
+
+def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
+    """Add a delta to a session and return the head behind it.
+
+    Whether the store takes deltas is asked at each call. One that does not is loaded and saved in full: costs
+    O(the session). Raises what the store's own `save_delta` raises.
+    """
+    if callable(getattr(store, "save_delta", None)):
+        return cast("DeltaStore", store).save_delta(session_id, delta)
+    data = store.load(session_id)
+    settled = settle(delta, Whole(data))
+    if not settled.is_empty:
+        store.save(
+            msgspec.structs.replace(
+                data, events=(*data.events, *settled.lines), leaf_id=settled.leaf_id, metadata=settled.metadata,
+                created_at=delta.created_at or data.created_at, updated_at=delta.updated_at or data.updated_at,
+                head=settled.head,
+            )
+        )  # fmt: skip
+    return settled.head
+
+
+class Whole:
+    """A session that was loaded whole, as `settle` looks at it. Its digests are derived once, when asked for."""
+
+    def __init__(self, data: SessionData) -> None:
+        self.head, self.leaf_id, self.metadata = data.head, data.leaf_id, data.metadata
+        self._events = data.events
+        self._digests: list[bytes] | None = None
+
+    def digest(self, number: int) -> str | None:
+        if self._digests is None:
+            self._digests = digests_of(self._events)
+        if number == 0:
+            return NOTHING.digest
+        return self._digests[number - 1].hex() if 0 < number <= len(self._digests) else None
+
+    def lines(self, after: int, count: int) -> Sequence[bytes]:
+        return self._events[after : after + count]

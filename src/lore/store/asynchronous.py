@@ -7,10 +7,26 @@ cancelled goes on in its thread to its end; what it saved is saved, and a delta 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from lore.store.base import Checkpoint, DeltaRow, Head, SessionData, SessionDelta, Store, Summary, Verified
-from lore.store.saving import save_delta
+from lore.store.applying import save_delta
+from lore.store.base import Head, SessionDelta, Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_thread(
+    method: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[AsyncStore, P], Coroutine[Any, Any, T]]:
+    @wraps(method)
+    async def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound: Callable[P, T] = getattr(self.store, method.__name__)
+        return await asyncio.to_thread(bound, *args, **kwargs)
+
+    return call
 
 
 class AsyncStore:
@@ -19,62 +35,21 @@ class AsyncStore:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    async def create(self, header: bytes) -> Head:
-        """Begin a session."""
-        return await asyncio.to_thread(self.store.create, header)
-
-    async def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        """Return a session, or what came after a number."""
-        return await asyncio.to_thread(self.store.load, session_id, after=after)
-
-    async def save(self, data: SessionData) -> Head:
-        """Write a session in full."""
-        return await asyncio.to_thread(self.store.save, data)
-
     async def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         """Add a delta, also in a store that only saves in full."""
         return await asyncio.to_thread(save_delta, self.store, session_id, delta)
 
-    async def delete(self, session_id: str) -> tuple[str, ...]:
-        """Delete a session and those forked from it."""
-        return await asyncio.to_thread(self.store.delete, session_id)
-
-    async def list(self, project_id: str | None = None) -> Sequence[Summary]:
-        """List the sessions."""
-        return await asyncio.to_thread(self.store.list, project_id)
-
-    async def move(self, session_id: str, project_id: str) -> None:
-        """Make a session another project's."""
-        await asyncio.to_thread(self.store.move, session_id, project_id)
-
-    async def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
-        """Remember which session a client means."""
-        await asyncio.to_thread(self.store.bind, client_key, session_id, replace=replace)
-
-    async def resolve(self, client_key: str) -> str | None:
-        """Return the session that a client means."""
-        return await asyncio.to_thread(self.store.resolve, client_key)
-
-    async def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        """Return a session's durable prompt deltas."""
-        return await asyncio.to_thread(self.store.prompt_deltas, session_id)
-
-    async def checkpoint(self, session_id: str) -> Checkpoint | None:
-        """Return the latest checkpoint."""
-        return await asyncio.to_thread(self.store.checkpoint, session_id)
-
-    async def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint instead of the one before."""
-        await asyncio.to_thread(self.store.save_checkpoint, session_id, checkpoint)
-
-    async def verify(self, session_id: str | None = None) -> Verified:
-        """Derive every digest anew."""
-        return await asyncio.to_thread(self.store.verify, session_id)
-
-    async def vacuum(self) -> int:
-        """Give back what is not needed any more."""
-        return await asyncio.to_thread(self.store.vacuum)
-
-    async def close(self) -> None:
-        """Let go of files and connections."""
-        await asyncio.to_thread(self.store.close)
+    create = _in_thread(Store.create)
+    load = _in_thread(Store.load)
+    save = _in_thread(Store.save)
+    delete = _in_thread(Store.delete)
+    list = _in_thread(Store.list)
+    move = _in_thread(Store.move)
+    bind = _in_thread(Store.bind)
+    resolve = _in_thread(Store.resolve)
+    prompt_deltas = _in_thread(Store.prompt_deltas)
+    checkpoint = _in_thread(Store.checkpoint)
+    save_checkpoint = _in_thread(Store.save_checkpoint)
+    verify = _in_thread(Store.verify)
+    vacuum = _in_thread(Store.vacuum)
+    close = _in_thread(Store.close)

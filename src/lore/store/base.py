@@ -2,7 +2,7 @@
 
 Words: an event of a session is stored as the line that its log holds, to the byte, and has a number: the
 first, its header, is 1. A head is how far a session is stored: the number of its last event, the digest of
-all of them (`chain`), and the digest of what is noted beside them (leaf and metadata). A delta is what is
+all of them (`header`), and the digest of what is noted beside them (leaf and metadata). A delta is what is
 new since a head, its base.
 
 Rules that every store keeps (`lore.testing.StoreContract` holds each):
@@ -13,7 +13,7 @@ Rules that every store keeps (`lore.testing.StoreContract` holds each):
 - what comes out can be changed by nobody: values are immutable;
 - a store of a newer format is refused, and not touched.
 
-How to add one: write a class with the methods of `Store` (`save_delta` may be left out: `saving.save_delta`
+How to add one: write a class with the methods of `Store` (`save_delta` may be left out: `applying.save_delta`
 then loads, adds, and saves in full), publish a function `(url, tell) -> Store` under the entry-point group
 `lore.stores` with the scheme of its URLs as name, and run `lore.testing.StoreContract` over it
 (the page: `WRITING.md` beside this file).
@@ -170,7 +170,7 @@ class UnknownSessionError(StoreError):
 
 
 class ConflictError(StoreError):
-    """Somebody else's state is stored: load again, and put what is new on top of it."""
+    """Another writer's state is stored: load again, and apply what is new on top of it."""
 
     def __init__(self, message: str, *, hint: str = "", base: Head | None = None, stored: Head | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -249,7 +249,7 @@ class Store(Protocol):
         ...
 
     def verify(self, session_id: str | None = None) -> Verified:
-        """Derive every digest anew, of one session or of all. Changes nothing. Costs O(bytes)."""
+        """Recompute every digest, of one session or of all. Changes nothing. Costs O(bytes)."""
         ...
 
     def vacuum(self) -> int:

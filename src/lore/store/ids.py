@@ -67,4 +67,4 @@ def _is_plain(line: bytes) -> bool:
     if line[:1] != b"{" or line.count(b"[") + line.count(b"{") > _DEEP:
         return False
     digits = line.translate(_DIGITS)
-    return not any(one in digits for one in _HUGE) and is_json(line)
+    return not any(huge in digits for huge in _HUGE) and is_json(line)

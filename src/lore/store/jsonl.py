@@ -44,18 +44,15 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.chain import NOTHING, note
 from lore.store.deltas import put_together, rows_of
-from lore.store.forks import with_forks
-from lore.store.header import Header, read_header
+from lore.store.header import NOTHING, Header, note, read_header, with_forks
 from lore.store.ids import good_id, good_line
-from lore.store.jsonl_aside import put_aside
-from lore.store.jsonl_checkpoints import LONGEST, checkpoint_bytes, read_checkpoint
 from lore.store.jsonl_clients import Clients
 from lore.store.jsonl_files import (
     PATIENCE,
     append,
     failed,
+    put_aside,
     read_small,
     reading,
     synchronise,
@@ -65,10 +62,9 @@ from lore.store.jsonl_files import (
 )  # fmt: skip
 from lore.store.jsonl_folder import Folder, remove_left
 from lore.store.jsonl_names import BINDINGS, CHECKPOINT, LOG, TORN
-from lore.store.jsonl_records import on_one_line
-from lore.store.jsonl_state import Look, State
+from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
+from lore.store.jsonl_state import MOST, LogState, Look, Notes, delta_bytes, metadata_at, whole_bytes
 from lore.store.jsonl_verify import judge, salvaged
-from lore.store.jsonl_writing import MOST, Notes, delta_bytes, metadata_at, whole_bytes
 
 _SIZE = 0  # where a stamp has the file's size
 _REMEMBERED = 1000  # logs whose state is kept
@@ -95,7 +91,7 @@ class Jsonl:
         self._patience = patience
         self._clients = Clients(self._folder.file(BINDINGS + LOG), self._folder.file(BINDINGS + TORN), patience, tell)
         self._lock = Lock()
-        self._states: dict[str, tuple[tuple[int, ...], State]] = {}
+        self._states: dict[str, tuple[tuple[int, ...], LogState]] = {}
         self._is_closed = False
 
     @classmethod
@@ -147,7 +143,7 @@ class Jsonl:
             leaf_id=state.leaf_id, metadata=state.metadata, created_at=state.created_at, updated_at=state.updated_at,
         )  # fmt: skip
 
-    def _tell_torn(self, state: State, path: str) -> None:
+    def _tell_torn(self, state: LogState, path: str) -> None:
         if state.is_torn:
             self._tell(
                 f"{path}: the last {state.size - state.end:,} bytes are a delta that was never acknowledged; they are "
@@ -202,7 +198,9 @@ class Jsonl:
                 self._append(log, state, settled.lines, settled.digests, notes)
             return settled.head
 
-    def _append(self, log: _Open, state: State, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes) -> None:
+    def _append(
+        self, log: _Open, state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes
+    ) -> None:
         data = delta_bytes(state, lines, digests, notes)
         append(log.descriptor, data, state.end, log.path)
         end, digest = state.end + len(data), digests[-1].hex() if digests else state.head.digest
@@ -222,30 +220,30 @@ class Jsonl:
         with self._reading(session_id):
             pass
         headers = self._each(lambda log: log.look.header())
-        gone = with_forks(session_id, {one.session_id: one.parent_session_id for one in headers})
+        gone = with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
         self._clients.forget(gone)
-        for one in gone:
-            if one == session_id:
+        for name in gone:
+            if name == session_id:
                 synchronise_folder(self._folder.path)  # a fork never outlives it, whatever happens
-            self._remove(one)
+            self._remove(name)
         synchronise_folder(self._folder.path)
         return gone
 
     def _remove(self, session_id: str) -> None:
         path = self._folder.log(session_id)
         with suppress(FileNotFoundError), writing(path, self._patience):
-            for one in (*self._folder.companions(path), path):
+            for name in (*self._folder.companions(path), path):
                 try:
                     with suppress(FileNotFoundError):
-                        os.unlink(one)
+                        os.unlink(name)
                 except OSError as error:
-                    raise failed(error, "remove", one) from None
+                    raise failed(error, "remove", name) from None
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
         """List the sessions; one that is damaged is told, and left out. Costs a header and a last delta each."""
-        found = [one.summary for one in self._each(self._known)]
-        found.sort(key=lambda one: one.session_id)
-        return [one for one in found if project_id is None or one.project_id == project_id]
+        found = [state.summary for state in self._each(self._known)]
+        found.sort(key=lambda summary: summary.session_id)
+        return [summary for summary in found if project_id is None or summary.project_id == project_id]
 
     def move(self, session_id: str, project_id: str) -> None:
         good_id(project_id, "project id")
@@ -277,7 +275,7 @@ class Jsonl:
 
     def checkpoint(self, session_id: str) -> Checkpoint | None:
         with self._reading(session_id) as log:
-            return read_checkpoint(read_small(self._folder.beside(log.path, CHECKPOINT), LONGEST))
+            return read_checkpoint(read_small(self._folder.beside(log.path, CHECKPOINT), LONGEST_CHECKPOINT))
 
     def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
         with self._writing(session_id) as log:
@@ -352,14 +350,14 @@ class Jsonl:
             stamp, state = self._states.get(path, ((), None))
         return _Open(descriptor, path, Look(descriptor, path, state if stamp == now else None), now)
 
-    def _known(self, log: _Open) -> State:
+    def _known(self, log: _Open) -> LogState:
         """Return the state of a log, and remember it."""
         state = log.look.state
         if log.look.size == log.stamp[_SIZE]:
             self._remember(log.path, log.stamp, state)
         return state
 
-    def _remember(self, path: str, stamp: tuple[int, ...], state: State) -> None:
+    def _remember(self, path: str, stamp: tuple[int, ...], state: LogState) -> None:
         with self._lock:
             self._states.pop(path, None)
             self._states[path] = stamp, state
@@ -374,11 +372,11 @@ class Jsonl:
             self._tell(put_aside(log.descriptor, state.end, state.size, log.path, aside, self._patience))
 
     def _each(self, ask: Callable[[_Open], _T]) -> Sequence[_T]:
-        """Ask each log; raises StoreError where there is no folder. What is damaged is told."""
+        """Apply a function to each log; damaged ones are told and left out. Raises StoreError without a folder."""
         self._ready()
-        return [one for path in self._folder.logs() if (one := self._asked(path, ask)) is not None]
+        return [answer for path in self._folder.logs() if (answer := self._ask(path, ask)) is not None]
 
-    def _asked(self, path: str, ask: Callable[[_Open], _T]) -> _T | None:
+    def _ask(self, path: str, ask: Callable[[_Open], _T]) -> _T | None:
         try:
             with reading(path, self._patience) as descriptor:
                 return ask(self._open(descriptor, path))

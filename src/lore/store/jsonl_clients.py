@@ -16,8 +16,7 @@ import msgspec
 from lore.errors import Where
 from lore.model.canonical import encode
 from lore.store.base import DamagedError, Tell
-from lore.store.jsonl_aside import put_aside
-from lore.store.jsonl_files import append, read_range, reading, synchronise_folder, writing
+from lore.store.jsonl_files import append, put_aside, read_range, reading, synchronise_folder, writing
 from lore.store.jsonl_records import is_sealed, sealed
 
 

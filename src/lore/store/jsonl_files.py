@@ -21,15 +21,9 @@ from contextlib import contextmanager, suppress
 from secrets import token_hex
 
 from lore.errors import Where
+from lore.files import try_lock
 from lore.store.base import StoreError
 from lore.store.jsonl_names import NEW
-
-try:
-    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
-
-    _exclusive, _shared = LOCK_EX | LOCK_NB, LOCK_SH | LOCK_NB
-except ImportError:  # a system without advisory locks
-    flock, _exclusive, _shared = None, 0, 0
 
 PATIENCE, PAUSE = 10.0, 0.005  # seconds to wait for another writer, and between two looks
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
@@ -66,51 +60,33 @@ def opened(path: str, flags: int) -> int:
 def writing(path: str, patience: float, *, create: bool = False) -> Generator[int]:
     """Open a file to append to it, alone; raises FileNotFoundError, and StoreError where another has it too long."""
     flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
-    with _held(path, flags, _exclusive, patience) as descriptor:
+    with _held(path, flags, patience) as descriptor:
         yield descriptor
 
 
 @contextmanager
 def reading(path: str, patience: float) -> Generator[int]:
-    """Open a file to read it while nobody writes; raises FileNotFoundError, StoreError."""
-    with _held(path, os.O_RDONLY, _shared, patience) as descriptor:
+    """Open a file for reading under a shared lock; raises FileNotFoundError, StoreError."""
+    with _held(path, os.O_RDONLY, patience, shared=True) as descriptor:
         yield descriptor
 
 
 @contextmanager
-def _held(path: str, flags: int, kind: int, patience: float) -> Generator[int]:
+def _held(path: str, flags: int, patience: float, *, shared: bool = False) -> Generator[int]:
     end = time.monotonic() + patience
     while True:
         descriptor = opened(path, flags)
         try:
-            _lock(descriptor, kind, end, path)
+            while not try_lock(descriptor, shared=shared):
+                if time.monotonic() > end:
+                    hint = "nothing was saved: try again when it is done"
+                    raise StoreError(f"another writer holds {path}", hint=hint, where=Where(path))
+                time.sleep(PAUSE)
             if _is_named(descriptor, path):
                 yield descriptor
                 return
         finally:
             os.close(descriptor)
-
-
-def _lock(descriptor: int, kind: int, end: float, path: str) -> None:
-    while not try_lock(descriptor, kind):
-        if time.monotonic() > end:
-            raise StoreError(
-                f"another writer holds {path}", hint="nothing was saved: try again when it is done", where=Where(path)
-            )
-        time.sleep(PAUSE)
-
-
-def try_lock(descriptor: int, kind: int = _exclusive) -> bool:
-    """Take a lock if it is free; where the file system knows none, it is."""
-    if flock is None:
-        return True
-    try:
-        flock(descriptor, kind)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _is_named(descriptor: int, path: str) -> bool:
@@ -223,7 +199,7 @@ def _write_all(descriptor: int, pieces: Iterable[bytes]) -> None:
 
 
 def _link(path: str, final: str) -> None:
-    """Give a file its name where nobody has it."""
+    """Give a file its name unless that is taken."""
     try:
         os.link(path, final)
     except OSError as error:
@@ -244,3 +220,16 @@ def read_small(path: str, limit: int) -> bytes | None:
         return read_range(descriptor, 0, limit)
     finally:
         os.close(descriptor)
+
+
+def put_aside(descriptor: int, end: int, size: int, path: str, aside: str, patience: float) -> str:
+    """Move the bytes of a file that stand behind `end`; returns what a person should know. Raises StoreError."""
+    data = read_range(descriptor, end, size)
+    with writing(aside, patience, create=True) as kept:
+        append(kept, data, os.fstat(kept).st_size, aside)
+    synchronise_folder(os.path.dirname(aside))
+    try:
+        os.ftruncate(descriptor, end)
+    except OSError as error:
+        raise failed(error, "repair", path) from None
+    return f"{path}: the last {len(data):,} bytes were a delta that was never acknowledged; they are in {aside}"

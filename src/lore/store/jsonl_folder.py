@@ -14,10 +14,11 @@ from collections.abc import Iterator
 import msgspec
 
 from lore.errors import Where
+from lore.files import try_lock
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError
-from lore.store.jsonl_files import failed, opened, read_small, synchronise_folder, try_lock, write_whole
+from lore.store.jsonl_files import failed, opened, read_small, synchronise_folder, write_whole
 from lore.store.jsonl_names import CHECKPOINT, LOG, NEW, STAMP, TORN, is_log, name_of
 
 KIND, VERSION = "lore-store", 1
@@ -96,10 +97,8 @@ class Folder:
 
     def _may_adopt(self) -> bool:
         names = [name for name in self.names() if name != STAMP and not name.startswith(".")]
-        return not names or any(is_log(name) and self._is_lores(name) for name in names)
-
-    def _is_lores(self, name: str) -> bool:
-        return LoreLog.recognises(read_small(self.file(name), _HEAD) or b"")
+        heads = (read_small(self.file(name), _HEAD) or b"" for name in names if is_log(name))
+        return not names or any(map(LoreLog.recognises, heads))
 
     def names(self) -> list[str]:
         """Return the names of the files in the folder, sorted; raises StoreError."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lore.formats.lines import BOM, fault
 from lore.model.events import Saved
-from lore.store.chain import SEED, follow
+from lore.store.header import SEED, follow
 from lore.store.jsonl_records import BEGIN, is_record, is_sealed, read_record
 
 _BLANK = b" \t\r"
@@ -171,9 +171,9 @@ def _damaged(record: Saved, lines: Sequence[bytes], byte: int, part: Part) -> No
         offsets.append(offsets[-1] + len(line) + 1)
     at, before, known = 0, part.digest, len(part.faults)
     for digest in map(_digest, record.digests):
-        place = next((one for one in (at, at + 1, at - 1) if _is(lines, one, before, digest)), None)
+        place = next((candidate for candidate in (at, at + 1, at - 1) if _is(lines, candidate, before, digest)), None)
         if place is None:
-            where, reason = _said(lines, at, offsets)
+            where, reason = _located(lines, at, offsets)
             part.faults.append(Fault(part.number + 1, where, reason, _rescued(lines, at)))
             part.add((b"",), (digest,))
         else:
@@ -187,7 +187,7 @@ def _is(lines: Sequence[bytes], place: int, before: bytes, digest: bytes) -> boo
     return 0 <= place < len(lines) and follow(before, (lines[place],))[0] == digest
 
 
-def _said(lines: Sequence[bytes], at: int, offsets: Sequence[int]) -> tuple[int, str]:
+def _located(lines: Sequence[bytes], at: int, offsets: Sequence[int]) -> tuple[int, str]:
     where = offsets[min(at, len(lines))]
     return where, "the event is not what was stored" if at < len(lines) else "the event is missing"
 

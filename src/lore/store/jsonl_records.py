@@ -18,7 +18,7 @@ from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.events import Saved
 from lore.model.items import is_absent
-from lore.store.base import EMPTY, StoreError
+from lore.store.base import EMPTY, Checkpoint, StoreError
 
 BEGIN = b'{"kind":"saved",'
 _END = re.compile(rb',"byte":\d+ *,"check":"[0-9a-f]{8}"\}\Z')
@@ -65,21 +65,21 @@ def _slow(line: bytes) -> Saved | None:
 def record_line(record: Saved) -> bytes:
     """Write a record with its check, without the line's end; raises StoreError where no reader would take it."""
     fields = msgspec.structs.asdict(record)
-    written = [b'"%b":%b' % (name.encode(), _value(value)) for name, value in fields.items() if _is_said(name, value)]
+    written = [
+        b'"%b":%b' % (name.encode(), (bytes(value) if isinstance(value, Raw) else encode(value)))
+        for name, value in fields.items()
+        if _is_written(name, value)
+    ]
     line = sealed(BEGIN + b",".join(written))
     if len(line) > LONGEST:
         raise StoreError(f"notes of {len(line):,} bytes: a record holds {LONGEST >> 20} MiB", hint="note less")
     return line
 
 
-def _is_said(name: str, value: object) -> bool:
+def _is_written(name: str, value: object) -> bool:
     if name in ("id", "at", "chain", "agent_id", "check"):
         return False
     return not is_absent(value) if isinstance(value, Raw) else value not in _EMPTY_FIELDS
-
-
-def _value(value: object) -> bytes:
-    return bytes(value) if isinstance(value, Raw) else encode(value)
 
 
 def on_one_line(metadata: bytes) -> bytes:
@@ -95,9 +95,9 @@ def with_lines(record: Saved, lines: Sequence[bytes]) -> bytes:
     line = record_line(record)
     while True:
         at, is_taken = record.byte + len(line) + 1, False
-        for one in lines:
-            is_taken = is_taken or read_record(one, at) is not None
-            at += len(one) + 1
+        for event in lines:
+            is_taken = is_taken or read_record(event, at) is not None
+            at += len(event) + 1
         if not is_taken:
             return b"\n".join((line, *lines, b""))
         line = sealed(line[:-_CHECK] + b" ")
@@ -106,3 +106,26 @@ def with_lines(record: Saved, lines: Sequence[bytes]) -> bytes:
 def metadata_of(record: Saved) -> bytes:
     """Return the metadata that stands in a record itself."""
     return EMPTY if is_absent(record.metadata) else bytes(record.metadata)
+
+
+_OPENING = b"lore-checkpoint-1\n"
+LONGEST_CHECKPOINT = 1 << 40
+
+
+def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
+    """Write a checkpoint with its check."""
+    data = msgspec.msgpack.encode(checkpoint)
+    return _OPENING + b"%08x\n" % crc32(data) + data
+
+
+def read_checkpoint(data: bytes | None) -> Checkpoint | None:
+    """Read a checkpoint; None where it is missing, damaged, or of another version."""
+    if data is None or not data.startswith(_OPENING):
+        return None
+    check, _, rest = data[len(_OPENING) :].partition(b"\n")
+    if check != b"%08x" % crc32(rest):
+        return None
+    try:
+        return msgspec.msgpack.decode(rest, type=Checkpoint)
+    except (ValueError, RecursionError):
+        return None

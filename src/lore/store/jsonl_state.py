@@ -9,25 +9,34 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Raw, Struct
 
 from lore.errors import Where
 from lore.formats.lines import BOM, LONGEST
 from lore.model.events import Saved
+from lore.model.items import NULL
 from lore.store.base import EMPTY, DamagedError, Head, StoreError, Summary
-from lore.store.chain import NOTHING, note
-from lore.store.header import Header, read_header
+from lore.store.header import NOTHING, Header, note, read_header
 from lore.store.jsonl_files import read_range
 from lore.store.jsonl_names import LOG, name_of
 from lore.store.jsonl_reading import Fault, Part, Start, read
-from lore.store.jsonl_records import BEGIN, metadata_of, read_record
+from lore.store.jsonl_records import BEGIN, metadata_of, read_record, with_lines
 
 HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 _PIECE = 64 * 1024
 
 
-class State(Struct, frozen=True, kw_only=True):
+class Notes(Struct, frozen=True, kw_only=True):
+    """What a record says of its session beside the events; `metadata` is on one line."""
+
+    leaf_id: str | None = None
+    metadata: bytes = EMPTY
+    project_id: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class LogState(Notes, frozen=True, kw_only=True):
     """What is known of a session; `log` is its size without records, `end` where what is whole ends in the file."""
 
     session_id: str
@@ -37,12 +46,7 @@ class State(Struct, frozen=True, kw_only=True):
     size: int
     is_ended: bool
     parent_session_id: str | None
-    project_id: str | None
-    leaf_id: str | None = None
-    metadata: bytes = EMPTY
     metadata_at: int | None = None
-    created_at: str | None = None
-    updated_at: str | None = None
 
     @property
     def is_torn(self) -> bool:
@@ -62,7 +66,7 @@ class State(Struct, frozen=True, kw_only=True):
 class Look:
     """One session's log that is open and locked: its state, and its events from any number on."""
 
-    def __init__(self, descriptor: int, path: str, known: State | None = None) -> None:
+    def __init__(self, descriptor: int, path: str, known: LogState | None = None) -> None:
         self._descriptor = descriptor
         self._path = path
         self.size = os.fstat(descriptor).st_size
@@ -70,7 +74,7 @@ class Look:
         self._known = known
 
     @property
-    def state(self) -> State:
+    def state(self) -> LogState:
         """The session's state; raises DamagedError."""
         if self._known is None:
             self._known = self._state(self._tail())
@@ -78,21 +82,17 @@ class Look:
 
     @property
     def head(self) -> Head:
-        """How far it is stored."""
         return self.state.head
 
     @property
     def leaf_id(self) -> str | None:
-        """Its leaf."""
         return self.state.leaf_id
 
     @property
     def metadata(self) -> bytes:
-        """Its metadata."""
         return self.state.metadata
 
     def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number` (0: of no events); None where there is none."""
         if number == 0:
             return NOTHING.digest
         if number == self.head.number:
@@ -102,7 +102,6 @@ class Look:
         return part.digests[place].hex() if 0 <= place < len(part.digests) else None
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
         part = self.part(after)
         start = after + 1 - part.first
         return part.lines[start : start + count]
@@ -110,7 +109,7 @@ class Look:
     def part(self, after: int) -> Part:
         """Return the events that came after a number, perhaps with some before; raises DamagedError."""
         if self._part is None or self._part.first > after + 1:
-            record = next((one for one in self._records() if one.after <= after), None) if after else None
+            record = next((record for record in self._records() if record.after <= after), None) if after else None
             self._part = self._checked(self._read(record))
             if self._known is None:
                 self._known = self._state(self._part if self._part.record or not record else self._tail())
@@ -176,14 +175,19 @@ class Look:
             raise self._damaged(Fault(1, 0, message, ""))
         return header
 
-    def _state(self, part: Part) -> State:
-        header = self.header()
-        known = State(
-            session_id=header.session_id, head=NOTHING, log=part.log, end=part.end, size=self.size,
-            is_ended=part.is_ended, parent_session_id=header.parent_session_id, project_id=header.project_id,
-            created_at=header.at,
+    def _state(self, part: Part) -> LogState:
+        header, record = self.header(), part.record
+        metadata, at = self._metadata(record)
+        leaf_id, project_id, created_at, updated_at = None, header.project_id, header.at, None
+        if record is not None:
+            leaf_id, project_id = record.leaf_id, record.project_id
+            created_at, updated_at = record.created_at, record.updated_at
+        return LogState(
+            session_id=header.session_id, head=Head(part.number, part.digest.hex(), note(leaf_id, metadata)),
+            log=part.log, end=part.end, size=self.size, is_ended=part.is_ended, metadata=metadata, metadata_at=at,
+            parent_session_id=header.parent_session_id, leaf_id=leaf_id, project_id=project_id, created_at=created_at,
+            updated_at=updated_at,
         )  # fmt: skip
-        return _with(known, part, self._metadata(part.record))
 
     def _metadata(self, record: Saved | None) -> tuple[bytes, int | None]:
         """Return a session's metadata, and the byte of the record that has it."""
@@ -197,14 +201,59 @@ class Look:
         return metadata_of(found), at
 
 
-def _with(known: State, part: Part, metadata: tuple[bytes, int | None]) -> State:
-    """Put what the last record notes, and how far was read, into a state."""
-    record = part.record
-    leaf_id = None if record is None else record.leaf_id
-    head = Head(part.number, part.digest.hex(), note(leaf_id, metadata[0]))
-    if record is None:
-        return replace(known, head=head)
-    return replace(
-        known, head=head, leaf_id=leaf_id, metadata=metadata[0], metadata_at=metadata[1],
-        project_id=record.project_id, created_at=record.created_at, updated_at=record.updated_at,
+MOST = 50_000  # events behind one record: it names 64 digits for each, and no reader takes a line over 12 MiB
+REPEATED = 1024  # bytes of metadata that each record says again; longer ones stand where they changed
+_GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # events, and about their bytes, behind one record of a whole session
+
+
+def delta_bytes(state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes) -> bytes:
+    """Return what is written behind a session for a delta, in one piece."""
+    at = metadata_at(state, notes)
+    byte = state.end + (not state.is_ended)
+    record = _record(byte, state.head.number, state.head.digest, state.log, lines, digests, notes, at)
+    return (b"" if state.is_ended else b"\n") + with_lines(record, lines)
+
+
+def metadata_at(state: LogState, notes: Notes) -> int | None:
+    """Return the byte of the record that has the metadata already, where it need not be said again."""
+    is_same = notes.metadata == state.metadata and len(notes.metadata) > REPEATED
+    return state.metadata_at if is_same else None
+
+
+def whole_bytes(events: Sequence[bytes], digests: Sequence[bytes], notes: Notes) -> Iterator[bytes]:
+    """Yield a whole log in pieces: the header, and the events in groups, each behind a record."""
+    yield events[0] + b"\n"
+    byte = log = len(events[0]) + 1
+    at: int | None = None
+    for start, end in _groups(events):
+        lines = events[start:end]
+        base = digests[start - 1].hex()
+        data = with_lines(_record(byte, start, base, log, lines, digests[start:end], notes, at), lines)
+        yield data
+        at = byte if at is None and len(notes.metadata) > REPEATED else at
+        byte += len(data)
+        log += sum(map(len, lines)) + len(lines)
+
+
+def _groups(events: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of events behind one record each, at least one."""
+    start, held = 1, 0
+    for place in range(1, len(events)):
+        held += len(events[place])
+        if place + 1 - start >= _GROUP or held >= _GROUP_BYTES:
+            yield start, place + 1
+            start, held = place + 1, 0
+    if start < len(events) or start == 1:
+        yield start, len(events)
+
+
+def _record(
+    byte: int, after: int, base: str, log: int, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes,
+    at: int | None,
+) -> Saved:  # fmt: skip
+    metadata = NULL if at is not None or notes.metadata == EMPTY else Raw(notes.metadata)
+    return Saved(
+        size=sum(map(len, lines)) + len(lines), after=after, base=base, log=log,
+        digests=tuple(map(bytes.hex, digests)), leaf_id=notes.leaf_id, metadata=metadata, metadata_at=at,
+        project_id=notes.project_id, created_at=notes.created_at, updated_at=notes.updated_at, byte=byte,
     )  # fmt: skip

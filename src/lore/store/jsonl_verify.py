@@ -25,10 +25,10 @@ class _Judged(NamedTuple):
 
 
 def judge(folder: Folder, paths: Iterable[str], clients: Clients | None, patience: float) -> Verified:
-    """Derive every digest of these logs anew, and read the bindings where they are given. Costs O(bytes)."""
-    found = [one for path in paths if (one := _log(folder, path, patience)) is not None]
-    damage = [each for one in found for each in one.damage]
-    notes = [each for one in found for each in one.notes]
+    """Recompute every digest of these logs, and read the bindings where they are given. Costs O(bytes)."""
+    found = [log for path in paths if (log := _log(folder, path, patience)) is not None]
+    damage = [each for log in found for each in log.damage]
+    notes = [each for log in found for each in log.notes]
     if clients is not None:
         damage += _bindings(folder, clients, notes)
         left = len(list(folder.leftovers()))
@@ -37,7 +37,7 @@ def judge(folder: Folder, paths: Iterable[str], clients: Clients | None, patienc
             if left
             else []
         )
-    return Verified(len(found), sum(one.events for one in found), tuple(damage), (*notes, *folder.readers()))
+    return Verified(len(found), sum(log.events for log in found), tuple(damage), (*notes, *folder.readers()))
 
 
 def _log(folder: Folder, path: str, patience: float) -> _Judged | None:
@@ -52,8 +52,8 @@ def _log(folder: Folder, path: str, patience: float) -> _Judged | None:
         return None
     except StoreError as error:  # a symbolic link, a disk that does not answer, a lock that is held
         return _Judged(0, [_unread(path, error)], [])
-    for one in part.faults:
-        damage.append(Damage(session_id, one.number, f"{path}, byte {one.byte}", one.message, one.recoverable))
+    for found in part.faults:
+        damage.append(Damage(session_id, found.number, f"{path}, byte {found.byte}", found.message, found.recoverable))
     notes = list(_notes(path, part, torn))
     aside = folder.beside(path, TORN)
     try:
@@ -67,7 +67,7 @@ def salvaged(path: str, patience: float) -> Salvaged:
     """Return what is left of a log; raises FileNotFoundError, StoreError where it cannot be read at all."""
     with reading(path, patience) as descriptor:
         part = Look(descriptor, path).whole()
-    damaged = {one.number for one in part.faults}
+    damaged = {fault.number for fault in part.faults}
     lines = [line for number, line in enumerate(part.lines, 1) if number not in damaged and line and not fault(line)]
     return Salvaged(tuple(lines), max(part.number, len(part.lines)) - len(lines))
 

@@ -26,10 +26,8 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.chain import NOTHING, follow, note
 from lore.store.deltas import put_together, rows_of
-from lore.store.forks import with_forks
-from lore.store.header import read_header
+from lore.store.header import NOTHING, follow, note, read_header, with_forks
 from lore.store.ids import good_id
 
 
@@ -87,12 +85,12 @@ class Memory:
 
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
         with self._lock:
-            one = self._named(session_id)
+            session = self._named(session_id)
             after = max(0, after)
             return SessionData(
-                session_id=session_id, head=one.head, events=tuple(one.events[after:]), first=after + 1,
-                project_id=one.project_id, parent_session_id=one.parent_session_id, leaf_id=one.leaf_id,
-                metadata=one.metadata, created_at=one.created_at, updated_at=one.updated_at,
+                session_id=session_id, head=session.head, events=tuple(session.events[after:]), first=after + 1,
+                project_id=session.project_id, parent_session_id=session.parent_session_id, leaf_id=session.leaf_id,
+                metadata=session.metadata, created_at=session.created_at, updated_at=session.updated_at,
             )  # fmt: skip
 
     def _named(self, session_id: str) -> _Session:
@@ -116,36 +114,36 @@ class Memory:
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         with self._lock:
-            one = self._named(session_id)
-            settled = settle(delta, one)
+            session = self._named(session_id)
+            settled = settle(delta, session)
             if not settled.is_empty:
-                one.events += settled.lines
-                one.digests += settled.digests
-                one.size += sum(map(len, settled.lines)) + len(settled.lines)
-                one.leaf_id, one.metadata, one.head = settled.leaf_id, settled.metadata, settled.head
-                one.created_at = delta.created_at or one.created_at
-                one.updated_at = delta.updated_at or one.updated_at
+                session.events += settled.lines
+                session.digests += settled.digests
+                session.size += sum(map(len, settled.lines)) + len(settled.lines)
+                session.leaf_id, session.metadata, session.head = settled.leaf_id, settled.metadata, settled.head
+                session.created_at = delta.created_at or session.created_at
+                session.updated_at = delta.updated_at or session.updated_at
             return settled.head
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self._lock:
             self._named(session_id)
-            gone = with_forks(session_id, {name: one.parent_session_id for name, one in self._sessions.items()})
-            for one in gone:
-                del self._sessions[one]
-            self._clients = {key: one for key, one in self._clients.items() if one not in gone}
+            gone = with_forks(session_id, {name: session.parent_session_id for name, session in self._sessions.items()})
+            for gone_id in gone:
+                del self._sessions[gone_id]
+            self._clients = {key: bound for key, bound in self._clients.items() if bound not in gone}
             return gone
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
         with self._lock:
             return [
                 Summary(
-                    session_id=name, head=one.head, size=one.size, project_id=one.project_id,
-                    parent_session_id=one.parent_session_id, leaf_id=one.leaf_id, created_at=one.created_at,
-                    updated_at=one.updated_at,
+                    session_id=name, head=session.head, size=session.size, project_id=session.project_id,
+                    parent_session_id=session.parent_session_id, leaf_id=session.leaf_id, created_at=session.created_at,
+                    updated_at=session.updated_at,
                 )
-                for name, one in sorted(self._sessions.items())
-                if project_id is None or one.project_id == project_id
+                for name, session in sorted(self._sessions.items())
+                if project_id is None or session.project_id == project_id
             ]  # fmt: skip
 
     def move(self, session_id: str, project_id: str) -> None:
@@ -168,8 +166,8 @@ class Memory:
 
     def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
         with self._lock:
-            one = self._named(session_id)
-            return put_together(session_id, one.project_id, rows_of(one.events))
+            session = self._named(session_id)
+            return put_together(session_id, session.project_id, rows_of(session.events))
 
     def checkpoint(self, session_id: str) -> Checkpoint | None:
         with self._lock:
@@ -183,13 +181,13 @@ class Memory:
         with self._lock:
             every = self._sessions if session_id is None else {session_id: self._named(session_id)}
             damage: list[Damage] = []
-            for name, one in every.items():
-                derived = follow(bytes.fromhex(NOTHING.digest), one.events)
-                for number, (said, found) in enumerate(zip(one.digests, derived, strict=True), 1):
-                    if said != found:
+            for name, session in every.items():
+                derived = follow(bytes.fromhex(NOTHING.digest), session.events)
+                for number, (digest, found) in enumerate(zip(session.digests, derived, strict=True), 1):
+                    if digest != found:
                         damage.append(Damage(name, number, "memory", "its digest does not hold", "nothing"))
                         break
-            return Verified(len(every), sum(len(one.events) for one in every.values()), tuple(damage))
+            return Verified(len(every), sum(len(session.events) for session in every.values()), tuple(damage))
 
     def vacuum(self) -> int:
         return 0

@@ -22,22 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lore.store.base import (
-    Checkpoint,
-    Damage,
-    DeltaRow,
-    FormatError,
-    Head,
-    Salvaged,
-    SessionData,
-    SessionDelta,
-    StoreError,
-    Summary,
-    Tell,
-    Verified,
-)  # fmt: skip
+from lore.store.base import Damage, FormatError, StoreError, Tell  # fmt: skip
 from lore.store.registry import shown
 from lore.store.schema import LATEST, POSTGRES, STEPS, TABLES, refuse_newer, take
 from lore.store.sql import SqlStore
@@ -62,18 +49,17 @@ _NOTED = {
     "full_page_writes": "the server runs with full_page_writes off: pages can be torn when its machine stops",
 }
 
-P = ParamSpec("P")
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _again(method: Callable[Concatenate[Postgres, P], T]) -> Callable[Concatenate[Postgres, P], T]:
+def _again(method: F) -> F:
     """Do a call again where its connection broke; each is done twice as if once."""
 
     @wraps(method)
-    def call(self: Postgres, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Postgres, /, *args: Any, **kwargs: Any) -> Any:
         return self.link.again(lambda: method(self, *args, **kwargs))
 
-    return call
+    return cast("F", call)
 
 
 class Postgres(SqlStore):
@@ -170,57 +156,19 @@ class Postgres(SqlStore):
                 take(step, tx, POSTGRES)
                 tx.execute("UPDATE lore_store SET version = ?", (step.version,))
 
-    @_again
-    def create(self, header: bytes) -> Head:
-        return super().create(header)
-
-    @_again
-    def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        return super().load(session_id, after=after)
-
-    @_again
-    def save(self, data: SessionData) -> Head:
-        return super().save(data)
-
-    @_again
-    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        return super().save_delta(session_id, delta)
-
-    @_again
-    def list(self, project_id: str | None = None) -> Sequence[Summary]:
-        return super().list(project_id)
-
-    @_again
-    def move(self, session_id: str, project_id: str) -> None:
-        super().move(session_id, project_id)
-
-    @_again
-    def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
-        super().bind(client_key, session_id, replace=replace)
-
-    @_again
-    def resolve(self, client_key: str) -> str | None:
-        return super().resolve(client_key)
-
-    @_again
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        return super().prompt_deltas(session_id)
-
-    @_again
-    def checkpoint(self, session_id: str) -> Checkpoint | None:
-        return super().checkpoint(session_id)
-
-    @_again
-    def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        super().save_checkpoint(session_id, checkpoint)
-
-    @_again
-    def verify(self, session_id: str | None = None) -> Verified:
-        return super().verify(session_id)
-
-    @_again
-    def salvage(self, session_id: str) -> Salvaged:
-        return super().salvage(session_id)
+    create = _again(SqlStore.create)
+    load = _again(SqlStore.load)
+    save = _again(SqlStore.save)
+    save_delta = _again(SqlStore.save_delta)
+    list = _again(SqlStore.list)
+    move = _again(SqlStore.move)
+    bind = _again(SqlStore.bind)
+    resolve = _again(SqlStore.resolve)
+    prompt_deltas = _again(SqlStore.prompt_deltas)
+    checkpoint = _again(SqlStore.checkpoint)
+    save_checkpoint = _again(SqlStore.save_checkpoint)
+    verify = _again(SqlStore.verify)
+    salvage = _again(SqlStore.salvage)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session and its forks; see `Store`.
@@ -245,11 +193,11 @@ class Postgres(SqlStore):
 
     def notes(self) -> tuple[str, ...]:
         with self.transaction(write=False) as tx:
-            return tuple(said for name, said in _NOTED.items() if tx.execute(f"SHOW {name}") == [("off",)])
+            return tuple(note for name, note in _NOTED.items() if tx.execute(f"SHOW {name}") == [("off",)])
 
     @_again
     def vacuum(self) -> int:
-        """Write each table anew without what is dead in it; nobody can use a table meanwhile. Costs O(the store)."""
+        """Rewrite each table without dead rows, under an exclusive lock. Costs O(the store)."""
         before = self._size()
         self.link.alone(f"VACUUM (FULL, ANALYZE) lore.{table}" for table in sorted(TABLES))
         return max(0, before - self._size())

@@ -53,11 +53,11 @@ _ELSE = "see that the server runs, and that the URL names its host and port"
 
 
 class LostError(Exception):
-    """The connection broke; `committing` where COMMIT was on its way, so that nobody knows what is stored."""
+    """The connection broke; `committing`: during COMMIT, so that what is stored is unknown."""
 
-    def __init__(self, said: str, *, committing: bool = False) -> None:
-        super().__init__(said)
-        self.said = said
+    def __init__(self, message: str, *, committing: bool = False) -> None:
+        super().__init__(message)
+        self.said = message
         self.committing = committing
 
 
@@ -66,7 +66,7 @@ class ClashError(Exception):
 
 
 class UnreachableError(StoreError):
-    """There is no connection; `soon` where the server says that it will take one."""
+    """No connection; `soon`: the server says that it will accept one."""
 
     def __init__(self, message: str, *, hint: str, soon: bool = False) -> None:
         super().__init__(message, hint=hint)
@@ -88,28 +88,28 @@ def parsed(url: str) -> dict[str, str]:
 
 def unreachable(error: psycopg.Error, url: str, password: str) -> UnreachableError:
     """Return the error for a connection that cannot be made."""
-    said = masked(str(error), password)
-    soon = any(words in said for words in STARTING)
-    hint = next((hint for words, hint in _BY_TEXT.items() if words in said.partition("FATAL:")[2]), "")
-    hint = hint or next((hint for words, hint in _BY_TEXT.items() if " " in words and words in said), _ELSE)
-    return UnreachableError(f"no connection to {url}: {said}", hint=hint, soon=soon)
+    message = masked(str(error), password)
+    soon = any(words in message for words in STARTING)
+    hint = next((hint for words, hint in _BY_TEXT.items() if words in message.partition("FATAL:")[2]), "")
+    hint = hint or next((hint for words, hint in _BY_TEXT.items() if " " in words and words in message), _ELSE)
+    return UnreachableError(f"no connection to {url}: {message}", hint=hint, soon=soon)
 
 
 def translated(error: psycopg.Error, url: str, password: str) -> StoreError:
     """Return lore's error for one of the database's."""
     state = error.sqlstate or ""
-    said = masked(error.diag.message_primary or str(error), password)
+    message = masked(error.diag.message_primary or str(error), password)
     if state in DAMAGED:
-        return DamagedError(f"{url}: the database cannot read what is stored: {said}", hint="restore a backup")
+        return DamagedError(f"{url}: the database cannot read what is stored: {message}", hint="restore a backup")
     if state in RESERVED:
-        return FormatError(f"{url}: schema lore is not one of lore's stores: {said}", hint="give another database")
+        return FormatError(f"{url}: schema lore is not one of lore's stores: {message}", hint="give another database")
     known = _BY_STATE.get(state)
     if known is None:
-        return StoreError(f"{url}: PostgreSQL says: {said}", hint="nothing of this call is stored")
-    return StoreError(f"{url}: {known.message} ({said})", hint=known.hint)
+        return StoreError(f"{url}: PostgreSQL says: {message}", hint="nothing of this call is stored")
+    return StoreError(f"{url}: {known.message} ({message})", hint=known.hint)
 
 
-def masked(said: str, password: str) -> str:
+def masked(text: str, password: str) -> str:
     """Return a message on one line, without the password."""
-    line = printable(" ".join(said.split()))
+    line = printable(" ".join(text.split()))
     return line.replace(password, "***") if password else line

@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Mine:
+class _Local:
     """What one process has of a link."""
 
     lock: Lock = field(default_factory=Lock)
@@ -86,7 +86,7 @@ class Link:
         if "PGCONNECT_TIMEOUT" in os.environ:
             ours.pop("connect_timeout", None)
         self._conninfo = make_conninfo(**{**ours, **options, "client_encoding": "utf8"})
-        self._processes: dict[int, _Mine] = {}
+        self._processes: dict[int, _Local] = {}
         self._closed = False
 
     def again(self, call: Callable[[], T]) -> T:
@@ -137,9 +137,9 @@ class Link:
                 else:
                     connection.execute("ROLLBACK")  # nothing to keep, and it may have met what cannot be read
             except psycopg.Error as error:
-                said = self._said(error, connection, committing=committing)
+                translation = self._translated(error, connection, committing=committing)
                 self._undo(connection)
-                raise said from error
+                raise translation from error
             except BaseException:
                 self._undo(connection)
                 raise
@@ -162,31 +162,31 @@ class Link:
                     connection.execute(cast("LiteralString", statement))
                 connection.execute("RESET lock_timeout")
             except psycopg.Error as error:
-                said = self._said(error, connection)
+                translation = self._translated(error, connection)
                 self._undo(connection)
-                raise said from error
+                raise translation from error
 
     def close(self) -> None:
         """Close this process's connection, and make no other."""
         self._closed = True
-        mine = self._mine()
-        with mine.lock:
-            if mine.connection is not None:
-                mine.connection.close()
-                mine.connection = None
+        local = self._local()
+        with local.lock:
+            if local.connection is not None:
+                local.connection.close()
+                local.connection = None
 
-    def _mine(self) -> _Mine:
-        return self._processes.setdefault(os.getpid(), _Mine())  # at once: two threads get the same
+    def _local(self) -> _Local:
+        return self._processes.setdefault(os.getpid(), _Local())  # at once: two threads get the same
 
     @contextmanager
     def _held(self) -> Generator[psycopg.Connection[tuple[Any, ...]]]:
-        mine = self._mine()
-        with mine.lock:
+        local = self._local()
+        with local.lock:
             if self._closed:
                 raise StoreError(f"the store {self.url} was closed", hint="open it again")
-            if mine.connection is None or mine.connection.closed:
-                mine.connection = self._connect()
-            yield mine.connection
+            if local.connection is None or local.connection.closed:
+                local.connection = self._connect()
+            yield local.connection
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         try:
@@ -204,20 +204,20 @@ class Link:
             )
         return made
 
-    def _hear(self, said: psycopg.errors.Diagnostic) -> None:
-        if said.severity_nonlocalized == "WARNING":
-            self.tell(f"{self.url}: {said.message_primary}")
+    def _hear(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            self.tell(f"{self.url}: {diagnostic.message_primary}")
 
-    def _said(
+    def _translated(
         self, error: psycopg.Error, connection: psycopg.Connection[tuple[Any, ...]], *, committing: bool = False
     ) -> Exception:
-        said = translated(error, self.url, self._password)
+        translation = translated(error, self.url, self._password)
         if error.sqlstate in CLASHES:
-            return ClashError(said.message)
+            return ClashError(translation.message)
         if error.sqlstate in GONE or connection.closed:
             connection.close()
-            return LostError(said.message, committing=committing)
-        return said
+            return LostError(translation.message, committing=committing)
+        return translation
 
     def damaged(self, error: psycopg.Error) -> StoreError | None:
         """Return lore's error where the database cannot read its own files; None for another error."""

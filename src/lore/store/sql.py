@@ -33,15 +33,13 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.chain import NOTHING, follow, note
 from lore.store.deltas import rows_of
-from lore.store.forks import with_forks
-from lore.store.header import Header, read_header
+from lore.store.header import NOTHING, Header, follow, note, read_header, with_forks
 from lore.store.ids import good_id, is_id
 from lore.store.sql_rows import (
     COLUMNS,
     HINT,
-    Session,
+    SqlSession,
     StoredRows,
     Transaction,
     Value,
@@ -82,7 +80,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """Return what a person should know about the store, and is no damage."""
+        """Return remarks about the store that are not damage."""
 
     @abstractmethod
     def vacuum(self) -> int:
@@ -117,11 +115,11 @@ class SqlStore(ABC):
             whole = len(lines) == head.number - start and last == [bytes.fromhex(head.digest)]
             if not whole or note(session.summary.leaf_id, metadata) != head.note:
                 raise _damaged(verify_session(tx, session, metadata).damage, session_id)
-        one = session.summary
+        summary = session.summary
         return SessionData(
-            session_id=session_id, head=head, events=lines, first=after + 1, project_id=one.project_id,
-            parent_session_id=one.parent_session_id, leaf_id=one.leaf_id, metadata=metadata,
-            created_at=one.created_at, updated_at=one.updated_at,
+            session_id=session_id, head=head, events=lines, first=after + 1, project_id=summary.project_id,
+            parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, metadata=metadata,
+            created_at=summary.created_at, updated_at=summary.updated_at,
         )  # fmt: skip
 
     def save(self, data: SessionData) -> Head:
@@ -158,11 +156,11 @@ class SqlStore(ABC):
                 self._append(tx, session, settled, delta)
             return settled.head
 
-    def _append(self, tx: Transaction, session: Session, settled: Settled, delta: SessionDelta) -> None:
-        one = session.summary
+    def _append(self, tx: Transaction, session: SqlSession, settled: Settled, delta: SessionDelta) -> None:
+        summary = session.summary
         put_events(tx, session.key, session.head.number + 1, settled.lines, settled.digests)
-        put_rows(tx, one.session_id, one.project_id, rows_of(settled.lines))
-        columns: dict[str, Value] = {"size": one.size + sum(map(len, settled.lines)) + len(settled.lines)}
+        put_rows(tx, summary.session_id, summary.project_id, rows_of(settled.lines))
+        columns: dict[str, Value] = {"size": summary.size + sum(map(len, settled.lines)) + len(settled.lines)}
         if settled.noted:
             columns |= {"leaf_id": kept(settled.leaf_id), "metadata": settled.metadata}
         times = {"created_at": kept(delta.created_at), "updated_at": kept(delta.updated_at)}
@@ -175,7 +173,7 @@ class SqlStore(ABC):
     def _delete(self, tx: Transaction, session_id: str) -> tuple[str, ...]:
         self._found(tx, session_id, write=True)
         gone = with_forks(session_id, _parents(tx))
-        tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((one,) for one in gone))
+        tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((name,) for name in gone))
         return gone
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
@@ -241,15 +239,15 @@ class SqlStore(ABC):
     # the whole store
 
     def verify(self, session_id: str | None = None) -> Verified:
-        """Derive every digest anew, and compare rows with the events they come from. Costs O(bytes).
+        """Recompute every digest, and compare rows with the events they come from. Costs O(bytes).
 
         Each session is looked at in one transaction of its own; a part that the database cannot read is damage.
         """
         if session_id is not None:
-            one = self._verify(session_id)
-            if one is None:
+            verified = self._verify(session_id)
+            if verified is None:
                 raise UnknownSessionError(session_id)
-            return Verified(1, one.events, one.damage, self.notes())
+            return Verified(1, verified.events, verified.damage, self.notes())
         damage, names = [*self.integrity()], list[str]()
         try:
             with self.transaction(write=False) as tx:
@@ -257,9 +255,11 @@ class SqlStore(ABC):
                 damage += orphans(tx)
         except DamagedError as error:
             damage.append(Damage(None, None, "tables", error.message, "the sessions that can be listed"))
-        seen = [one for one in map(self._verify, names) if one is not None]  # None: deleted since it was listed
-        damage += [each for one in seen for each in one.damage]
-        return Verified(len(seen), sum(one.events for one in seen), tuple(damage), self.notes())
+        seen = [
+            session for session in map(self._verify, names) if session is not None
+        ]  # None: deleted since it was listed
+        damage += [each for session in seen for each in session.damage]
+        return Verified(len(seen), sum(session.events for session in seen), tuple(damage), self.notes())
 
     def _verify(self, session_id: str) -> Seen | None:
         try:
@@ -277,21 +277,21 @@ class SqlStore(ABC):
 
     # looking up
 
-    def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> Session | None:
+    def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession | None:
         if not is_id(session_id):
             return None
         lock = self.lock if write else ""
         rows = tx.execute(f"SELECT {COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
         return session_of(rows[0]) if rows else None
 
-    def _found(self, tx: Transaction, session_id: str, *, write: bool = False) -> Session:
+    def _found(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession:
         session = self._find(tx, session_id, write=write)
         if session is None:
             raise UnknownSessionError(session_id)
         return session
 
 
-def _metadata(tx: Transaction, session: Session) -> bytes:
+def _metadata(tx: Transaction, session: SqlSession) -> bytes:
     rows = tx.execute("SELECT metadata FROM sessions WHERE session = ?", (session.key,))
     return typed(rows, bytes)[0][0]
 
@@ -301,7 +301,7 @@ def _parents(tx: Transaction) -> dict[str, str | None]:
     return dict(typed(tx.execute("SELECT session_id, parent_session_id FROM sessions"), str, str | None))
 
 
-def _header_line(tx: Transaction, session: Session) -> bytes:
+def _header_line(tx: Transaction, session: SqlSession) -> bytes:
     rows = tx.execute("SELECT line FROM events WHERE session = ? AND number = 1", (session.key,))
     if not rows:
         raise DamagedError(f"session {session.summary.session_id!r}: event 1 is missing", hint=HINT)

@@ -13,8 +13,8 @@ from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
 from lore.store.base import DamagedError, DeltaRow, Head, Summary
-from lore.store.chain import SEED, note
 from lore.store.deltas import Row
+from lore.store.header import SEED, note
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
@@ -68,7 +68,7 @@ def kept(text: str | None) -> bytes | None:
 
 
 def said(raw: bytes | None) -> str | None:
-    """Return the text that a column of bytes keeps; bytes that are none are shown as escapes."""
+    """Decode a column of bytes; invalid UTF-8 is shown as escapes."""
     if raw is None:
         return None
     try:
@@ -88,7 +88,7 @@ _KINDS = (
 )  # fmt: skip
 
 
-class Session(NamedTuple):
+class SqlSession(NamedTuple):
     """A row of `sessions`, without its metadata."""
 
     key: int
@@ -96,7 +96,7 @@ class Session(NamedTuple):
     summary: Summary
 
 
-def session_of(row: tuple[Any, ...]) -> Session:
+def session_of(row: tuple[Any, ...]) -> SqlSession:
     """Read a row of `COLUMNS`; raises DamagedError."""
     typed((row,), *_KINDS)
     key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
@@ -105,13 +105,13 @@ def session_of(row: tuple[Any, ...]) -> Session:
         session_id=session_id, head=head, size=size, project_id=project_id, parent_session_id=parent,
         leaf_id=said(leaf_id), created_at=said(created_at), updated_at=said(updated_at),
     )  # fmt: skip
-    return Session(key, head, summary)
+    return SqlSession(key, head, summary)
 
 
 class StoredRows:
     """A stored session as `applying.settle` looks at it: each look is one row, whatever the session's length."""
 
-    def __init__(self, tx: Transaction, session: Session, metadata: bytes) -> None:
+    def __init__(self, tx: Transaction, session: SqlSession, metadata: bytes) -> None:
         """Look at what must hold before anything is built on it; raises DamagedError."""
         self._tx = tx
         self.session = session
@@ -126,12 +126,10 @@ class StoredRows:
                                "written", hint=HINT)  # fmt: skip
 
     def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number` (0: of no events); None where there is none."""
         found = digest_behind(self._tx, self.session.key, number)
         return None if found is None else found.hex()
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
         rows = self._tx.execute(
             "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number",
             (self.session.key, after, after + count),

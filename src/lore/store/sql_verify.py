@@ -14,10 +14,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError
-from lore.store.chain import SEED, follow, note
 from lore.store.deltas import Row, put_together, rows_of
-from lore.store.header import read_header
-from lore.store.sql_rows import Event, Session, Transaction, events_of, kept_rows
+from lore.store.header import SEED, follow, note, read_header
+from lore.store.sql_rows import Event, SqlSession, Transaction, events_of, kept_rows
 
 
 class Seen(NamedTuple):
@@ -99,41 +98,41 @@ def _span(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
 
 
-def verify_session(tx: Transaction, session: Session, metadata: bytes) -> Seen:
+def verify_session(tx: Transaction, session: SqlSession, metadata: bytes) -> Seen:
     """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
-    walk, one = _Walk(session.head), session.summary
+    walk, summary = _Walk(session.head), session.summary
     try:
         for part in events_of(tx, session.key):
             for event in part:
                 walk.see(event)
         walk.end()
         found = [*walk.found, *_row(walk, session, metadata)]
-        derived = put_together(one.session_id, one.project_id, walk.rows)
-        found += _deltas(derived, kept_rows(tx, one.session_id))
+        derived = put_together(summary.session_id, summary.project_id, walk.rows)
+        found += _deltas(derived, kept_rows(tx, summary.session_id))
     except StoreError as error:  # a page that the database cannot read: what was read before it stands
         place = f"events behind row {walk.number}"
         found = [*walk.found, _Found(walk.number + 1, place, f"the database cannot read them: {error}")]
     saved = _recoverable(walk.good)
-    return Seen(walk.count, tuple(Damage(one.session_id, *each, saved) for each in found), tuple(walk.good))
+    return Seen(walk.count, tuple(Damage(summary.session_id, *each, saved) for each in found), tuple(walk.good))
 
 
-def salvaged(tx: Transaction, session: Session, metadata: bytes) -> Salvaged:
+def salvaged(tx: Transaction, session: SqlSession, metadata: bytes) -> Salvaged:
     """Return what is left of a session: up to a page that the database cannot read, where there is one."""
     whole = frozenset(verify_session(tx, session, metadata).whole)
     lines: list[bytes] = []
     with suppress(StoreError):
         for part in events_of(tx, session.key):
-            lines += [one.line for one in part if one.number in whole]
+            lines += [row.line for row in part if row.number in whole]
     return Salvaged(tuple(lines), max(0, session.head.number - len(lines)))
 
 
-def _row(walk: _Walk, session: Session, metadata: bytes) -> Iterator[_Found]:
+def _row(walk: _Walk, session: SqlSession, metadata: bytes) -> Iterator[_Found]:
     """Compare the session's row with its events."""
-    one = session.summary
-    if note(one.leaf_id, metadata) != session.head.note:
+    summary = session.summary
+    if note(summary.leaf_id, metadata) != session.head.note:
         yield _Found(None, "sessions row", "leaf or metadata are not as they were written")
-    if walk.number == session.head.number == walk.count and walk.size != one.size:
-        yield _Found(None, "sessions row", f"its size is {one.size}, that of its events {walk.size}")
+    if walk.number == session.head.number == walk.count and walk.size != summary.size:
+        yield _Found(None, "sessions row", f"its size is {summary.size}, that of its events {walk.size}")
     if not walk.header:
         return
     try:
@@ -141,21 +140,21 @@ def _row(walk: _Walk, session: Session, metadata: bytes) -> Iterator[_Found]:
     except StoreError as error:
         yield _Found(1, "events row 1", error.message)
         return
-    if (header.session_id, header.parent_session_id) != (one.session_id, one.parent_session_id):
+    if (header.session_id, header.parent_session_id) != (summary.session_id, summary.parent_session_id):
         yield _Found(1, "sessions row", "its id or its parent is not that of the header")
 
 
 def _deltas(derived: Iterable[DeltaRow], kept: Iterable[DeltaRow]) -> Iterator[_Found]:
     """Compare rows of prompt deltas with those that the events give."""
-    said, there = {row.seq: row for row in derived}, {row.seq: row for row in kept}
-    for seq in sorted(said.keys() | there.keys()):
-        if said.get(seq) == there.get(seq):
+    logged, there = {row.seq: row for row in derived}, {row.seq: row for row in kept}
+    for seq in sorted(logged.keys() | there.keys()):
+        if logged.get(seq) == there.get(seq):
             continue
         message = (
             "it is missing"
             if seq not in there
             else "no event says it"
-            if seq not in said
+            if seq not in logged
             else "it is not as the events say"
         )
         yield _Found(None, f"prompt_deltas row {seq}", message)
@@ -165,7 +164,7 @@ def _recoverable(good: list[int]) -> str:
     """Say which events are as they were written."""
     if not good:
         return "no event is surely as it was written"
-    cuts = [0, *(at for at, (one, other) in enumerate(pairwise(good), 1) if other != one + 1), len(good)]
+    cuts = [0, *(at for at, (number, other) in enumerate(pairwise(good), 1) if other != number + 1), len(good)]
     spans = [(good[first], good[last - 1]) for first, last in pairwise(cuts)]
     words = [f"{first}" if first == last else f"{first} to {last}" for first, last in spans]
     some = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

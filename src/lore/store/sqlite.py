@@ -292,10 +292,10 @@ class Sqlite(SqlStore):
         place, saved = f"file {printable(self._path)}", "the sessions in which nothing else is named"
         try:
             with self.transaction(write=False) as tx:
-                said = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
+                messages = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
         except DamagedError as error:
-            said = [error.message]
-        return [Damage(None, None, place, text, saved) for text in said if text != "ok"]
+            messages = [error.message]
+        return [Damage(None, None, place, text, saved) for text in messages if text != "ok"]
 
     def notes(self) -> tuple[str, ...]:
         files = [Path(beside(self._path, end)) for end in ("", *BESIDE)]
@@ -310,7 +310,7 @@ class Sqlite(SqlStore):
         return tuple(found)
 
     def vacuum(self) -> int:
-        """Put the log into the file, and write the file anew without what is free. Needs as much room again."""
+        """Checkpoint the log and rewrite the file without free pages. Needs as much room again."""
         before = self._size()
         if before:
             with self._alone(), self._connected(write=True) as connection:

@@ -59,7 +59,7 @@ def address(path: str, options: str) -> str:
 
 
 def is_missing(path: str) -> bool:
-    """Tell whether there is nothing yet: no file, or an empty one; raises StoreError for what is no file."""
+    """Tell whether the file is missing or empty; raises StoreError for anything but a regular file."""
     try:
         found = Path(path).stat()
     except FileNotFoundError:
@@ -156,7 +156,7 @@ def beside(path: str, end: str) -> str:
 
 
 def refuse_odd(path: str) -> None:
-    """Refuse what is no regular file beside a database: a named pipe would be waited for, for ever; StoreError."""
+    """Raise StoreError for anything but a regular file beside a database: opening a named pipe would hang."""
     for name in (beside(path, end) for end in BESIDE):
         try:
             found = os.lstat(name)
@@ -213,7 +213,7 @@ class _Said(NamedTuple):
 
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
 _VERIFY = f"`lore store verify` says what is whole; what cannot be opened: {_RESCUE}"
-_SAID = {
+_MEANINGS = {
     sqlite3.SQLITE_BUSY: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
     sqlite3.SQLITE_LOCKED: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
     sqlite3.SQLITE_FULL: _Said(StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
@@ -236,6 +236,6 @@ _OTHER = _Said(StoreError, "gave an error", "look at the file and its folder")
 def in_words(error: sqlite3.Error | OverflowError, path: str, patience: float) -> StoreError:
     """Return the error that a person is shown for one of sqlite."""
     code = getattr(error, "sqlite_errorcode", 0)
-    said = _SAID.get(code & 0xFF, _OTHER)
+    words = _MEANINGS.get(code & 0xFF, _OTHER)
     detail = printable(str(error))
-    return said.kind(f"{printable(path)} {said.message.format(patience=patience)} ({detail})", hint=said.hint)
+    return words.kind(f"{printable(path)} {words.message.format(patience=patience)} ({detail})", hint=words.hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, cast
 
-from lore.cache.base import CONFIDENCES, CacheModel, Look, Mark, Piece, Prediction, Request
+from lore.cache.base import CONFIDENCES, Breakpoint, CacheModel, Look, Piece, Prediction, Request
 from lore.model.events import Billed
 
 
@@ -29,9 +29,9 @@ class CacheContract:
             said = model.predict(request)
             model.learn(None)
             assert said.confidence in CONFIDENCES
-            if said.read is None or said.write is None or said.fresh is None:
+            if said.read is None or said.write is None or said.uncached is None:
                 continue
-            assert min(said.read, said.write, said.fresh) >= 0
+            assert min(said.read, said.write, said.uncached) >= 0
             assert said.total == sum(piece.tokens or 0 for piece in request.pieces)
 
     def test_nothing_is_read_that_nobody_asked_before(self) -> None:
@@ -44,7 +44,7 @@ class CacheContract:
 
     def test_a_turns_own_bill_changes_nothing_in_its_prediction(self) -> None:
         said: list[Prediction] = []
-        for bill in (None, Billed(fresh_tokens=1, read_tokens=2, write_tokens=3)):
+        for bill in (None, Billed(uncached_tokens=1, read_tokens=2, write_tokens=3)):
             model = self.make()
             for request in _ASKED:
                 said.append(model.predict(request))
@@ -71,9 +71,9 @@ def _text(name: str) -> Piece:
 
 
 _ASKED = (
-    Request("main", [_text("a"), _text("b")], marks=(Mark(1),), at=0.0, answered=1.0),
-    Request("main", [_text("a"), _text("b"), _text("c")], 2, marks=(Mark(2),), at=10.0, answered=11.0),
-    Request("main", [_text("a"), _text("d")], 1, marks=(Mark(1),), at=5.0, answered=None),
-    Request("other", [_text("e"), _text("b")], marks=(Mark(1),), implicit=True),
+    Request("main", [_text("a"), _text("b")], breakpoints=(Breakpoint(1),), at=0.0, answered=1.0),
+    Request("main", [_text("a"), _text("b"), _text("c")], 2, breakpoints=(Breakpoint(2),), at=10.0, answered=11.0),
+    Request("main", [_text("a"), _text("d")], 1, breakpoints=(Breakpoint(1),), at=5.0, answered=None),
+    Request("other", [_text("e"), _text("b")], breakpoints=(Breakpoint(1),), implicit=True),
     Request("other", [], space=b"another"),
 )

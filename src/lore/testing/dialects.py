@@ -31,7 +31,11 @@ def _assert_read_back(dialect: Dialect, prompt: Prompt) -> None:
     parsed = dialect.parse(dialect.write(prompt), prompt.fidelity, Memo())
     assert list(parsed) == list(prompt)
     assert [one.path for one in parsed] == [one.path for one in prompt]
-    assert (parsed.model, parsed.marks, parsed.mark_values) == (prompt.model, prompt.marks, prompt.mark_values)
+    assert (parsed.model, parsed.breakpoints, parsed.breakpoint_values) == (
+        prompt.model,
+        prompt.breakpoints,
+        prompt.breakpoint_values,
+    )
 
 
 class DialectContract:
@@ -44,17 +48,19 @@ class DialectContract:
         for prompt in self.prompts:
             _assert_read_back(self.dialect, prompt)
 
-    def test_marks_that_are_written_are_read_back(self) -> None:
+    def test_breakpoints_that_are_written_are_read_back(self) -> None:
         for prompt in self.prompts:
-            made = self.dialect.mark(prompt.model, "5m")
+            made = self.dialect.breakpoint(prompt.model, "5m")
             stable = [*prompt.head, *prompt.messages]
             heads = 0 if made is not None and made.on_head else len(prompt.head)
-            may = [n for n, one in enumerate(stable) if n >= heads and self.dialect.may_mark(one)]
+            may = [n for n, one in enumerate(stable) if n >= heads and self.dialect.takes_breakpoint(one)]
             if made is None or not may:
                 continue
             places = tuple(dict.fromkeys((may[0], may[len(may) // 2], may[-1])))
             values = (made.value,) * len(places)
-            _assert_read_back(self.dialect, msgspec.structs.replace(prompt, marks=places, mark_values=values))
+            _assert_read_back(
+                self.dialect, msgspec.structs.replace(prompt, breakpoints=places, breakpoint_values=values)
+            )
 
     def test_what_is_said_later_changes_nothing_that_was_said_before(self) -> None:
         place, segments = self.dialect.first(()), tuple[Segment, ...]()

@@ -1,4 +1,4 @@
-"""Ask a model what is to be remembered, and read what it answers.
+"""Ask a model what to remember, and read its answer.
 
 In: words, and what is known. Out: what is known then, or why there is none. Rules: the answer replaces what is known,
 so the model is given all of it; words are asked about a piece at a time, each within the window; an answer that is cut
@@ -16,16 +16,16 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Raw
 
-from lore.compaction.base import BYTES_PER_TOKEN, Answer, Request, Summarizer, SummaryError
-from lore.compaction.memory.hearing import Said
+from lore.compaction.base import BYTES_PER_TOKEN, Summarizer, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.memory.heuristics import MOST
 from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.memory.transcript import Message
 from lore.model.canonical import decode, encode, printable
 from lore.model.items import UserMessage
 from lore.model.mask import mask
 from lore.model.state import Entry
 
-Ask = Callable[[str, str, int], Answer]
+Ask = Callable[[str, str, int], SummaryAnswer]
 """Answer a prompt about data in at most so many tokens; raises SummaryError."""
 
 LIMITS = (4_096, 8_192, 16_384)
@@ -44,45 +44,45 @@ Known so far:
 {known}
 
 New messages, one JSON object a line:
-{said}
+{messages}
 """
 
 
 def asking(summarizer: Summarizer) -> Ask | None:
-    """Return what asks a configured summariser; None for the one that is no model."""
+    """Return a function that asks a configured summariser; None for the extractive one, which has no model."""
     if summarizer.name == "extractive":
         return None
 
-    def ask(prompt: str, data: str, tokens: int) -> Answer:
+    def ask(prompt: str, data: str, tokens: int) -> SummaryAnswer:
         entry = Entry(UserMessage(uuid="memory", text=Raw(encode(data))), 0, 0)
-        return summarizer.summarize(Request((entry,), tokens=tokens, prompt=prompt))
+        return summarizer.summarize(SummaryRequest((entry,), tokens=tokens, prompt=prompt))
 
     return ask
 
 
 class Extraction(NamedTuple):
-    """What is known, and why it is not more: empty where nothing failed."""
+    """What is known after extraction; `failure` is empty where nothing failed."""
 
     structure: Structure
     failure: str = ""
 
 
-class Object(NamedTuple):
+class JsonObject(NamedTuple):
     """A JSON object that was asked for, or why there is none."""
 
     value: dict[str, Any]
     failure: str = ""
 
 
-def asked(ask: Ask, said: Iterable[Said], known: Structure, *, window: int) -> Extraction:
+def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: int) -> Extraction:
     """Return what a model says is known after these messages; what was known before where it cannot.
 
     Never raises. Where a piece fails, those before it are given up, too: the whole is asked for again next time.
     """
     before = known
-    for piece in _pieces(said, window):
-        data = _DATA.format(known=encode(_plain(known)).decode(), said=piece)
-        found = answered(ask, _EXTRACT.format(most=MOST), data)
+    for piece in _pieces(messages, window):
+        data = _DATA.format(known=encode({section: known.of(section) for section in SECTIONS}).decode(), messages=piece)
+        found = ask_for_object(ask, _EXTRACT.format(most=MOST), data)
         structure = Structure() if found.failure else _structure(found.value)
         failure = found.failure or ("" if structure else "the answer has other keys, or other values than texts")
         if not failure and structure is not None and structure.is_empty and not known.is_empty:
@@ -93,25 +93,20 @@ def asked(ask: Ask, said: Iterable[Said], known: Structure, *, window: int) -> E
     return Extraction(known)
 
 
-def answered(ask: Ask, prompt: str, data: str) -> Object:
+def ask_for_object(ask: Ask, prompt: str, data: str) -> JsonObject:
     """Ask for a JSON object, with more room where the answer was cut off: not every server says that it was."""
     for limit in LIMITS:
         try:
             answer = ask(prompt, data, limit)
         except SummaryError as error:
-            return Object({}, error.message)
-        if answer.cut_off or _is_torn(answer.text):
+            return JsonObject({}, error.message)
+        if answer.cut_off or ("{" in answer.text and answer.text.count("{") > answer.text.count("}")):
             continue
         if not answer.text.strip():
-            return Object({}, "the answer is empty")
+            return JsonObject({}, "the answer is empty")
         value = _object(answer.text)
-        return Object({}, "the answer is no JSON object") if value is None else Object(value)
-    return Object({}, f"the answer was cut off at {LIMITS[-1]:,} tokens")
-
-
-def _is_torn(text: str) -> bool:
-    """Tell whether an answer begins an object and ends inside it."""
-    return "{" in text and text.count("{") > text.count("}")
+        return JsonObject({}, "the answer is no JSON object") if value is None else JsonObject(value)
+    return JsonObject({}, f"the answer was cut off at {LIMITS[-1]:,} tokens")
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -134,10 +129,10 @@ def _structure(value: dict[str, Any]) -> Structure | None:
         if not isinstance(texts, list | tuple):
             return None
         listed = cast("list[object]", texts)
-        if not all(isinstance(one, str) for one in listed):
+        if not all(isinstance(text, str) for text in listed):
             return None
-        clean = (clipped(cast("str", one)) for one in listed)
-        found[section] = tuple(dict.fromkeys(one for one in clean if one))[:MOST]
+        clean = (clipped(cast("str", text)) for text in listed)
+        found[section] = tuple(dict.fromkeys(text for text in clean if text))[:MOST]
     return Structure(**found)
 
 
@@ -146,22 +141,20 @@ def clipped(text: str, most: int = LONGEST) -> str:
     return mask(" ".join(printable(text).split()))[:most]
 
 
-def _plain(known: Structure) -> dict[str, tuple[str, ...]]:
-    return {section: known.of(section) for section in SECTIONS}
-
-
-def _pieces(said: Iterable[Said], window: int) -> Iterator[str]:
+def _pieces(messages: Iterable[Message], window: int) -> Iterator[str]:
     """Join messages, as many as a window of tokens takes beside the question and its answer; some of them are new."""
     room = max(1_000, window - LIMITS[0]) * BYTES_PER_TOKEN
     lines, held, is_new = list[str](), 0, False
-    for one in said:
-        line = encode({"role": one.role, "text": one.text, **({} if one.is_new else {"learnt": True})}).decode()
+    for message in messages:
+        line = encode(
+            {"role": message.role, "text": message.text, **({} if message.is_new else {"learnt": True})}
+        ).decode()
         if lines and held + len(line.encode()) > room:
             if is_new:
                 yield "\n".join(lines)
             lines, held, is_new = [], 0, False
         lines.append(line)
         held += len(line.encode()) + 1
-        is_new = is_new or one.is_new
+        is_new = is_new or message.is_new
     if is_new:
         yield "\n".join(lines)

@@ -17,14 +17,14 @@ from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
 from lore.model.mask import mask
 from lore.store.address import noted
+from lore.store.applying import save_delta
 from lore.store.base import ConflictError, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.saving import save_delta
 
 ATTEMPTS = 50
 LONGEST = 200  # characters of a reason
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
+class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
     """One thing that was done. `op`: extract, dream, delete, wipe; `failure` says why it fell back, or did nothing."""
 
     at: str
@@ -39,11 +39,11 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 class Log(NamedTuple):
     """A user's audit log, oldest first; `odd` lines are no entries."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[AuditRecord, ...]
     odd: int
 
 
-_DECODER = msgspec.json.Decoder(Entry)
+_DECODER = msgspec.json.Decoder(AuditRecord)
 
 
 def some(counts: Mapping[str, int]) -> dict[str, int]:
@@ -51,7 +51,7 @@ def some(counts: Mapping[str, int]) -> dict[str, int]:
     return {kind: number for kind, number in counts.items() if number}
 
 
-def note(store: Store, user: str, entry: Entry) -> None:
+def note(store: Store, user: str, entry: AuditRecord) -> None:
     """Append an entry; raises StoreError."""
     reason = None if entry.failure is None else " ".join(mask(entry.failure).split())[:LONGEST]
     line = msgspec.json.encode(msgspec.structs.replace(entry, failure=reason))
@@ -68,7 +68,7 @@ def note(store: Store, user: str, entry: Entry) -> None:
         except (ConflictError, UnknownSessionError):
             continue
         return
-    raise StoreError("other writers are always faster", hint="try again")
+    raise StoreError("gave up after repeated write conflicts", hint="try again")
 
 
 def log_of(store: Store, user: str) -> Log:
@@ -77,7 +77,7 @@ def log_of(store: Store, user: str) -> Log:
         lines = store.load(audit_of(user)).events[1:]
     except UnknownSessionError:
         return Log((), 0)
-    entries: list[Entry] = []
+    entries: list[AuditRecord] = []
     odd = 0
     for line in lines:
         try:
@@ -89,10 +89,12 @@ def log_of(store: Store, user: str) -> Log:
 
 def last_wipe(log: Log, agent: str) -> str | None:
     """Return when memory of an agent, or of all of them, was wiped last; None where it never was."""
-    return next((one.at for one in reversed(log.entries) if one.op == "wipe" and one.agent in (None, agent)), None)
+    return next(
+        (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, agent)), None
+    )
 
 
-def last_failure(log: Log, agent: str | None = None) -> Entry | None:
+def last_failure(log: Log, agent: str | None = None) -> AuditRecord | None:
     """Return the latest entry that fell back or failed, of one agent where it is given."""
-    found = (one for one in reversed(log.entries) if one.failure is not None and agent in (None, one.agent))
+    found = (entry for entry in reversed(log.entries) if entry.failure is not None and agent in (None, entry.agent))
     return next(found, None)

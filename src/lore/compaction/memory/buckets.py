@@ -16,7 +16,7 @@ Costs of reading: three look-ups and a volume.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -28,15 +28,15 @@ from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
 from lore.store.address import noted
+from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.chain import NOTHING
-from lore.store.saving import save_delta
+from lore.store.header import NOTHING
 
 ATTEMPTS = 50
 FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are
 HINT_WIPE = "`lore memory wipe` finishes it"
 
-Change = Callable[[Known], Iterable[Record]]
+MakeRecords = Callable[[Known], Iterable[Record]]
 
 
 class _Notes(msgspec.Struct):
@@ -56,7 +56,7 @@ class _Place(NamedTuple):
 
 
 def read(store: Store, bucket: Bucket) -> Known:
-    """Return what is remembered; nothing where there is no such bucket. Raises StoreError."""
+    """Return what is remembered; empty where there is no such bucket. Raises StoreError."""
     for _ in range(ATTEMPTS):
         user, place = noted(store, anchor_of(bucket.user)), _place(store, bucket)
         if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
@@ -65,11 +65,12 @@ def read(store: Store, bucket: Bucket) -> Known:
             return known_of(place.data.events[1:])
         if place.notes.volume is None:
             return Known()  # begun, and nothing written yet
-    raise _gone(bucket)  # not moved on in between: that is seen the next time
+    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
+    raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
-def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool = False) -> Known:
-    """Change what is remembered in one transaction, and return what it is then; `make` may be asked several times.
+def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: bool = False) -> Known:
+    """Change what is remembered in one transaction, and return the result; `make` may be called several times.
 
     With `purge` what is taken away is not kept in the log either. Raises StoreError; then nothing was changed, unless
     it says that the change is stored.
@@ -79,7 +80,9 @@ def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool =
             place = _begun(store, bucket, at)
             if place.data is None:  # moved on since, or gone
                 continue
-            _tidy(store, bucket, place)
+            if place.notes.old is not None:  # a process died after it had moved on from this volume
+                _delete(store, bucket.volume(place.notes.old))
+                _note(store, place.anchor, {"old": None})
             known = known_of(place.data.events[1:])
             if known.is_sealed:
                 _move(store, bucket, place, known)
@@ -89,7 +92,8 @@ def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool =
                 return known
             after = applied(known, records)
             lines = lines_of(records)
-            seal = purge or _is_past(len(place.data.events) + len(lines), after)
+            alive = len(after.entries) + len(after.topics) + len(after.learnt) + 2
+            seal = purge or len(place.data.events) + len(lines) > max(FEW, MOSTLY_PAST * alive)
             new = (*lines, *lines_of((Sealed(at=at),))) if seal else lines
             save_delta(store, place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
         except (ConflictError, UnknownSessionError):
@@ -102,16 +106,7 @@ def change(store: Store, bucket: Bucket, make: Change, *, at: str, purge: bool =
 
 
 def _busy() -> StoreError:
-    return StoreError("other writers are always faster, or a wipe was interrupted", hint=HINT_WIPE)
-
-
-def _gone(bucket: Bucket) -> StoreError:
-    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
-    return StoreError(message, hint="`lore memory wipe` clears the rest away")
-
-
-def _is_past(lines: int, after: Known) -> bool:
-    return lines > max(FEW, MOSTLY_PAST * (len(after.entries) + len(after.topics) + len(after.learnt) + 2))
+    return StoreError("gave up after repeated write conflicts, or a wipe was interrupted", hint=HINT_WIPE)
 
 
 # places
@@ -133,7 +128,7 @@ def _loaded(store: Store, session_id: str) -> SessionData | None:
 
 
 def _notes(anchor: SessionData) -> _Notes:
-    """Read what an anchor notes; raises StoreError where somebody else wrote something else there."""
+    """Read what an anchor notes; raises StoreError where its metadata is not ours."""
     try:
         return msgspec.json.decode(anchor.metadata, type=_Notes)
     except msgspec.DecodeError as error:
@@ -163,8 +158,8 @@ def _begun(store: Store, bucket: Bucket, at: str) -> _Place:
 def _header(
     session_id: str, user: str, agent: str | None = None, parent: str | None = None, *, at: str | None = None
 ) -> bytes:
-    """Return the header of a session of memory. With a time, an anchor that was wiped and begun anew is another one:
-    who still has the old one in hand notes nothing there.
+    """Return the header of a session of memory. The time tells an anchor from the one of
+    the same name before a wipe: a writer that holds the old one notes nothing in the new one.
     """
     return encode_event(
         SessionStarted(session_id=session_id, at=at, user_id=user, agent_id=agent, parent_session_id=parent)
@@ -175,7 +170,7 @@ def _header(
 
 
 def _finish(store: Store, bucket: Bucket) -> None:
-    """Move on from a volume that this change sealed; who comes next does it, where another writer is at it."""
+    """Move on from a volume that this change sealed; if another writer interferes, the next change does it."""
     place = _place(store, bucket)
     if place is None or place.data is None:
         return
@@ -197,15 +192,13 @@ def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
     Raises ConflictError, UnknownSessionError where others went on, or wiped it.
     """
     assert place.notes.volume is not None
-    there = {one.session_id for one in store.list()}
-    left = [one for one in there if one.startswith(f"{bucket.anchor}/") and one != bucket.volume(place.notes.volume)]
-    learnt = {name: one for name, one in known.learnt.items() if name in there}  # no mark of a session that was deleted
+    sealed = bucket.volume(place.notes.volume)
+    there = {summary.session_id for summary in store.list()}
+    left = [name for name in there if name.startswith(f"{bucket.anchor}/") and name != sealed]
+    learnt = {name: mark for name, mark in known.learnt.items() if name in there}  # none of deleted sessions
     head = _point(store, bucket, place, lines_of(whole(msgspec.structs.replace(known, learnt=learnt))))
-    for one in (
-        *left,
-        bucket.volume(place.notes.volume),
-    ):  # made before the anchor was noted, so nobody can point there
-        _delete(store, one)
+    for name in (*left, sealed):  # made before the anchor was noted, so nobody can point there
+        _delete(store, name)
     save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
 
 
@@ -223,13 +216,6 @@ def _point(store: Store, bucket: Bucket, place: _Place, lines: tuple[bytes, ...]
     except (ConflictError, UnknownSessionError):
         _delete(store, name)
         raise
-
-
-def _tidy(store: Store, bucket: Bucket, place: _Place) -> None:
-    """Delete the volume that a process did not come to, after it had moved on from it."""
-    if place.notes.old is not None:
-        _delete(store, bucket.volume(place.notes.old))
-        _note(store, place.anchor, {"old": None})
 
 
 def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
@@ -269,11 +255,12 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     """
     anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
     _mark(store, anchor)
-    found = [one for one in _agents(store, user) if agent in (None, one)]
-    counts = {one: _counted(store, Bucket(user, one)) for one in found}
+    found = [name for name in owners(store).get(user, ()) if agent in (None, name)]
+    counts = {name: _counted(store, Bucket(user, name)) for name in found}
     _delete(store, anchor)
-    for one in _left_behind(store, anchor):
-        _delete(store, one)
+    for summary in store.list():
+        if summary.session_id.startswith(f"{anchor}/"):
+            _delete(store, summary.session_id)
     return Wiped(counts)
 
 
@@ -299,19 +286,11 @@ def _counted(store: Store, bucket: Bucket) -> dict[str, int]:
     return (Known() if place is None or place.data is None else known_of(place.data.events[1:])).counts()
 
 
-def _left_behind(store: Store, anchor: str) -> Iterator[str]:
-    yield from [one.session_id for one in store.list() if one.session_id.startswith(f"{anchor}/")]
-
-
 def owners(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the agents that remember something of each user, both in order. Costs a list of the store's sessions."""
     found: dict[str, set[str]] = {}
-    for one in store.list():
-        owner = owner_of(one.session_id) if one.session_id.startswith(PREFIX) else None
+    for summary in store.list():
+        owner = owner_of(summary.session_id) if summary.session_id.startswith(PREFIX) else None
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}
-
-
-def _agents(store: Store, user: str) -> tuple[str, ...]:
-    return owners(store).get(user, ())

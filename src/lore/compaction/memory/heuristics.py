@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from lore.compaction.memory.hearing import Said
 from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.memory.transcript import Message
 from lore.model.materiality import normalised
 
 MOST = 40  # texts of a section: the oldest go
@@ -71,18 +71,18 @@ _SMALL = frozenset(
 )  # fmt: skip
 
 
-def noticed(said: Iterable[Said], known: Structure) -> Structure:
+def noticed(messages: Iterable[Message], known: Structure) -> Structure:
     """Return what is known after these messages. Costs O(their text)."""
     kept = {section: dict.fromkeys(known.of(section)) for section in SECTIONS}
-    for one in said:
-        for sentence in () if not one.is_new else _sentences(one.text):
-            _take(kept, one.role, sentence)
+    for message in messages:
+        for sentence in () if not message.is_new else _sentences(message.text):
+            _take(kept, message.role, sentence)
     return Structure(**{section: tuple(texts) for section, texts in kept.items()})
 
 
 def _take(kept: dict[str, dict[str, None]], role: str, sentence: str) -> None:
-    if role == "user" and (asked := _FORGET.match(sentence)):
-        _drop(kept, SECTIONS, asked[1])
+    if role == "user" and (forget := _FORGET.match(sentence)):
+        _drop(kept, SECTIONS, forget[1])
         return
     if done := _DONE.match(sentence):
         _drop(kept, ("tasks", "open_items"), done[1] or done[2])
@@ -95,9 +95,9 @@ def _take(kept: dict[str, dict[str, None]], role: str, sentence: str) -> None:
 
 def _put(texts: dict[str, None], sentence: str) -> None:
     same, subject = normalised(sentence), _subject(sentence)
-    for one in list(texts):
-        if one != sentence and (normalised(one) == same or (subject and _subject(one) == subject)):
-            del texts[one]  # the new one wins
+    for text in list(texts):
+        if text != sentence and (normalised(text) == same or (subject and _subject(text) == subject)):
+            del texts[text]  # the new one wins
     texts[sentence] = None
     while len(texts) > MOST:  # at once: each new one is compared with all
         del texts[next(iter(texts))]
@@ -112,8 +112,8 @@ def _drop(kept: dict[str, dict[str, None]], sections: Iterable[str], about: str)
     """Take away what holds every word that says something; a lone small word takes nothing."""
     words = _telling(about)
     for section in sections if words else ():
-        for one in [text for text in kept[section] if words <= _telling(text)]:
-            del kept[section][one]
+        for found in [text for text in kept[section] if words <= _telling(text)]:
+            del kept[section][found]
 
 
 def _telling(text: str) -> frozenset[str]:
@@ -142,7 +142,7 @@ def _sentences(text: str) -> Iterator[str]:
         if line.lstrip().startswith(("```", "~~~")):
             inside = not inside
         elif not inside and not line.lstrip().startswith(">"):
-            for one in _SENTENCE.split(_LEAD.sub("", line)):
-                sentence = " ".join(one.replace("**", "").split())
+            for part in _SENTENCE.split(_LEAD.sub("", line)):
+                sentence = " ".join(part.replace("**", "").split())
                 if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")):
                     yield sentence

@@ -4,21 +4,28 @@ Rules: a user's memory is kept in sessions whose ids begin with `lore.memory/`, 
 `lore.memory.audit/`; both parts are percent-encoded byte for byte, so that no id names a place in another's bucket:
 ids that differ by case or by Unicode form are different users. Such sessions are made here alone. What is no name is
 refused: an empty one, the nil UUID in any spelling, and the words that programs put where they have no user.
+
+`lore store list`, and a whole store that is read as input, leave such sessions out; none is made, appended to or
+written in full by hand, and no user's session is forked from one, since a wipe would take it along. A command that is
+given the id of one reads, moves or deletes it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from unicodedata import normalize
 from urllib.parse import quote, unquote
 
-from lore.compaction.settings import Memory
+from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.model.canonical import printable
 from lore.model.events import MAIN
+from lore.store.base import Summary
+from lore.store.header import Header
 
 DEFAULT_USER = "default"
-"""Who is meant where a session names no user: the same one, always."""
+"""The user of sessions that name none."""
 
 PREFIX, AUDIT = "lore.memory/", "lore.memory.audit/"
 RESERVED = frozenset(
@@ -45,20 +52,20 @@ class Bucket(NamedTuple):
 
 
 def bucket(user: str | None, agent: str | None = None) -> Bucket:
-    """Return a bucket by the names that were given; the default user, and the main agent, where none is.
+    """Return the bucket of a user and an agent; by default the default user and the main agent.
 
-    Raises LoreError for a name that is none.
+    Raises LoreError for an invalid name.
     """
     return Bucket(good_user(user), good_agent(agent))
 
 
 def good_user(name: str | None) -> str:
-    """Return who is meant; raises LoreError for a name that is none."""
+    """Return the user to use; raises LoreError for an invalid name."""
     return DEFAULT_USER if name is None else _good(name, "user")
 
 
 def good_agent(name: str | None) -> str:
-    """Return which agent is meant; raises LoreError for a name that is none."""
+    """Return the agent to use; raises LoreError for an invalid name."""
     return MAIN if name is None else _good(name, "agent")
 
 
@@ -108,7 +115,7 @@ def owner_of(session_id: str) -> tuple[str, str | None] | None:
     return unquote(user), unquote(agent) or None
 
 
-def refusal(memory: Memory, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
+def refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
     """Say why nothing is remembered for an agent; empty where it is opted in, and at its own conversation.
 
     A subagent's chain, and a session with a parent, are never remembered.
@@ -120,3 +127,26 @@ def refusal(memory: Memory, agent: str, *, chain: str = MAIN, is_forked: bool = 
     if chain != MAIN or is_forked:
         return "what subagents say is not remembered"
     return ""
+
+
+HINT_RESERVED = "`lore memory` reads and changes what is remembered"
+
+
+def of_users(sessions: Iterable[Summary]) -> list[Summary]:
+    """Return the sessions of users."""
+    return [summary for summary in sessions if not is_reserved(summary.session_id)]
+
+
+def refuse_reserved(session_id: str) -> None:
+    """Raise LoreError for an id that is lore's own."""
+    if is_reserved(session_id):
+        raise LoreError(f"{session_id!r} is an id under which lore keeps memory", hint=HINT_RESERVED)
+
+
+def refuse_header(header: Header) -> None:
+    """Raise LoreError for a session that is lore's own, or is to be forked from one."""
+    refuse_reserved(header.session_id)
+    if header.parent_session_id is not None and is_reserved(header.parent_session_id):
+        raise LoreError(
+            f"session {header.session_id!r} is forked from one in which lore keeps memory", hint=HINT_RESERVED
+        )

@@ -1,23 +1,51 @@
-"""When a session is learnt from: how much is new, whose it is, how long nobody has spoken.
+"""When to learn from a session: how much is new, since when the user has been silent.
 
 In: events and entries. Out: what is to be learnt from, and when the last exchange of a person moved. Pure: the clock is
 an argument. Rules: only exchanges that a person began count, so an agent that runs by itself is never learnt from, and
-its ticks neither begin a pause nor end one; what is new begins behind a mark (`marks`) and is learnt from with the
+its ticks neither begin a pause nor end one; what is new begins behind a mark and is learnt from with the
 beginning of its exchange, since what an answer means depends on the question; outside context is never learnt from.
+
+A mark says up to where a session was learnt from: digests of a few of its entries, kept with what was remembered. It is
+small however long the session is, and holds for these entries alone, so that another session of the same name is new
+as a whole. A rewind takes the last entries away: the others still stand for what was learnt before them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from hashlib import sha256
+from typing import NamedTuple, TypeAlias
 
 from lore.compaction.activity import Entries, has_real_activity, needs_extraction
-from lore.compaction.memory.marks import Mark, behind
 from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnStarted
 from lore.model.items import Item, UserMessage
 from lore.model.state import Entry
 from lore.model.turn import seconds
 from lore.prompt.speakers import is_real
+
+Mark: TypeAlias = tuple[str, ...]
+
+BACK = (1, 2, 5, 17, 65, 257)  # how far from the end the entries stand that are noted
+DIGITS = 16
+
+
+def mark_of(entries: Entries, stop: int | None = None) -> Mark:
+    """Return the mark of having learnt from all entries before a place; empty where there are none."""
+    end = len(entries) if stop is None else stop
+    return tuple([_digest(entries[end - back].item.uuid) for back in BACK if back <= end])
+
+
+def behind(entries: Entries, mark: Mark | None) -> int:
+    """Return the place behind a mark; 0 where nothing of it is left. Costs O(what is behind)."""
+    noted = frozenset(mark or ())
+    for place in range(len(entries) - 1, -1, -1) if noted else ():
+        if _digest(entries[place].item.uuid) in noted:
+            return place + 1
+    return 0
+
+
+def _digest(uuid: str) -> str:
+    return sha256(uuid.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
 
 
 class Silence:

@@ -63,7 +63,7 @@ class Forgotten(_Record, frozen=True, kw_only=True, tag="forgotten"):
 
 
 class Topic(_Record, frozen=True, kw_only=True, tag="topic"):
-    """What a dream made of what is known; from `expires_at` on it is hidden."""
+    """A consolidated topic; hidden from `expires_at` on."""
 
     topic: str
     summary: str
@@ -83,30 +83,30 @@ class Extracted(_Record, frozen=True, kw_only=True, tag="extracted"):
     session_id: str | None = None
 
 
-class Dreamt(_Record, frozen=True, kw_only=True, tag="dreamt"):
+class Consolidated(_Record, frozen=True, kw_only=True, tag="dreamt"):
     """All that was extracted so far has been dreamt over."""
 
 
 class Learnt(_Record, frozen=True, kw_only=True, tag="learnt"):
-    """How far a session was learnt from, as `marks.mark_of` notes it."""
+    """How far a session was learnt from, as `listening.mark_of` notes it."""
 
     session_id: str
     mark: tuple[str, ...]
 
 
 class Horizon(_Record, frozen=True, kw_only=True, tag="horizon"):
-    """Marks as old as `at` were let go of: who has none, and has been silent since, was learnt from."""
+    """Marks up to `at` were dropped: a session without a mark that has been silent since was learnt from."""
 
 
 class Sealed(_Record, frozen=True, kw_only=True, tag="sealed"):
-    """Nothing more is written here: what is known moves to the next volume."""
+    """The volume takes no more records: its contents move to the next one."""
 
 
-Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Dreamt | Learnt | Horizon | Sealed
+Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Consolidated | Learnt | Horizon | Sealed
 _DECODER = msgspec.json.Decoder(Record)
 
 
-class Known(Struct, frozen=True):
+class Known(Struct):
     """What a bucket holds. `is_fresh`: something was extracted since the last dream; `odd` lines are no records.
 
     `learnt` are the marks of sessions, the oldest first; `horizon` is when the latest was made that was let go of.
@@ -130,7 +130,7 @@ class Known(Struct, frozen=True):
 
     def visible(self, now: str) -> tuple[Topic, ...]:
         """The topics that have not expired at a time (RFC 3339), by name."""
-        return tuple(one for _, one in sorted(self.topics.items()) if not has_expired(one, now))
+        return tuple(topic for _, topic in sorted(self.topics.items()) if not has_expired(topic, now))
 
     def counts(self) -> dict[str, int]:
         """How many of each kind there are."""
@@ -151,57 +151,40 @@ def has_expired(topic: Topic, now: str) -> bool:
 
 def known_of(lines: Iterable[bytes]) -> Known:
     """Fold the lines behind a header. Costs O(their bytes)."""
-    folding = _Folding()
+    known = Known()
     for line in lines:
         try:
             record = _DECODER.decode(line)
         except (ValueError, RecursionError):
-            folding.odd += 1
-            continue
-        folding.take(record)
-    return Known(
-        folding.entries, folding.topics, folding.is_fresh, folding.is_sealed, folding.odd, folding.learnt,
-        folding.horizon,
-    )  # fmt: skip
+            known.odd += 1
+        else:
+            _take(known, record)
+    return known
 
 
-class _Folding:
-    def __init__(self) -> None:
-        self.entries: dict[tuple[str, str], Remembered] = {}
-        self.topics: dict[str, Topic] = {}
-        self.is_fresh = self.is_sealed = False
-        self.odd = 0
-        self.learnt: dict[str, Learnt] = {}
-        self.horizon: str | None = None
-
-    def take(self, record: Record) -> None:
-        match record:
-            case Remembered() | Forgotten() if record.section not in SECTIONS:
-                self.odd += 1
-            case Remembered():
-                self.entries[(record.section, record.text)] = record
-            case Forgotten():
-                self.entries.pop((record.section, record.text), None)
-            case Topic():
-                self.topics[record.topic] = record
-            case Superseded():
-                self.topics.pop(record.topic, None)
-            case Extracted():
-                self.is_fresh = True
-            case Dreamt():
-                self.is_fresh = False
-            case Learnt():
-                self._mark(record)
-            case Horizon():
-                self.horizon = record.at
-            case Sealed():
-                self.is_sealed = True
-
-    def _mark(self, record: Learnt) -> None:
-        self.learnt.pop(record.session_id, None)
-        self.learnt[record.session_id] = record
-        if len(self.learnt) > MOST_MARKS:
-            self.horizon = self.learnt.pop(next(iter(self.learnt))).at or self.horizon
+def _take(known: Known, record: Record) -> None:
+    match record:
+        case Remembered() | Forgotten() if record.section not in SECTIONS:
+            known.odd += 1
+        case Remembered():
+            known.entries[(record.section, record.text)] = record
+        case Forgotten():
+            known.entries.pop((record.section, record.text), None)
+        case Topic():
+            known.topics[record.topic] = record
+        case Superseded():
+            known.topics.pop(record.topic, None)
+        case Extracted() | Consolidated():
+            known.is_fresh = isinstance(record, Extracted)
+        case Learnt():
+            known.learnt.pop(record.session_id, None)
+            known.learnt[record.session_id] = record
+            if len(known.learnt) > MOST_MARKS:
+                known.horizon = known.learnt.pop(next(iter(known.learnt))).at or known.horizon
+        case Horizon():
+            known.horizon = record.at
+        case Sealed():
+            known.is_sealed = True
 
 
 def applied(known: Known, records: Iterable[Record]) -> Known:
@@ -211,7 +194,7 @@ def applied(known: Known, records: Iterable[Record]) -> Known:
 
 
 def whole(known: Known) -> Iterator[Record]:
-    """Yield the records that make what is known, and no others."""
+    """Yield the fewest records that give what is known."""
     yield from known.entries.values()
     yield from known.topics.values()
     if known.horizon is not None:
@@ -227,20 +210,15 @@ def lines_of(records: Iterable[Record]) -> tuple[bytes, ...]:
 
 
 def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
-    """Return the change that makes a structure what is known: what goes first, then what is new."""
+    """Return the records that turn what is known into a structure: removals first, then additions."""
     wanted = {(section, text): None for section in SECTIONS for text in new.of(section)}
-    gone = [
-        Forgotten(section=section, text=text, at=at) for section, text in known.entries if (section, text) not in wanted
-    ]
-    came = [
-        Remembered(section=section, text=text, at=at, session_id=session_id)
-        for section, text in wanted
-        if (section, text) not in known.entries
-    ]
+    gone = [Forgotten(section=key[0], text=key[1], at=at) for key in known.entries if key not in wanted]
+    new_keys = [key for key in wanted if key not in known.entries]
+    came = [Remembered(section=key[0], text=key[1], at=at, session_id=session_id) for key in new_keys]
     return (*gone, *came, Extracted(at=at, session_id=session_id)) if gone or came else ()
 
 
-def dreamt(
+def consolidated(
     known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
 ) -> tuple[Record, ...]:
     """Return the change of a dream: superseded topics go first, then the new ones are written; a new one wins.
@@ -248,16 +226,17 @@ def dreamt(
     One that is not whole fell back: what was extracted waits for the next dream.
     """
     gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
+    both = topics.keys() & known.topics.keys()
+    same = {name for name in both if _undated(topics[name]) == _undated(known.topics[name])}
     return (
         *(Superseded(topic=name, at=at) for name in gone),
-        *(one for name, one in topics.items() if not _is_same(known.topics.get(name), one)),
-        *((Dreamt(at=at),) if known.is_fresh and is_whole else ()),
+        *(topic for name, topic in topics.items() if name not in same),
+        *((Consolidated(at=at),) if known.is_fresh and is_whole else ()),
     )
 
 
-def _is_same(before: Topic | None, after: Topic) -> bool:
-    """Tell whether a topic says what it said, whenever that was."""
-    return before is not None and msgspec.structs.replace(before, at=after.at) == after
+def _undated(topic: Topic) -> Topic:
+    return msgspec.structs.replace(topic, at=None)
 
 
 def id_of(section: str, text: str) -> str:

@@ -1,16 +1,20 @@
-"""Remember for one agent of one user: extract, dream, and tell a session.
+"""Memory of one agent about one user: extract, consolidate, and tell a session.
 
     memory = Remembering(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
     memory.learn(entries)                  what is new in the session
     memory.before_drop(entries, place)     what is new before a place: a compaction is about to drop it; fails no turn
-    memory.dream()                         topics of what is known; skipped where another pass is under way
+    memory.consolidate()                   topics of what is known; skipped where another pass is under way
     kept.apply(*memory.events(session.state))                              before the turn begins
 
 Rules: what is extracted replaces what was known, in one transaction; a failure changes nothing, is told and audited;
-what is stored is stored whatever becomes of its audit entry, and that is told. Without a model (`ask`) all of it is
-deterministic. One dream at a time for an agent and its user, over all processes: who comes second goes away. Up to
+a change is stored even if its audit entry cannot be, and that is told. Without a model (`ask`) all of it is
+deterministic. One consolidation at a time for an agent and its user, over all processes: a second one is skipped. Up to
 where the session was learnt from is marked in the same transaction, so that nothing is learnt from twice: by who comes
 next, after a restart, or where what is left was learnt from by another process meanwhile.
+
+Topics reach a session as `knowledge` events, entries `memory.TOPIC`: only what changed becomes an event. Before the
+first turn they are pinned with what else is known; later changes arrive as durable deltas, so that remembering never
+rewrites the prefix. A topic that was superseded, wiped or has expired is removed.
 """
 
 from __future__ import annotations
@@ -23,25 +27,46 @@ from typing import NamedTuple
 from lore.compaction.activity import Entries
 from lore.compaction.locks import trylock
 from lore.compaction.memory import audit
-from lore.compaction.memory.asking import Ask, Extraction, asked
+from lore.compaction.memory.asking import Ask, Extraction, extract
 from lore.compaction.memory.buckets import change, read
-from lore.compaction.memory.dreaming import Dream, dream
-from lore.compaction.memory.hearing import heard
+from lore.compaction.memory.consolidation import Consolidation, consolidate
 from lore.compaction.memory.heuristics import noticed
 from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
-from lore.compaction.memory.listening import NOTHING, Given, to_learn
-from lore.compaction.memory.marks import Mark, mark_of
-from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, dreamt, replaced
-from lore.compaction.memory.telling import topics_events
-from lore.compaction.settings import Memory
+from lore.compaction.memory.listening import NOTHING, Given, Mark, mark_of, to_learn
+from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, Topic, consolidated, replaced
+from lore.compaction.memory.transcript import transcript_of
+from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.formats.times import seconds
 from lore.model.canonical import encode
-from lore.model.events import Event, SessionStarted
+from lore.model.events import Event, Knowledge, SessionStarted
 from lore.model.items import CompactDivider
 from lore.model.state import Entry, Session
 from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
+
+PREFIX, CATEGORY = "memory.", "Memory"
+
+
+def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = None) -> tuple[Event, ...]:
+    """Return what a session is to be told, in the order of the topics' names: apply it before the turn begins.
+
+    `topics` are those that are visible now (`Known.visible`). Costs O(topics and entries known).
+    """
+    wanted = {PREFIX + topic.topic: topic for topic in topics}
+    events: list[Event] = []
+    for name in sorted(wanted):
+        topic, summary, content = wanted[name].topic, wanted[name].summary, wanted[name].content
+        title = f"{topic}: {summary}" if summary else topic
+        fact = state.knowledge.get(state.aliases.get(name, name))
+        if fact is None:
+            events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
+        elif (fact.title, fact.content) != (title, content):
+            events.append(Knowledge(op="update", id=name, title=title, content=content, at=at))
+    gone = sorted(name for name in state.knowledge if name.startswith(PREFIX) and name not in wanted)
+    events += [Knowledge(op="remove", id=name, at=at) for name in gone]
+    return tuple(events)
+
 
 WINDOW = 60_000  # tokens that a model reads at once
 ASKED = 3  # times that the same words are asked about because another writer came between
@@ -52,7 +77,7 @@ UNSPOKEN = "no person said anything in it"
 LEFT = "in what compactions left of it no person says anything"
 
 
-class Extracted(NamedTuple):
+class ExtractionResult(NamedTuple):
     """What an extraction changed, by kind; `failure` says why what was known stays as it was.
 
     `skipped` says why there was nothing to learn from.
@@ -64,7 +89,7 @@ class Extracted(NamedTuple):
     skipped: str = ""
 
 
-class Dreamt(NamedTuple):
+class ConsolidationResult(NamedTuple):
     """What a dream wrote and superseded, by name; `skipped` says why there was none, `failure` why it fell back."""
 
     topics: tuple[str, ...] = ()
@@ -74,10 +99,10 @@ class Dreamt(NamedTuple):
 
 
 class Rested(NamedTuple):
-    """What a pass did while nobody spoke; `extracted` is None where another pass was under way."""
+    """What an idle pass did; `extracted` is None where another pass was under way."""
 
-    extracted: Extracted | None
-    dreamt: Dreamt
+    extracted: ExtractionResult | None
+    consolidated: ConsolidationResult
 
 
 class Remembering:
@@ -101,14 +126,14 @@ class Remembering:
         self._locks = locks
         self._mark: Mark | None = None  # as it was made last, for where a wipe took it: what was wiped stays so
 
-    def extract(self, entries: Iterable[Entry]) -> Extracted:
+    def extract(self, entries: Iterable[Entry]) -> ExtractionResult:
         """Learn from what was said in these entries, which may be iterated more than once; raises StoreError.
 
         Costs O(their text), and with a model a question for each window of it. Marks nothing.
         """
         return self._extracted(_Learning(self._learnt, lambda known: Given(entries)), ())
 
-    def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> Extracted:
+    def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> ExtractionResult:
         """Learn from what is new in a session's timeline, up to a place where it is given; raises StoreError.
 
         With `again` from all of it. What is new is told by the mark that this leaves.
@@ -124,15 +149,15 @@ class Remembering:
         is_silent = done.skipped and to_learn(entries, None, stop) is NOTHING
         if not is_silent:
             return done
-        is_left = any(isinstance(one.item, CompactDivider) for one in entries)
+        is_left = any(isinstance(entry.item, CompactDivider) for entry in entries)
         return done._replace(skipped=LEFT if is_left else UNSPOKEN)
 
-    def _extracted(self, learning: _Learning, mark: Mark) -> Extracted:
+    def _extracted(self, learning: _Learning, mark: Mark) -> ExtractionResult:
         at, name = self._clock(), self._session_id
-        mine = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
+        learnt = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
         learning.begin(read(self.store, self.bucket))
-        if learning.is_news or (mine is not None and learning.is_read):
-            change(self.store, self.bucket, lambda known: learning.records(known, at, name, mine), at=at)
+        if learning.is_news or (learnt is not None and learning.is_read):
+            change(self.store, self.bucket, lambda known: learning.records(known, at, name, learnt), at=at)
         done = learning.done
         if done.failure:
             self._tell(f"nothing was remembered by {self._who}: {done.failure}; what was known stays")
@@ -151,42 +176,42 @@ class Remembering:
         except LoreError:  # whoever learns next is told
             return self._mark
 
-    def before_drop(self, entries: Entries, stop: int | None = None) -> Extracted:
+    def before_drop(self, entries: Entries, stop: int | None = None) -> ExtractionResult:
         """Learn from what a compaction is about to drop, all of its stages' entries; never raises.
 
         It goes on where memory fails: that is told, and audited where the store can.
         """
         return self._safely(lambda: self.learn(entries, stop))
 
-    def _safely(self, learn: Callable[[], Extracted]) -> Extracted:
+    def _safely(self, learn: Callable[[], ExtractionResult]) -> ExtractionResult:
         try:
             return learn()
         except LoreError as error:
             self._tell(f"nothing was remembered by {self._who}: {error.message}")
             self._note("extract", self._clock(), {}, {}, error.message)
-            return Extracted({}, {}, error.message)
+            return ExtractionResult({}, {}, error.message)
 
-    def dream(self) -> Dreamt:
+    def consolidate(self) -> ConsolidationResult:
         """Make topics of what is known, unless nothing is new or another pass is under way; raises StoreError."""
         with self._alone("dream") as is_held:
-            return self._dreamt() if is_held else Dreamt(skipped=BUSY)
+            return self._consolidated() if is_held else ConsolidationResult(skipped=BUSY)
 
     def _alone(self, what: str) -> AbstractContextManager[bool]:
         url = self.store.url
         place = f"memory:{id(self.store)}" if url == "memory:" else url  # a store in memory is not the next one's
         return trylock(place, f"{what}/{self.bucket.agent}", self.bucket.user, folder=self._locks)
 
-    def while_idle(self) -> Dreamt:
+    def while_idle(self) -> ConsolidationResult:
         """Dream as a trigger does, without anybody who waits for it: never raises."""
         try:
-            return self.dream()
+            return self.consolidate()
         except LoreError as error:
             self._tell(f"{self._who} did not dream: {error.message}")
             self._note("dream", self._clock(), {}, {}, error.message)
-            return Dreamt(failure=error.message)
+            return ConsolidationResult(failure=error.message)
 
     def rest(self, entries: Entries, last: float | None = None) -> Rested:
-        """Learn from what is left of a session in which nobody speaks since `last`, and dream; never raises.
+        """Learn from the rest of a session that is silent since `last`, then consolidate; never raises.
 
         One such pass at a time for an agent and its user: who comes second does nothing. A session without a mark that
         was silent before memory was wiped, or before marks were let go of, is left alone.
@@ -194,19 +219,19 @@ class Remembering:
         try:
             with self._alone("rest") as is_held:
                 if not is_held:
-                    return Rested(None, Dreamt(skipped=BUSY))
+                    return Rested(None, ConsolidationResult(skipped=BUSY))
                 return Rested(self._safely(lambda: self._rested(entries, last)), self.while_idle())
         except LoreError as error:  # of the lock
             self._tell(f"nothing was remembered by {self._who}: {error.message}")
-            return Rested(Extracted({}, {}, error.message), Dreamt(failure=error.message))
+            return Rested(ExtractionResult({}, {}, error.message), ConsolidationResult(failure=error.message))
 
-    def _rested(self, entries: Entries, last: float | None) -> Extracted:
+    def _rested(self, entries: Entries, last: float | None) -> ExtractionResult:
         known = read(self.store, self.bucket)
         if last is not None and self._mark_in(known) is None:
             wiped = audit.last_wipe(audit.log_of(self.store, self.bucket.user), self.bucket.agent)
-            past = [seconds(encode(one)) for one in (known.horizon, wiped) if one is not None]
-            if any(one is not None and last <= one for one in past):
-                return Extracted({}, {}, skipped=LEARNT)
+            past = [seconds(encode(time)) for time in (known.horizon, wiped) if time is not None]
+            if any(time is not None and last <= time for time in past):
+                return ExtractionResult({}, {}, skipped=LEARNT)
         return self.learn(entries)
 
     def events(self, state: Session) -> tuple[Event, ...]:
@@ -224,39 +249,39 @@ class Remembering:
         return f"agent {self.bucket.agent} of user {self.bucket.user}"
 
     def _learnt(self, given: Given, known: Structure) -> Extraction:
-        said = heard(*given)
+        messages = transcript_of(*given)
         if self._ask is None:
-            return Extraction(noticed(said, known))
-        return asked(self._ask, said, known, window=self._window)
+            return Extraction(noticed(messages, known))
+        return extract(self._ask, messages, known, window=self._window)
 
-    def _dreamt(self) -> Dreamt:
+    def _consolidated(self) -> ConsolidationResult:
         at = self._clock()
         before = read(self.store, self.bucket)
         if not before.is_fresh:
-            return Dreamt(skipped=QUIET)
-        made = dream(before, self._ask, at=at)
+            return ConsolidationResult(skipped=QUIET)
+        made = consolidate(before, self._ask, at=at)
         written = dict[str, Known]()
 
         def make(known: Known) -> tuple[Record, ...]:
             if known.structure != before.structure:
                 raise StoreError("something else was extracted meanwhile", hint="dream again")
             written["before"] = known
-            return dreamt(known, made.topics, made.supersedes, at=at, is_whole=not made.failure)
+            return consolidated(known, made.topics, made.supersedes, at=at, is_whole=not made.failure)
 
         change(self.store, self.bucket, make, at=at)
-        return self._said(made, written["before"], at)
+        return self._written(made, written["before"], at)
 
-    def _said(self, made: Dream, before: Known, at: str) -> Dreamt:
+    def _written(self, made: Consolidation, before: Known, at: str) -> ConsolidationResult:
         gone = tuple(name for name in before.topics if name in made.supersedes)
         if made.failure:
             self._tell(f"{self._who} dreamt without a model: {made.failure}")
         self._note("dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure)
-        return Dreamt(tuple(sorted(made.topics)), gone, failure=made.failure)
+        return ConsolidationResult(tuple(sorted(made.topics)), gone, failure=made.failure)
 
     def _note(
         self, op: str, at: str, removed: Mapping[str, int], added: Mapping[str, int], failure: str = ""
     ) -> None:  # fmt: skip
-        entry = audit.Entry(
+        entry = audit.AuditRecord(
             at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=audit.some(removed),
             added=audit.some(added), failure=failure or None,
         )  # fmt: skip
@@ -267,7 +292,7 @@ class Remembering:
 
 
 def remembering_of(
-    store: Store, header: SessionStarted, memory: Memory, *, clock: Callable[[], str], agent: str | None = None,
+    store: Store, header: SessionStarted, memory: MemorySettings, *, clock: Callable[[], str], agent: str | None = None,
     ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
 ) -> Remembering | None:  # fmt: skip
     """Return the memory that a session belongs to, for hooks; None where its agent is not opted in.
@@ -278,19 +303,19 @@ def remembering_of(
     if memory.system != "structured" or is_reserved(header.session_id):
         return None
     try:
-        mine = bucket(header.user_id, agent or header.agent_id)
+        owner = bucket(header.user_id, agent or header.agent_id)
     except LoreError as error:
         tell(f"session {header.session_id} is not remembered: {error.message}")
         return None
-    if refusal(memory, mine.agent, is_forked=header.parent_session_id is not None):
+    if refusal(memory, owner.agent, is_forked=header.parent_session_id is not None):
         return None
     return Remembering(
-        store, mine, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
+        store, owner, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
     )
 
 
 class _Learning:
-    """What is learnt from entries, on top of what is known: again where another writer changed that.
+    """Learning from entries, on top of what is known; repeated where another writer changed that meanwhile.
 
     `pick` says which entries they are, by what is known: another writer may have learnt from them.
     """
@@ -318,19 +343,19 @@ class _Learning:
         return self._given and not self._found.failure
 
     @property
-    def done(self) -> Extracted:
+    def done(self) -> ExtractionResult:
         """What it comes to."""
         if self._found.failure:
-            return Extracted({}, {}, self._found.failure)
+            return ExtractionResult({}, {}, self._found.failure)
         removed, added = _more(self._known, self._found.structure), _more(self._found.structure, self._known)
-        return Extracted(removed, added, skipped="" if self._given else LEARNT)
+        return ExtractionResult(removed, added, skipped="" if self._given else LEARNT)
 
     def records(self, known: Known, at: str, session_id: str | None, mark: Learnt | None) -> tuple[Record, ...]:
         """Return the change for what is known now."""
         if (known.structure, known.learnt) != (self._known, self._marks):
             self._tries += 1
             if self._tries > ASKED:
-                raise StoreError("other writers are always faster", hint="extract again")
+                raise StoreError("gave up after repeated write conflicts", hint="extract again")
             self.begin(known)
         if not self.is_read:
             return ()
@@ -339,9 +364,9 @@ class _Learning:
         )  # fmt: skip
 
 
-def _more(one: Structure, other: Structure) -> dict[str, int]:
+def _more(left: Structure, other: Structure) -> dict[str, int]:
     """Count by section what one knows and the other does not."""
-    return audit.some({section: len(set(one.of(section)) - set(other.of(section))) for section in SECTIONS})
+    return audit.some({section: len(set(left.of(section)) - set(other.of(section))) for section in SECTIONS})
 
 
 def is_idle(gap_secs: int, last: float | None, now: float) -> bool:

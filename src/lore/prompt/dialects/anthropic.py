@@ -1,8 +1,8 @@
 """Anthropic Messages: `tools`, `system`, `messages`, in this render order.
 
 Source: Anthropic's API reference (Messages, prompt caching). A tool's results stand in the user message
-after the calls; a mark is `cache_control` on a tool or a block; a top-level `cache_control` asks for
-automatic marking.
+after the calls; a breakpoint is `cache_control` on a tool or a block; a top-level `cache_control` asks for
+automatic caching.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Role, Unit, can, cannot
 from lore.prompt.dialects.content import NO_SCHEMA, apart, arguments, described, function_of, outcome
 from lore.prompt.dialects.shared import (
     joined,
@@ -25,10 +25,10 @@ from lore.prompt.dialects.shared import (
     opening,
     prompt_of,
     sliced,
+    strip_breakpoints,
     tool_list,
     tools,
-    unmark,
-    with_marks,
+    with_breakpoints,
     write_body,
     write_messages,
 )
@@ -52,7 +52,7 @@ class Anthropic:
             "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
         ),
         "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
-        "cache marks": can("cache_control on tools, system blocks and content blocks"),
+        "cache breakpoints": can("cache_control on tools, system blocks and content blocks"),
     }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -91,10 +91,12 @@ class Anthropic:
         envelope = Segment("messages", f"messages[{place.messages}]", f'"role":"{role}"'.encode(), "envelope")
         return Rendered((envelope, *_blocks(blocks, place.messages, 0)), Place(place.messages + 1, role, len(blocks)))
 
-    def mark(self, model: str | None, ttl: str) -> Mark:
-        return Mark(b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}")
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint:
+        return Breakpoint(
+            b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}"
+        )
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         data = segment.data
         if segment.kind == "tool":
             return b'"defer_loading"' not in data or (table(data) or {}).get("defer_loading") != b"true"
@@ -104,7 +106,7 @@ class Anthropic:
         return own is None or (own.get("type") not in _THINKING and own.get("text") != b'""')
 
     def write(self, prompt: Prompt) -> bytes:
-        segments = with_marks(prompt)
+        segments = with_breakpoints(prompt)
         head = segments[: len(prompt.head)]
         system = [one for one in head if one.section == "system"]
         members = [*opening(prompt, _OWN), *tool_list(head)]
@@ -129,14 +131,16 @@ def _tool(raw: bytes) -> bytes:
     if "input_schema" in own and "type" not in own:
         return raw
     made = described(function._replace(schema=function.schema or NO_SCHEMA), "input_schema")
-    mark = unmark(raw).mark
-    return b"{" + made + (b"" if mark is None else b',"cache_control":' + mark) + b"}"
+    breakpoint = strip_breakpoints(raw).breakpoint
+    return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
 
 def _blocks(blocks: list[bytes], message: int, first: int) -> tuple[Segment, ...]:
     path = f"messages[{message}].content"
-    bare = [unmark(data) for data in blocks]  # what was recorded with a mark is content without it
-    return tuple([Segment("messages", f"{path}[{n}]", one.data, mark=one.mark) for n, one in enumerate(bare, first)])
+    bare = [strip_breakpoints(data) for data in blocks]  # what was recorded with a breakpoint is content without it
+    return tuple(
+        [Segment("messages", f"{path}[{n}]", one.data, breakpoint=one.breakpoint) for n, one in enumerate(bare, first)]
+    )
 
 
 def _block(block: Block) -> bytes:

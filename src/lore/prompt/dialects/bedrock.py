@@ -1,9 +1,10 @@
 """Amazon Bedrock's Converse API: `toolConfig.tools`, `system`, `messages`.
 
 Source: the Converse API reference. Roles alternate and the user begins, so what one role says in a row is
-one message. A mark is a `cachePoint` behind a tool, a system or content block.
-It is read as the mark of the segment before it, and blocks are numbered without it; one with nothing before it
-marks nothing, and is gone. Written, it stands behind its segment again. `toolConfig` without its tools is a parameter.
+one message. A breakpoint is a `cachePoint` behind a tool, a system or content block.
+It is read as the breakpoint of the segment before it, and blocks are numbered without it; one with nothing before it
+holds for nothing, and is gone. Written, it stands behind its segment again. `toolConfig` without its tools is a
+parameter.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.prompt import Prompt, Section, Segment
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -72,7 +73,7 @@ def _thinking(block: ThinkingBlock) -> bytes:
 
 _WORDS = Words(
     text=lambda text: b'{"text":' + text + b"}",
-    own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a mark, not content
+    own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
     image=_image,
     thinking=_thinking,
 )
@@ -99,7 +100,7 @@ class Bedrock:
             "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
         ),
         "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
-        "cache marks": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
+        "cache breakpoints": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
     }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -134,20 +135,20 @@ class Bedrock:
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing("messages", place)
         parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        marks = _say(unit.blocks, parts, writing.omitted)
+        breakpoints = _say(unit.blocks, parts, writing.omitted)
         parts += map(_call, unit.calls if unit.role != "results" else ())
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
-        for segment, mark in zip(writing.segments[-len(parts) :], marks, strict=False):
-            segment.mark = mark or segment.mark
+        for segment, breakpoint in zip(writing.segments[-len(parts) :], breakpoints, strict=False):
+            segment.breakpoint = breakpoint or segment.breakpoint
         return writing.done()
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
         if not any(name in (model or "") for name in _CACHED):
             return None
         value = b'{"type":"default"}' if ttl == "5m" else b'{"type":"default","ttl":' + encode(ttl) + b"}"
-        return Mark(value, on_head="claude" in (model or ""))  # Nova has no points in tools
+        return Breakpoint(value, on_head="claude" in (model or ""))  # Nova has no points in tools
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):
             return False
         own = table(segment.data) or {}
@@ -196,21 +197,21 @@ def _tool(raw: bytes) -> bytes:
 
 
 def _say(blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
-    """Write blocks behind the parts before them; returns the marks of all parts: the cache points behind them.
+    """Write blocks behind the parts before them; returns the breakpoints of all parts: the cache points behind them.
 
-    A point with nothing before it, or with another one behind it, marks nothing and is named.
+    A point with nothing before it, or with another one behind it, holds for nothing and is named.
     """
-    marks: list[bytes | None] = [None] * len(parts)
+    breakpoints: list[bytes | None] = [None] * len(parts)
     for block in blocks:
         point = _point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
-        if point is not None and marks:
-            if marks[-1] is not None:
+        if point is not None and breakpoints:
+            if breakpoints[-1] is not None:
                 omitted.append(_POINT)
-            marks[-1] = point
+            breakpoints[-1] = point
         elif (made := _WORDS.say(block, omitted)) is not None:
             parts.append(made)
-            marks.append(None)
-    return marks
+            breakpoints.append(None)
+    return breakpoints
 
 
 def _call(call: ToolCall) -> bytes:
@@ -226,7 +227,7 @@ def _result(call: ToolCall, omitted: list[str]) -> bytes:
 
 
 def _take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
-    """Add segments to those before them; a cache point becomes the mark of the last one."""
+    """Add segments to those before them; a cache point becomes the breakpoint of the last one."""
     points = 0
     for one in found:
         value = _point_in(one.data) if one.kind != "envelope" else None
@@ -238,24 +239,24 @@ def _take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
             continue
         points += 1
         if taken:
-            taken[-1].mark = value
+            taken[-1].breakpoint = value
     return taken
 
 
 def _point_in(data: bytes) -> bytes | None:
-    """Return the mark that a block is, as JSON; None where it is content."""
+    """Return the breakpoint that a block is, as JSON; None where it is content."""
     own = table(data) or {} if b'"cachePoint"' in data else {}
     value = own.get(_POINT, b"")
     return value if len(own) == 1 and value[:1] == b"{" else None
 
 
 def _with_points(prompt: Prompt) -> list[Segment]:
-    """Return the segments of head and messages with cache points behind the marked ones."""
-    marks = dict(zip(prompt.marks, prompt.mark_values, strict=True))
+    """Return the segments of head and messages with cache points behind those that have one."""
+    breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
     found: list[Segment] = []
     for position, one in enumerate([*prompt.head, *prompt.messages]):
         found.append(one)
-        if position in marks and (one.kind == "envelope" or one.path.endswith("]")):
+        if position in breakpoints and (one.kind == "envelope" or one.path.endswith("]")):
             path = f"{one.path}.content[0]" if one.kind == "envelope" else one.path
-            found.append(Segment(one.section, path, b'{"cachePoint":' + marks[position] + b"}"))
+            found.append(Segment(one.section, path, b'{"cachePoint":' + breakpoints[position] + b"}"))
     return found

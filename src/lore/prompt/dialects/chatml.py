@@ -19,7 +19,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Role, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Role, Unit, can, cannot
 from lore.prompt.dialects.content import apart
 from lore.prompt.dialects.text import decoded, function, result, texts, thoughts, whole
 
@@ -56,7 +56,7 @@ class ChatML:
             "functions are rewritten, their schema as spelled; a provider's own as recorded: a model may not know them"
         ),
         "parameters of another provider": cannot("left out: text carries none"),
-        "cache marks": cannot("text carries none: engines reuse the longest common prefix"),
+        "cache breakpoints": cannot("text carries none: engines reuse the longest common prefix"),
         "control text in content": cannot("kept as it stands: ChatML has no way to escape <|im_end|>"),
     }
 
@@ -93,10 +93,10 @@ class ChatML:
             parts += map(_call, unit.calls)
         return Rendered(*_placed(parts, unit, place), tuple(omitted)) if parts else Rendered((), place, tuple(omitted))
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
         return None
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         return False
 
     def finish(self, prompt: Prompt) -> Prompt:

@@ -3,7 +3,7 @@
 Source: the Gemini API reference. Contents alternate between the user and the model, so what one of them
 says in a row is one content; results of calls are the user's. Members are read in both spellings
 (`systemInstruction`, `system_instruction`) and written as they were read. The API caches by itself: there
-are no marks. The model stands in the request's path; lore keeps it as a member.
+are no breakpoints. The model stands in the request's path; lore keeps it as a member.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt, Segment
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     Shape,
@@ -68,7 +68,7 @@ class Gemini:
             "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
         ),
         "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
-        "cache marks": cannot("the API caches what repeats by itself"),
+        "cache breakpoints": cannot("the API caches what repeats by itself"),
     }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -103,10 +103,10 @@ class Gemini:
         writing.merge("model" if unit.role == "assistant" else "user", parts, "parts")
         return writing.done()
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
         return None
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         return False
 
     def write(self, prompt: Prompt) -> bytes:

@@ -19,30 +19,30 @@ from lore.model.items import ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import Words, apart, data_url, described, function_of, kind_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (
     BREAKPOINT,
-    MARK,
+    CACHE_CONTROL,
     Shape,
     Writing,
-    mark_key,
+    breakpoint_key,
     message,
     opening,
     prompt_of,
     sliced,
+    strip_breakpoints,
     tool_list,
     tools,
-    unmark,
-    with_marks,
+    with_breakpoints,
     write_body,
     write_messages,
 )
 
 _OWN = ("model", "tools", "messages")
-_MARKS = (MARK, BREAKPOINT)
+_BREAKPOINT_KEYS = (CACHE_CONTROL, BREAKPOINT)
 _SHAPE: Shape = {"content": b"null", "tool_calls": b""}
-_MESSAGE = partial(message, shape=_SHAPE, keys=_MARKS)
+_MESSAGE = partial(message, shape=_SHAPE, keys=_BREAKPOINT_KEYS)
 _SYSTEM = ("system", "developer")
 
 
@@ -73,7 +73,7 @@ class OpenAIChat:
             "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
         ),
         "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
-        "cache marks": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
+        "cache breakpoints": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
     }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -117,16 +117,16 @@ class OpenAIChat:
             writing.segments += [Segment("messages", f"{path}[{n}]", _call(call)) for n, call in enumerate(unit.calls)]
         return writing.done()
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
-        return Mark(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+        return Breakpoint(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
             return False
         return segment.origin not in ("assistant", "tool")
 
     def write(self, prompt: Prompt) -> bytes:
-        segments = with_marks(prompt, mark_key)
+        segments = with_breakpoints(prompt, breakpoint_key)
         head, messages = segments[: len(prompt.head)], segments[len(prompt.head) :]
         system = [one for one in head if one.section == "system"]
         members = [*opening(prompt, _OWN), *tool_list(head)]
@@ -138,7 +138,7 @@ def _tool(raw: bytes) -> bytes:
     """A tool in Chat's shape; a function in another's is wrapped, its schema as it was spelled."""
     own = function_of(raw)
     if own is None or "function" in (table(raw) or {}):
-        return unmark(raw).data
+        return strip_breakpoints(raw).data
     return b'{"type":"function","function":{' + described(own, "parameters") + b"}}"
 
 

@@ -1,7 +1,7 @@
 """OpenAI Responses: `tools`, `instructions`, then `input`, whose leading system messages are the system part.
 
 Source: OpenAI's Responses reference and prompt caching guide. Items are messages, or stand for themselves:
-a call, its output, reasoning. `instructions` is one text that takes no mark, so lore writes a system
+a call, its output, reasoning. `instructions` is one text that takes no breakpoint, so lore writes a system
 message instead. A model's reasoning goes only as the item that the API itself gave.
 """
 
@@ -19,7 +19,7 @@ from lore.model.items import Block, RawBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -33,26 +33,26 @@ from lore.prompt.dialects.content import (
 )
 from lore.prompt.dialects.shared import (
     BREAKPOINT,
-    MARK,
+    CACHE_CONTROL,
     Shape,
     Writing,
+    breakpoint_key,
     listed,
-    mark_key,
     message,
     opening,
     prompt_of,
     sliced,
     tool_list,
     tools,
-    with_marks,
+    with_breakpoints,
     write_body,
     write_messages,
 )
 
 _OWN = ("model", "tools", "instructions", "input")
 _SHAPE: Shape = {"content": None, "output": None, "arguments": None, "input": None}
-_MARKS = (MARK, BREAKPOINT)
-_ITEM = partial(message, shape=_SHAPE, keys=_MARKS)
+_BREAKPOINT_KEYS = (CACHE_CONTROL, BREAKPOINT)
+_ITEM = partial(message, shape=_SHAPE, keys=_BREAKPOINT_KEYS)
 _SYSTEM = ("system", "developer")
 _LIST = {"user": "content", "tool": "output"}  # where what joins the last item goes
 
@@ -84,7 +84,7 @@ class OpenAIResponses:
             "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
         ),
         "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
-        "cache marks": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
+        "cache breakpoints": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
     }
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -128,15 +128,15 @@ class OpenAIResponses:
             writing.open(role, f'"type":"message","role":"{role}"'.encode(), blocks)
         return writing.done()
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
-        return Mark(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+        return Breakpoint(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         own = table(segment.data) or {} if segment.kind == "block" else {}
         return own.get("type", b"").startswith(b'"input_') and own.get("text") != b'""'
 
     def write(self, prompt: Prompt) -> bytes:
-        segments = with_marks(prompt, mark_key)
+        segments = with_breakpoints(prompt, breakpoint_key)
         head = segments[: len(prompt.head)]
         members = [*opening(prompt, _OWN), *tool_list(head)]
         members += [("instructions", one.data) for one in head if one.path == "instructions"]

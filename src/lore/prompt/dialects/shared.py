@@ -1,7 +1,7 @@
 """What the dialects have in common: reading and writing messages, tools, the results of calls.
 
 A message is one envelope segment (its members other than content, as they stand) and one segment a
-content block. Marks are cut out of the bytes and kept beside them.
+content block. Breakpoints are cut out of the bytes and kept beside them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lore.model.prompt import Kind, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Memo, Place, Rendered
 
-MARK = "cache_control"
+CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
 
 # The members of a message whose elements are segments, in the order written, and what is written where one
@@ -29,55 +29,55 @@ CONTENT: Shape = {"content": b"[]"}
 _EMPTY = re.compile(rb"null|\[[ \t\r\n]*+\]")
 
 
-class Unmarked(NamedTuple):
-    """An object's bytes without its marks, and the mark that it had."""
+class Stripped(NamedTuple):
+    """An object's bytes without its breakpoints, and the breakpoint that it had."""
 
     data: bytes
-    mark: bytes | None
+    breakpoint: bytes | None
 
 
-def unmark(raw: bytes, keys: tuple[str, ...] = (MARK,)) -> Unmarked:
-    """Cut marks out of a block or tool, also out of the blocks that a tool result holds; the last one holds."""
-    mark: bytes | None = None
+def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> Stripped:
+    """Cut breakpoints out of a block or tool, also out of the blocks that a tool result holds; the last one holds."""
+    breakpoint: bytes | None = None
     for key in keys:
         if key.encode() in raw:
-            raw, found = _unmark(raw, key)
-            mark = mark or found
-    return Unmarked(raw, mark)
+            raw, found = _strip(raw, key)
+            breakpoint = breakpoint or found
+    return Stripped(raw, breakpoint)
 
 
-def _unmark(raw: bytes, key: str) -> Unmarked:
-    marks = [raw[m.value : m.end] for m in spans(raw) if m.key == key]
-    data = without_member(raw, key) if marks else raw
-    mark = next((one for one in reversed(marks) if one != b"null"), None)
+def _strip(raw: bytes, key: str) -> Stripped:
+    breakpoints = [raw[m.value : m.end] for m in spans(raw) if m.key == key]
+    data = without_member(raw, key) if breakpoints else raw
+    breakpoint = next((one for one in reversed(breakpoints) if one != b"null"), None)
     if key.encode() in data:
         for member in spans(data):
             value = data[member.value : member.end]
             if member.key in ("content", "output") and value[:1] == b"[" and key.encode() in value:
-                inside = _unmark_all(value, key)
+                inside = _strip_all(value, key)
                 data = data[: member.value] + inside.data + data[member.end :]
-                mark = mark or inside.mark
+                breakpoint = breakpoint or inside.breakpoint
                 break
-    return Unmarked(data, mark)
+    return Stripped(data, breakpoint)
 
 
-def _unmark_all(value: bytes, key: str) -> Unmarked:
-    """Cut the marks out of an array of blocks; the last one holds."""
-    mark: bytes | None = None
+def _strip_all(value: bytes, key: str) -> Stripped:
+    """Cut the breakpoints out of an array of blocks; the last one holds."""
+    breakpoint: bytes | None = None
     for start, end in reversed(element_ranges(value)):
-        bare = _unmark(value[start:end], key)
+        bare = _strip(value[start:end], key)
         value = value[:start] + bare.data + value[end:]
-        mark = mark or bare.mark
-    return Unmarked(value, mark)
+        breakpoint = breakpoint or bare.breakpoint
+    return Stripped(value, breakpoint)
 
 
-def with_marks(prompt: Prompt, key: Callable[[bytes], str] = lambda _: MARK) -> list[Segment]:
-    """Return the segments of head and messages, the marked ones with their marks in their bytes.
+def with_breakpoints(prompt: Prompt, key: Callable[[bytes], str] = lambda _: CACHE_CONTROL) -> list[Segment]:
+    """Return the segments of head and messages, breakpoints written into their bytes.
 
-    A mark on content that is no object (a message whose content is a string) goes to its message.
+    A breakpoint on content that is no object (a message whose content is a string) goes to its message.
     """
     segments = [*prompt.head, *prompt.messages]
-    for position, value in zip(prompt.marks, prompt.mark_values, strict=True):
+    for position, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True):
         name = encode(key(value))
         while position >= 0 and not _takes_members(segments[position]):
             position -= 1
@@ -97,13 +97,13 @@ def _takes_members(segment: Segment) -> bool:
     return segment.kind == "envelope" or segment.data[:1] == b"{"
 
 
-def mark_key(value: bytes) -> str:
-    """Name the member that OpenAI's shapes write a mark as: a gateway to another provider takes that one's."""
-    return BREAKPOINT if b'"mode"' in value else MARK
+def breakpoint_key(value: bytes) -> str:
+    """Name the member that OpenAI's shapes write a breakpoint as: a gateway to another provider takes that one's."""
+    return BREAKPOINT if b'"mode"' in value else CACHE_CONTROL
 
 
 def message(
-    raw: bytes, path: str, section: Section, shape: Shape = CONTENT, keys: tuple[str, ...] = (MARK,)
+    raw: bytes, path: str, section: Section, shape: Shape = CONTENT, keys: tuple[str, ...] = (CACHE_CONTROL,)
 ) -> tuple[Segment, ...]:
     """Slice a message: the envelope, then each element of the members that its shape lists, in that order."""
     found = spans(raw)
@@ -115,14 +115,19 @@ def message(
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
     for key in shape:
         segments.extend(listed(inside.get(key, b"null"), f"{path}.{key}", section, keys=keys))
-    mark = next((raw[m.value : m.end] for m in found if m.key in keys), None)
-    if mark is not None and mark != b"null":
-        segments[-1].mark = mark
+    breakpoint = next((raw[m.value : m.end] for m in found if m.key in keys), None)
+    if breakpoint is not None and breakpoint != b"null":
+        segments[-1].breakpoint = breakpoint
     return tuple(segments)
 
 
 def listed(
-    raw: bytes, path: str, section: Section, kind: Kind = "block", odd: Kind = "block", keys: tuple[str, ...] = (MARK,)
+    raw: bytes,
+    path: str,
+    section: Section,
+    kind: Kind = "block",
+    odd: Kind = "block",
+    keys: tuple[str, ...] = (CACHE_CONTROL,),
 ) -> list[Segment]:
     """Slice an array: a segment of this kind an element; what stands in its place is one of the `odd` kind."""
     if raw in (b"", b"null"):
@@ -131,8 +136,8 @@ def listed(
         return [Segment(section, path, raw, odd)]
     found: list[Segment] = []
     for number, element in enumerate(array(raw)):
-        data, mark = unmark(element, keys)
-        found.append(Segment(section, f"{path}[{number}]", data, kind, mark))
+        data, breakpoint = strip_breakpoints(element, keys)
+        found.append(Segment(section, f"{path}[{number}]", data, kind, breakpoint))
     return found
 
 
@@ -179,17 +184,17 @@ def role_of(raw: bytes) -> str:
     return role.strip(b'"').decode("utf-8", "replace")
 
 
-class Marks(NamedTuple):
-    """Positions of marked segments, counted over head and messages, and their marks."""
+class BreakpointPositions(NamedTuple):
+    """Positions of segments with breakpoints, counted over head and messages, and the breakpoints."""
 
     positions: tuple[int, ...]
     values: tuple[bytes, ...]
 
 
-def marks_of(head: Iterable[Segment], messages: Iterable[Segment]) -> Marks:
-    """Return the marks that segments were read with."""
-    found = [(place, one.mark) for place, one in enumerate(chained(head, messages)) if one.mark is not None]
-    return Marks(tuple([place for place, _ in found]), tuple([mark for _, mark in found]))
+def breakpoints_of(head: Iterable[Segment], messages: Iterable[Segment]) -> BreakpointPositions:
+    """Return the breakpoints that segments were read with."""
+    found = [(place, one.breakpoint) for place, one in enumerate(chained(head, messages)) if one.breakpoint is not None]
+    return BreakpointPositions(tuple([place for place, _ in found]), tuple([breakpoint for _, breakpoint in found]))
 
 
 def prompt_of(
@@ -201,12 +206,13 @@ def prompt_of(
     own: tuple[str, ...],
 ) -> Prompt:
     """Return the prompt of a body's segments. Of its `own` members the first is the model, none a parameter."""
-    marks = marks_of(head, messages)
+    breakpoints = breakpoints_of(head, messages)
     model = body.get(own[0], b"null")
     return Prompt(
         dialect=name, fidelity=fidelity, head=tuple(head), messages=Vector(messages),
         model=None if model == b"null" else printable(text_of(model)),
-        marks=marks.positions, mark_values=marks.values, auto_mark=body.get(MARK, b"null") != b"null",
+        breakpoints=breakpoints.positions, breakpoint_values=breakpoints.values,
+        auto_breakpoint=body.get(CACHE_CONTROL, b"null") != b"null",
         params={key: value for key, value in body.items() if key not in own},
     )  # fmt: skip
 
@@ -291,11 +297,14 @@ class Writing:
         self.extend(parts, key)
 
     def extend(self, parts: list[bytes], key: str = "content") -> None:
-        """Add blocks to the last message; what was recorded with a mark is content without it."""
+        """Add blocks to the last message; what was recorded with a breakpoint is content without it."""
         path = f"{self.root}[{self.place.messages - 1}].{key}"
         first = self.place.blocks
-        bare = [unmark(part, (MARK, BREAKPOINT)) for part in parts]
-        made = [Segment("messages", f"{path}[{n}]", one.data, mark=one.mark) for n, one in enumerate(bare, first)]
+        bare = [strip_breakpoints(part, (CACHE_CONTROL, BREAKPOINT)) for part in parts]
+        made = [
+            Segment("messages", f"{path}[{n}]", one.data, breakpoint=one.breakpoint)
+            for n, one in enumerate(bare, first)
+        ]
         self.segments += made
         self.place = Place(self.place.messages, self.place.role, first + len(parts))
 

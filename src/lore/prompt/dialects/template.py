@@ -22,7 +22,7 @@ from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Capability, Mark, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.chatml import parsed
 from lore.prompt.dialects.content import apart
 from lore.prompt.dialects.text import function, result, texts, thoughts, whole
@@ -63,7 +63,7 @@ class JinjaTemplate:
             "functions are rewritten, their schema as spelled; a provider's own stand as recorded: a template may fail"
         ),
         "parameters of another provider": cannot("left out: text carries none"),
-        "cache marks": cannot("text carries none: engines reuse the longest common prefix"),
+        "cache breakpoints": cannot("text carries none: engines reuse the longest common prefix"),
         "control text in content": cannot("kept as it stands, unless the template changes it"),
     }
 
@@ -117,10 +117,10 @@ class JinjaTemplate:
         )
         return Rendered(segments, Place(place.messages + len(messages), _role(unit, messages[-1]), 1), tuple(omitted))
 
-    def mark(self, model: str | None, ttl: str) -> Mark | None:
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
         return None
 
-    def may_mark(self, segment: Segment) -> bool:
+    def takes_breakpoint(self, segment: Segment) -> bool:
         return False
 
     def finish(self, prompt: Prompt) -> Prompt:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from lore.compaction.memory.identities import refuse_header, refuse_reserved
 from lore.errors import LoreError, Where
 from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
 from lore.formats.lore_log import LoreLog
@@ -19,14 +20,12 @@ from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
 from lore.model.problems import Problem
 from lore.model.stored import StoreAppended
-from lore.run.storing.clock import Clock, now
-from lore.run.storing.lines import kind_of
-from lore.run.storing.reserved import refuse, refuse_header
+from lore.recording.log_lines import kind_of
 from lore.store.address import noted
-from lore.store.applying import is_same
+from lore.store.applying import is_same, save_delta
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
 from lore.store.header import read_header
-from lore.store.saving import save_delta
+from lore.store.sync import Clock, now
 
 SHOWN = "<stdin>"
 ATTEMPTS = 1_000  # of one line to come behind what other writers append
@@ -37,7 +36,7 @@ _HEADER = "session_started"
 _BEGUN = ("LORE212",)  # an event that is read alone does not begin a log
 
 
-class Asked(NamedTuple):
+class AppendedEvent(NamedTuple):
     """One event: its bytes as they are stored, its kind, the number that it expects."""
 
     data: bytes
@@ -53,7 +52,7 @@ def append_lines(
     `say` hears of events that readers of logs keep without understanding them. Raises LoreError for the first line
     that is refused; ConflictError where it expects another number than it can have.
     """
-    refuse(session_id)
+    refuse_reserved(session_id)
     writer = _Writer(store, session_id, clock)
     lines = Lines()
     for piece in data:
@@ -74,46 +73,50 @@ class _Writer:
     def take(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
         """Store one event; raises LoreError with its place."""
         try:
-            asked = asked_of(line.data)
-            number = self._stored(asked)
+            event = parsed(line.data)
+            number = self._stored(event)
         except LoreError as error:
             if not isinstance(error, DamagedError):  # whose place is in the store
                 error.where = Where(SHOWN, line.number, line.byte)
             error.hint = error.hint or HINT_MEND
             raise
-        for problem in _problems(asked.data):
-            say(f"note: line {line.number}: {problem.message}")
+        for read in LoreLog().feed(event.data + b"\n"):
+            if isinstance(read.value, Problem) and read.value.code not in _BEGUN:
+                say(f"note: line {line.number}: {read.value.message}")
         return StoreAppended(self._session_id, number)
 
-    def _stored(self, asked: Asked) -> int:
+    def _stored(self, event: AppendedEvent) -> int:
         self._head = self._head or self._load()
-        if asked.kind == _HEADER and asked.number in (None, 1):
-            return self._begun(asked)
+        if event.kind == _HEADER and event.number in (None, 1):
+            return self._begun(event)
         if self._head is None:
             raise LoreError(f"the store has no session {self._session_id!r}", hint=HINT_BEGIN)
         for _ in range(ATTEMPTS):
-            if asked.number is not None and asked.number <= self._head.number:
-                return self._again(asked, asked.number, self._head)
-            if asked.number is not None and asked.number > self._head.number + 1:
-                raise _out_of_order(asked.number, self._head)
+            if event.number is not None and event.number <= self._head.number:
+                return self._again(event, event.number, self._head)
+            if event.number is not None and event.number > self._head.number + 1:
+                following = self._head.number + 1
+                held = f"the store holds {self._head}: the next is event {following}"
+                message = f"the line expects to be event {event.number}, {held}"
+                raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
             try:
-                return self._append(asked, self._head)
+                return self._append(event, self._head)
             except ConflictError:
                 self._head = self._load() or self._head
-        raise ConflictError("other writers are always faster", hint="send the line again", stored=self._head)
+        raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
 
     def _load(self) -> Head | None:
         known = noted(self._store, self._session_id)
         return None if known is None else known.head
 
-    def _append(self, asked: Asked, head: Head) -> int:
-        delta = SessionDelta(base=head, new_events=(asked.data,), updated_at=self._clock())
+    def _append(self, event: AppendedEvent, head: Head) -> int:
+        delta = SessionDelta(base=head, new_events=(event.data,), updated_at=self._clock())
         self._head = save_delta(self._store, self._session_id, delta)
         return self._head.number
 
-    def _begun(self, asked: Asked) -> int:
+    def _begun(self, event: AppendedEvent) -> int:
         """Begin the session, or see that it was begun so."""
-        header = read_header(asked.data)
+        header = read_header(event.data)
         refuse_header(header)
         if header.session_id != self._session_id:
             raise LoreError(
@@ -121,17 +124,17 @@ class _Writer:
                 hint=f"nothing of it was stored: `lore store append {header.session_id}`, or mend the line",
             )
         if self._head is None:
-            self._head = self._store.create(asked.data)
+            self._head = self._store.create(event.data)
         else:
-            self._again(asked, 1, self._head)
+            self._again(event, 1, self._head)
         return 1
 
-    def _again(self, asked: Asked, number: int, head: Head) -> int:
+    def _again(self, event: AppendedEvent, number: int, head: Head) -> int:
         """Acknowledge an event that is stored; raises ConflictError where another one has its number."""
         first, events = self._known
         if not first <= number < first + len(events):
             first, events = self._known = number, self._store.load(self._session_id, after=number - 1).events
-        if not is_same(plain(events[number - first]), plain(asked.data)):
+        if not is_same(plain(events[number - first]), plain(event.data)):
             raise ConflictError(
                 f"the line expects to be event {number}, and another event is stored there; the store holds {head}",
                 hint="another writer was here: `lore store export` shows what is stored", stored=head,
@@ -139,17 +142,7 @@ class _Writer:
         return number
 
 
-def _out_of_order(number: int, head: Head) -> ConflictError:
-    message = f"the line expects to be event {number}, the store holds {head}: the next is event {head.number + 1}"
-    return ConflictError(message, hint=f"send the events from number {head.number + 1} on", stored=head)
-
-
-def _problems(data: bytes) -> list[Problem]:
-    found = [read.value for read in LoreLog().feed(data + b"\n")]
-    return [one for one in found if isinstance(one, Problem) and one.code not in _BEGUN]
-
-
-def asked_of(line: bytes) -> Asked:
+def parsed(line: bytes) -> AppendedEvent:
     """Read one line: what of it is stored, and the number that it expects; raises LoreError.
 
     The number is in `id`; of `knowledge`, whose id is its entry's name, in `number`. Only its bytes are taken out.
@@ -160,23 +153,19 @@ def asked_of(line: bytes) -> Asked:
     kind = kind_of(line)
     if kind == "saved":
         raise LoreError("a `saved` record is a store's own note, and no event", hint="leave it out")
-    key = _number_key(kind)
-    values = [decode(line[one.value : one.end]) for one in spans(line) if one.key == key]
+    key = "number" if kind == "knowledge" else "id"
+    values = [decode(line[span.value : span.end]) for span in spans(line) if span.key == key]
     if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has names of its own
-        return Asked(line, kind, None)
+        return AppendedEvent(line, kind, None)
     number = values[-1]
     if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
         raise LoreError(f"the line's `{key}` is no number of an event", hint=HINT_NUMBER)
-    return Asked(without_member(line, key), kind, number)
-
-
-def _number_key(kind: str) -> str:
-    return "number" if kind == "knowledge" else "id"
+    return AppendedEvent(without_member(line, key), kind, number)
 
 
 def plain(line: bytes) -> bytes:
     """Return an event without the number that it may carry; a log that was imported keeps them."""
     try:
-        return asked_of(line).data
+        return parsed(line).data
     except LoreError:
         return line

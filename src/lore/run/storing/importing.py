@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from lore.compaction.memory.identities import refuse_header
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
@@ -24,22 +25,20 @@ from lore.recording import corpus
 from lore.recording.base import UnrecognisedError
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
+from lore.recording.log_lines import headed, named, own_lines, renamed
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.converting import converted
 from lore.run.gc_tuning import collected_seldom
-from lore.run.storing.bringing import Brought, Source, bring
-from lore.run.storing.clock import Clock, now
-from lore.run.storing.lines import headed, named, own_lines, renamed
-from lore.run.storing.reserved import refuse_header
 from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.header import read_header
+from lore.store.sync import Clock, Synced, SyncSource, now, sync
 
-Progress = Callable[[int, int], None]
+ImportProgress = Callable[[int, int], None]
 
 
-class Asked(NamedTuple):
+class ImportRequest(NamedTuple):
     """What is to be imported: paths, an id for a session that names none or another one, a project."""
 
     paths: list[str]
@@ -62,41 +61,35 @@ class _Sums:
 
 
 def import_sessions(
-    store: Store, asked: Asked, options: Options, *, progress: Progress | None = None, clock: Clock = now
+    store: Store, request: ImportRequest, options: Options, *, progress: ImportProgress | None = None,
+    clock: Clock = now,
 ) -> StoreImported:  # fmt: skip
     """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
-    files = inputs(asked.paths)
+    files = inputs(request.paths)
     sums = _Sums()
-    with_others = _companions(files)
-    files = [one for one in files if os.path.realpath(one.path) not in with_others]
+    companions = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
+    with_others = {os.path.realpath(path) for path in companions}  # subagents' files, read with their sessions
+    files = [file for file in files if os.path.realpath(file.path) not in with_others]
     sums.joined = len(with_others)
-    _check(files, asked)
-    total, done = sum(one.size for one in files), 0
+    if request.session_id is not None and len(files) != 1:
+        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
+    total, done = sum(file.size for file in files), 0
     with collected_seldom():
         for file in files:
-            importer = _Importer(store, asked, options, clock, _told(progress, done, total))
+            importer = _Importer(store, request, options, clock, _told(progress, done, total))
             _one(importer, file, sums, alone=len(files) == 1)
             done += file.size
     if not sums.sessions:
-        raise LoreError(f"no sessions in {corpus.show(asked.paths[0])}", hint="`lore store import` reads session logs")
+        raise LoreError(
+            f"no sessions in {corpus.show(request.paths[0])}", hint="`lore store import` reads session logs"
+        )
     return StoreImported(
         store=store.url, sessions=sums.sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
         problems=sums.problems,
     )  # fmt: skip
 
 
-def _check(files: list[Input], asked: Asked) -> None:
-    if asked.session_id is not None and len(files) != 1:
-        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
-
-
-def _companions(files: list[Input]) -> set[str]:
-    """Return the subagents' files that are read with their sessions."""
-    found = chain.from_iterable(corpus.companions(one.path) for one in files if one.error is None)
-    return {os.path.realpath(one) for one in found}
-
-
-def _told(progress: Progress | None, done: int, total: int) -> Callable[[int], None]:
+def _told(progress: ImportProgress | None, done: int, total: int) -> Callable[[int], None]:
     return (lambda read: progress(min(done + read, total), total)) if progress else (lambda _: None)
 
 
@@ -149,9 +142,11 @@ def _failed(error: LoreError, shown: str, importer: _Importer, sums: _Sums, *, a
 class _Importer:
     """Import one input. `reading` until it goes to the store; `session_id` as soon as it is known."""
 
-    def __init__(self, store: Store, asked: Asked, options: Options, clock: Clock, told: Callable[[int], None]) -> None:
+    def __init__(
+        self, store: Store, request: ImportRequest, options: Options, clock: Clock, told: Callable[[int], None]
+    ) -> None:
         self._store = store
-        self._asked = asked
+        self._request = request
         self._options = options
         self._clock = clock
         self._told = told
@@ -160,20 +155,20 @@ class _Importer:
         self.session_id: str | None = None
         self.reading = True
 
-    def take(self, path: str) -> Brought:
+    def take(self, path: str) -> Synced:
         """Store what is new of a session; raises LoreError."""
         chained, lines = self._opened(path, self.problems)
         header = next(lines)
         # a subagent's file names its session: alone it would take that one's place
         alone = corpus.is_companion(os.path.basename(path)) and not corpus.is_stored(path)
-        self.session_id = self._asked.session_id or ("" if alone else named(header)) or _stem(path)
-        source = Source(
+        self.session_id = self._request.session_id or ("" if alone else named(header)) or _stem(path)
+        source = SyncSource(
             read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
             chained, _beside(path),
         )  # fmt: skip
         refuse_header(source.header)
         self.reading = False
-        brought = bring(self._store, source, self._clock, lambda: self._told(self._read))
+        brought = sync(self._store, source, self._clock, lambda: self._told(self._read))
         self._move(source)
         return brought
 
@@ -197,7 +192,7 @@ class _Importer:
             )
         if type(recording.reader) is LoreLog:
             return False, headed(own_lines(data, problems, recording.shown), recording.shown)
-        return True, _without_ends(recording)
+        return True, (line[:-1] for line in converted(recording).lines)
 
     def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0
@@ -205,18 +200,14 @@ class _Importer:
             self._read += len(piece)
             yield piece
 
-    def _move(self, source: Source) -> None:
+    def _move(self, source: SyncSource) -> None:
         """Put the session where it was asked to be, or where it is in the store that it comes from."""
-        project = self._asked.project_id or (source.beside.project_id if source.beside else None)
+        project = self._request.project_id or (source.beside.project_id if source.beside else None)
         if project is None:
             return
         there = noted(self._store, source.header.session_id)
         if there is not None and there.project_id != project:
             self._store.move(source.header.session_id, project)
-
-
-def _without_ends(recording: EventRecording) -> Iterator[bytes]:
-    return (line[:-1] for line in converted(recording).lines)
 
 
 def _beside(path: str) -> SessionData | None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from lore.store.applying import save_delta
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, Store, StoreError
-from lore.store.chain import NOTHING, follow
-from lore.store.saving import save_delta
+from lore.store.header import NOTHING, follow
 from lore.testing.stores.making import (
     AT,
     LATER,

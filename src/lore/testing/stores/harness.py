@@ -11,9 +11,9 @@ from lore.model import checkpoint
 from lore.model.events import Append
 from lore.model.items import UserMessage
 from lore.session import Session, event
+from lore.store.applying import save_delta
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
-from lore.store.keeping import Kept
-from lore.store.saving import save_delta
+from lore.store.session import StoredSession
 from lore.testing.stores.making import Scenarios, raised
 
 HEADER = event("session_started", session_id="s", system="You help.", tools=[])
@@ -48,11 +48,11 @@ class Faulty:
         return cast("Store", self)
 
 
-def say(kept: Kept, *uuids: str) -> None:
+def say(stored: StoredSession, *uuids: str) -> None:
     """Apply messages: of the user where the name begins with a `u`."""
     for uuid in uuids:
         who = "user" if uuid.startswith("u") else "assistant"
-        kept.apply(event("append", item={"type": f"{who}_message", "uuid": uuid, "text": f"this is {uuid}"}))
+        stored.apply(event("append", item={"type": f"{who}_message", "uuid": uuid, "text": f"this is {uuid}"}))
 
 
 def items(session: Session) -> list[str]:
@@ -60,95 +60,95 @@ def items(session: Session) -> list[str]:
     return [entry.item.uuid for entry in session.state.main().entries]
 
 
-def assert_stored(kept: Kept) -> None:
+def assert_stored(stored: StoredSession) -> None:
     """Hold that folding what the store has gives the state that the harness has."""
-    stored = Session.read(kept.store.load("s").log)
-    assert checkpoint.dump(stored.state) == checkpoint.dump(kept.session.state)
+    folded = Session.read(stored.store.load("s").log)
+    assert checkpoint.dump(folded.state) == checkpoint.dump(stored.session.state)
 
 
 class HarnessScenarios(Scenarios):
-    """What a harness with a `Kept` is promised."""
+    """What a harness with a `StoredSession` is promised."""
 
     def test_a_harness_sends_only_what_is_new(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)
-            kept = Kept.begin(faulty.store, HEADER)
+            stored = StoredSession.begin(faulty.store, HEADER)
             for turn in range(3):
-                say(kept, f"u{turn}", f"a{turn}")
-                kept.save()
-            kept.save()
+                say(stored, f"u{turn}", f"a{turn}")
+                stored.save()
+            stored.save()
             assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 2]
-            assert_stored(kept)
+            assert_stored(stored)
 
     def test_the_saved_set_stays_after_a_save_that_failed(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)
-            kept = Kept.begin(faulty.store, HEADER)
-            say(kept, "u1", "a1")
-            saved, head = set(kept.saved), kept.head
+            stored = StoredSession.begin(faulty.store, HEADER)
+            say(stored, "u1", "a1")
+            saved, head = set(stored.saved), stored.head
             faulty.before = 2
             for _ in range(2):
-                assert str(raised(StoreError, kept.save)) == "no room"
-                assert (kept.saved, kept.head) == (saved, head)
+                assert str(raised(StoreError, stored.save)) == "no room"
+                assert (stored.saved, stored.head) == (saved, head)
             assert inner.load("s").head == head
-            say(kept, "u2")
-            kept.save()
-            assert kept.saved == {1, 2, 3, 4}
+            say(stored, "u2")
+            stored.save()
+            assert stored.saved == {1, 2, 3, 4}
             assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 3]
-            assert_stored(kept)
+            assert_stored(stored)
 
     def test_an_answer_that_was_lost_doubles_nothing(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)
-            kept = Kept.begin(faulty.store, HEADER)
-            say(kept, "u1")
-            kept.save()
-            kept.remove("u1")
-            say(kept, "u2")
-            kept.note({"a": 1}, leaf_id="u2")
+            stored = StoredSession.begin(faulty.store, HEADER)
+            say(stored, "u1")
+            stored.save()
+            stored.remove("u1")
+            say(stored, "u2")
+            stored.note({"a": 1}, leaf_id="u2")
             faulty.after = 1
-            assert str(raised(StoreError, kept.save)) == "the answer was lost"
-            assert kept.saved == {1, 2}
-            say(kept, "a2")
-            kept.save()
+            assert str(raised(StoreError, stored.save)) == "the answer was lost"
+            assert stored.saved == {1, 2}
+            say(stored, "a2")
+            stored.save()
             assert inner.load("s").head.number == 5
-            assert items(kept.session) == ["u2", "a2"]
-            assert_stored(kept)
+            assert items(stored.session) == ["u2", "a2"]
+            assert_stored(stored)
 
     def test_what_is_noted_after_an_answer_was_lost_is_stored(self, tmp_path: Path) -> None:
         """The events are there already, the note is not: to take it all for a retry lost the note, acknowledged."""
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)
-            kept = Kept.begin(faulty.store, HEADER)
-            say(kept, "u1")
+            stored = StoredSession.begin(faulty.store, HEADER)
+            say(stored, "u1")
             faulty.after = 1
-            raised(StoreError, kept.save)
-            kept.note({"a": 1}, leaf_id="u1")
-            kept.save()
+            raised(StoreError, stored.save)
+            stored.note({"a": 1}, leaf_id="u1")
+            stored.save()
             data = inner.load("s")
-            assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", kept.head)
+            assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", stored.head)
             assert data.head.number == 2
 
     def test_what_no_store_takes_is_refused_at_once_and_stops_no_later_save(self, tmp_path: Path) -> None:
         """Held for the next save, it made that fail, and each one after it."""
         huge = Append(item=UserMessage("huge", Raw(b'"' + b"x" * (12 * 1024 * 1024) + b'"')))
         with self.opened(tmp_path) as store:
-            kept = Kept.begin(store, HEADER)
-            say(kept, "u1")
-            raised(StoreError, lambda: kept.apply(huge))
-            raised(StoreError, lambda: kept.note({"a": 1}, leaf_id="\0"))
-            say(kept, "a1")
-            assert kept.save().number == 3
-            assert items(kept.session) == ["u1", "a1"]
-            assert_stored(kept)
+            stored = StoredSession.begin(store, HEADER)
+            say(stored, "u1")
+            raised(StoreError, lambda: stored.apply(huge))
+            raised(StoreError, lambda: stored.note({"a": 1}, leaf_id="\0"))
+            say(stored, "a1")
+            assert stored.save().number == 3
+            assert items(stored.session) == ["u1", "a1"]
+            assert_stored(stored)
 
     def test_a_resumed_session_emits_only_what_came_after_load(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)
-            first = Kept.begin(faulty.store, HEADER)
+            first = StoredSession.begin(faulty.store, HEADER)
             say(first, "u1", "a1")
             first.save()
-            again = Kept.begin(faulty.store, HEADER)
+            again = StoredSession.begin(faulty.store, HEADER)
             assert again.delta().new_events == ()
             say(again, "u2")
             again.save()
@@ -159,59 +159,59 @@ class HarnessScenarios(Scenarios):
     def test_a_session_is_resumed_after_a_restart(self, tmp_path: Path) -> None:
         self.needs_restarts()
         with self.opened(tmp_path) as store:
-            kept = Kept.begin(store, HEADER)
-            say(kept, "u1", "a1")
-            kept.save()
-            say(kept, "u2")  # never saved: as if the harness had been killed
+            stored = StoredSession.begin(store, HEADER)
+            say(stored, "u1", "a1")
+            stored.save()
+            say(stored, "u2")  # never saved: as if the harness had been killed
         with self.opened(tmp_path) as store:
-            kept = Kept.begin(store, HEADER)
-            assert items(kept.session) == ["u1", "a1"]
-            say(kept, "u2")
-            assert kept.save().number == 4
-            assert_stored(kept)
+            stored = StoredSession.begin(store, HEADER)
+            assert items(stored.session) == ["u1", "a1"]
+            say(stored, "u2")
+            assert stored.save().number == 4
+            assert_stored(stored)
 
     def test_the_delta_after_a_compaction_carries_its_event_and_nothing_again(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)
-            kept = Kept.begin(faulty.store, HEADER)
-            say(kept, "u1", "a1", "u2", "a2")
-            kept.save()
+            stored = StoredSession.begin(faulty.store, HEADER)
+            say(stored, "u1", "a1", "u2", "a2")
+            stored.save()
             before = inner.load("s").events
             compacted = event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2", "a2"], summary="x")
-            kept.apply(compacted)
-            say(kept, "u3")
-            kept.save()
+            stored.apply(compacted)
+            say(stored, "u3")
+            stored.save()
             assert [len(delta.new_events) for delta in faulty.sent] == [4, 2]
             assert faulty.sent[-1].removed_ids == ()
             assert b'"compact_applied"' in faulty.sent[-1].new_events[0]
             assert inner.load("s").events[: len(before)] == before
-            assert items(kept.session) == ["d", "u2", "a2", "u3"]
-            assert_stored(kept)
+            assert items(stored.session) == ["d", "u2", "a2", "u3"]
+            assert_stored(stored)
 
     def test_an_overflow_is_recovered_from_by_a_tombstone(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as inner:
             faulty = Faulty(inner)
-            kept = Kept.begin(faulty.store, HEADER)
-            say(kept, "u1", "failed")
-            kept.save()
-            kept.remove("failed")
-            kept.save()
+            stored = StoredSession.begin(faulty.store, HEADER)
+            say(stored, "u1", "failed")
+            stored.save()
+            stored.remove("failed")
+            stored.save()
             assert (faulty.sent[-1].removed_ids, faulty.sent[-1].new_events) == (("failed",), ())
-            say(kept, "a1")
-            kept.save()
+            say(stored, "a1")
+            stored.save()
             assert items(Session.read(inner.load("s").log)) == ["u1", "a1"]
             assert len(inner.load("s").events) == 5
-            assert_stored(kept)
+            assert_stored(stored)
 
     def test_a_checkpoint_is_gone_on_from(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
-            kept, told = Kept.begin(store, HEADER), list[str]()
-            say(kept, "u1", "a1")
-            kept.save()
-            kept.checkpoint()
-            say(kept, "u2")
-            kept.save()
-            again = Kept.open(store, "s", tell=told.append)
+            stored, told = StoredSession.begin(store, HEADER), list[str]()
+            say(stored, "u1", "a1")
+            stored.save()
+            stored.checkpoint()
+            say(stored, "u2")
+            stored.save()
+            again = StoredSession.open(store, "s", tell=told.append)
             assert (items(again.session), told) == (["u1", "a1", "u2"], [])
             say(again, "a2")
             assert again.save().number == 5
@@ -219,10 +219,10 @@ class HarnessScenarios(Scenarios):
 
     def test_a_checkpoint_that_does_not_fit_is_passed_over_and_told(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
-            kept = Kept.begin(store, HEADER)
-            say(kept, "u1", "a1")
-            kept.save()
-            kept.checkpoint()
+            stored = StoredSession.begin(store, HEADER)
+            say(stored, "u1", "a1")
+            stored.save()
+            stored.checkpoint()
             good = store.checkpoint("s")
             assert good is not None
             for wrong in (
@@ -236,6 +236,6 @@ class HarnessScenarios(Scenarios):
             ):
                 told = list[str]()
                 store.save_checkpoint("s", wrong)
-                again = Kept.open(store, "s", tell=told.append)
+                again = StoredSession.open(store, "s", tell=told.append)
                 assert (items(again.session), len(told)) == (["u1", "a1"], 1), wrong
                 assert_stored(again)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from lore.model.canonical import encode
+from lore.store.applying import save_delta
 from lore.store.base import Head, SessionData, SessionDelta, Store, StoreError
-from lore.store.saving import save_delta
 
 Error = TypeVar("Error", bound=StoreError)
 

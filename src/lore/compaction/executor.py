@@ -1,0 +1,330 @@
+"""Execute a firing: ask outside sources, have a summary made, make the events.
+
+In: a session, a firing, dependencies. Out: events to apply and to store, and what was pruned. Rules: nothing is changed
+here; a summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make
+room: its marker and the built-in summary are used instead, and `tell` receives the reason. Sources are asked before
+the summary is, about the window that the firing fixed; their text is wrapped as untrusted. Memory learns from what
+goes first (`learn`), in all stages of an overflow: after the pruning it could not. It never learns from outside
+context. Takes as long as the slowest source (30 s at most), the learning and the summary; may run in another thread
+than the session's, since states are immutable.
+
+The events of a compaction, in order: `compact_started`, `compact_applied`, the results that an overflow cuts, and
+outside context as `context_persisted`, directly before the next real user message. The same session, firing and texts
+give the same bytes. The summary becomes the divider's text; in an overflow without one the marker does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec import Raw, structs
+
+from lore.cache.bills import total, unbelievable
+from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
+from lore.compaction.base import Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
+from lore.compaction.chunking import summarized
+from lore.compaction.costs import BillScale, Cache, PromptSizes, Rhythm, cheapest
+from lore.compaction.cutting import kept, latest, opening, pruned, with_results
+from lore.compaction.extractive import Extractive
+from lore.compaction.policy import due
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracker
+from lore.compaction.wrapping import wrapped
+from lore.model.canonical import encode, text_of
+from lore.model.events import (
+    MAIN,
+    CompactApplied,
+    CompactStarted,
+    ContextPersisted,
+    Event,
+    PatchToolCall,
+    ToolResultCleared,
+)  # fmt: skip
+from lore.model.items import NULL, CompactDivider, is_absent
+from lore.model.state import Chain, Entry, Session, settled
+from lore.prompt.speakers import is_real
+from lore.store.base import Tell
+from lore.store.registry import silent
+
+
+def compacted(
+    session: Session, chain: str, firing: Firing, summary: str, context: str | None = None, *, at: str | None = None
+) -> tuple[Event, ...]:
+    """Return the events of a compaction. `chain` names the chain that `firing` was judged on, as it is now.
+
+    `context` is outside context, wrapped already; None or empty for none. `at` is the time, RFC 3339. Costs
+    O(entries).
+    """
+    held = settled(session.chain(chain))
+    name = MAIN if chain == MAIN else chain
+    outside = [*_unheard(held, firing)]
+    if context:
+        outside.append(Raw(encode([{"role": "user", "text": context}])))
+    turn, place = 1 if held.turn is None else held.turn.turn + 1, _place(held, firing)
+    return (
+        *_compaction(session, held, firing, summary, name, at),
+        *_cuts(held, firing, name, at),
+        *[
+            ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=name, at=at)
+            for text in outside
+        ],
+    )
+
+
+def _stay(chain: Chain, firing: Firing) -> tuple[Entry, ...]:
+    return kept(chain.entries, firing.cut) if firing.cut.place else tuple(chain.entries)
+
+
+def _compaction(
+    session: Session, chain: Chain, firing: Firing, summary: str, name: str, at: str | None
+) -> tuple[Event, ...]:
+    if not firing.cut.place:
+        return ()
+    gone, stay = pruned(chain.entries, firing.cut), _stay(chain, firing)
+    text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
+    divider = Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)
+    before = overhead(chain)
+    made = CompactApplied(
+        uuid=_uuid(session, name, gone, stay), trigger=firing.trigger,
+        pre_tokens=before + tokens_of(chain.entries),
+        post_tokens=before + tokens_of([divider, *with_results(stay, firing.shortened)]),
+        preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=name, at=at,
+    )  # fmt: skip
+    return CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=name, at=at), made
+
+
+def _uuid(session: Session, name: str, gone: tuple[Entry, ...], stay: tuple[Entry, ...]) -> str:
+    """Derive a compaction's uuid from what it prunes: that holds the previous divider, so every uuid differs."""
+    parts = [session.id, name, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
+    digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
+    return f"compact-{digest[:32]}"
+
+
+def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Event, ...]:
+    """Cut results: as cleared ones, which says why the next prompt differs; an error that is read instead as well."""
+    if not firing.shortened:
+        return ()
+    calls, events = latest(_stay(chain, firing)), list[Event]()
+    for call_id, text in firing.shortened:
+        call, result = calls.get(call_id), Raw(encode(text))
+        if call is None:
+            continue
+        events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=name, at=at))
+        if not is_absent(call.error):
+            events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=name, at=at))
+    return tuple(events)
+
+
+def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
+    """Yield outside context that would be pruned before any request has carried it."""
+    if not chain.outside:
+        return
+    came = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
+    for context in chain.outside:
+        if came < context.place < firing.cut.place and context.place not in firing.cut.held:
+            yield context.content
+
+
+def _place(chain: Chain, firing: Firing) -> int:
+    """Return the place of the next real user message once this is applied; the end where it has not come yet."""
+    if not firing.cut.place:
+        first, places = 0, range(len(chain.entries))
+    else:
+        first, places = 1, (*firing.cut.held, *range(firing.cut.place, len(chain.entries)))
+    for new, old in enumerate(places, first):
+        if old >= chain.sent and is_real(chain.entries[old].item):
+            return new
+    return first + len(places)
+
+
+Learn = Callable[[Entries, int], object]
+"""Learn from a timeline's entries before a place, which are about to go."""
+
+
+class Dependencies(NamedTuple):
+    """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines.
+
+    `learn` remembers from what is about to go, and never raises (`memory.remembering.Remembering.before_drop`).
+    """
+
+    summarizer: Summarizer
+    ask: Callable[[Window], str] | None = None
+    key: bytes = b""
+    tell: Tell = silent
+    learn: Learn | None = None
+
+
+class Prepared(NamedTuple):
+    """What a firing needs from outside: its summary, and what sources said, wrapped."""
+
+    firing: Firing
+    summary: str
+    context: str
+    ids: tuple[str, ...]  # of the entries before the cut
+
+
+class Done(NamedTuple):
+    """The events of a compaction, and how many messages go and stay; `context_tokens` of what sources said.
+
+    There are none where a gap had nothing to prune, and no source had anything to say.
+    """
+
+    trigger: Trigger
+    events: tuple[Event, ...]
+    pruned: int
+    kept: int
+    context_tokens: int
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether anything that was sent goes or changes: else only what sources said was added."""
+        return not all(isinstance(event, ContextPersisted) for event in self.events)
+
+
+def execute(
+    session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *, at: float | None
+) -> Done:  # fmt: skip
+    """Return the events of a firing that was judged on a chain as it is here; raises SummaryError, LoreError."""
+    done = finish(session, chain, prepare(session, chain, firing, settings, dependencies), at=at)
+    assert done is not None, "nothing has changed since it was judged"
+    return done
+
+
+def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies) -> Prepared:
+    """Learn from what is pruned, ask the sources and the summariser: slow. Raises SummaryError, LoreError."""
+    held = settled(session.chain(chain))
+    if firing.final:
+        dependencies.tell("what stays fills more than 90 % of the window even so: nothing more can go")
+    if dependencies.learn is not None and firing.cut.place:
+        dependencies.learn(held.entries, firing.cut.place)
+    context = _context(session, firing, dependencies)
+    summary = _summary(request_of(held, firing, settings), firing, settings, dependencies) if firing.cut.place else ""
+    return Prepared(firing, summary, context, _ids(held, firing))
+
+
+def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
+    """Make the events of what was prepared, on the session as it is by now: what came since stays.
+
+    None where what was to go is not there any more, or was changed: another compaction, a rewind.
+    """
+    held, firing = settled(session.chain(chain)), prepared.firing
+    if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
+        return None
+    events = compacted(
+        session, chain, firing, prepared.summary, prepared.context, at=None if at is None else timestamp(at)
+    )
+    gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
+    stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
+    context = in_tokens(len(prepared.context.encode("utf-8", "replace")))
+    return Done(firing.trigger, events, _messages(gone), _messages(stay), context)
+
+
+def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
+    return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
+
+
+def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
+    """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
+
+    What stands before the timeline is no longer than the shortest prompt that was billed; the rest of the difference
+    is how many tokens an estimated one is. A bill from before the latest compaction says nothing of what is there now.
+    """
+    usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
+    whole = None if usage is None or unbelievable(usage) else total(usage)
+    if whole is None or least is None or not chain.sent or _is_compacted(chain):
+        return BillScale(overhead(chain))
+    sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
+    return BillScale.of(whole, sent, min(max(0, whole - sent), least))
+
+
+def _is_compacted(chain: Chain) -> bool:
+    """Tell whether the chain was compacted since its latest request went out: its divider comes first then."""
+    if not chain.entries or chain.turn is None:
+        return False
+    return isinstance(chain.entries[0].item, CompactDivider) and chain.entries[0].turn == chain.turn.turn
+
+
+def judged(
+    tracker: Tracker, chain: Chain, settings: Compaction, ask: Collection[Trigger], *, now: float | None,
+    agent: str | None = None,
+) -> Firing | None:  # fmt: skip
+    """Ask the policy about a chain, its window and what stands before the timeline as they were billed."""
+    before = 0
+    if settings.window and "overflow" in ask:
+        scale = scale_of(tracker, chain)
+        before, settings = max(overhead(chain), scale.estimated(scale.head)), in_estimates(settings, scale)
+    return due(
+        tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, user=tracker.user, overhead=before,
+        ask=ask,
+    )  # fmt: skip
+
+
+def in_estimates(settings: Compaction, scale: BillScale) -> Compaction:
+    """Return the settings with the window as estimates measure it."""
+    if not settings.window:
+        return settings
+    return structs.replace(settings, window=max(1, scale.estimated(settings.window)))
+
+
+def waits(
+    firing: Firing, tracker: Tracker, chain: Chain, settings: Compaction, cache: Cache | None, rhythm: Rhythm,
+    now: float,
+) -> bool:  # fmt: skip
+    """Tell whether a cadence had better wait until the cache has gone cold anyway: `when = "cheapest"`.
+
+    As far as can be foreseen: so many requests come before a pause as did on average, and as many behind it.
+    """
+    if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lives is None:
+        return False
+    if not cache.is_warm(rhythm.pause(now)):
+        return False
+    until, scale = rhythm.until(cache.lives), scale_of(tracker, chain)
+    after = tokens_of(kept(chain.entries, firing.cut)) + settings.summary_tokens
+    before = tokens_of(chain.entries)
+    grown = before // max(1, rhythm.requests)
+    sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
+    return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
+
+
+def timestamp(at: float) -> str:
+    """Write a time, in seconds since 1970, as a log does."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def request_of(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
+    """Return what a summariser is asked for a firing."""
+    gone = pruned(chain.entries, firing.cut)
+    return SummaryRequest(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
+
+
+def _summary(request: SummaryRequest, firing: Firing, settings: Compaction, dependencies: Dependencies) -> str:
+    try:
+        return summarized(dependencies.summarizer, request, settings, tell=dependencies.tell)
+    except SummaryError as error:
+        if not firing.marker:
+            raise
+        dependencies.tell(f"an overflow with a summary by rule: {error.message}")
+        return f"{firing.marker}\n\n{Extractive().summarize(request).text}".strip()
+
+
+def _context(session: Session, firing: Firing, dependencies: Dependencies) -> str:
+    if firing.window is None or dependencies.ask is None:
+        return ""
+    text = dependencies.ask(firing.window)
+    return wrapped(text, session_id=session.id, key=dependencies.key, at=firing.window.end) if text else ""
+
+
+def _previous(gone: tuple[Entry, ...]) -> str:
+    """Return the summary among the pruned entries, or an empty text."""
+    dividers = [
+        entry.item for entry in gone if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary)
+    ]
+    return text_of(bytes(dividers[-1].summary)) if dividers else ""
+
+
+def _messages(entries: tuple[Entry, ...]) -> int:
+    return sum(is_message(entry.item) for entry in entries)

@@ -1,0 +1,188 @@
+"""What is remembered, as `lore memory` shows it: of whom, by which agents, who changed it; and its deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from lore.compaction.memory import audit
+from lore.compaction.memory.buckets import change, owners, read, wipe
+from lore.compaction.memory.identities import Bucket, good_agent, good_user
+from lore.compaction.memory.records import (
+    KINDS,
+    SECTIONS,
+    Extracted,
+    Forgotten,
+    Known,
+    Record,
+    Superseded,
+    has_expired,
+    id_of,
+)
+from lore.errors import LoreError
+from lore.model.remembered import (
+    AuditEntry,
+    MemoryAudit,
+    MemoryDeleted,
+    MemoryShown,
+    MemoryUsers,
+    MemoryWiped,
+    RememberedAgent,
+    RememberedText,
+    RememberedTopic,
+    RememberedUser,
+)
+from lore.store.base import Store, Tell
+
+
+def users(store: Store) -> MemoryUsers:
+    """Return of whom something is remembered. Costs a list of the store's sessions, and all that is remembered."""
+    found: list[RememberedUser] = []
+    for user, agents in owners(store).items():
+        counts = {agent: read(store, Bucket(user, agent)).counts() for agent in agents}
+        sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in KINDS}
+        if any(sums.values()):
+            holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
+            found.append(RememberedUser(user=user, agents=holding, counts=sums))
+    return MemoryUsers(store=store.url, users=found)
+
+
+def everything(store: Store, user: str | None, agent: str | None, *, now: str) -> MemoryShown:
+    """Return all that is remembered of a user, or by one agent of the user's, what has expired too."""
+    known = buckets_of(store, user, agent)
+    named = good_user(user)
+    log = audit.log_of(store, named)
+    there = {summary.session_id for summary in store.list()} if log.entries else set[str]()
+    agents = [
+        _agent(bucket.agent, memory, audit.last_failure(log, bucket.agent), there, now)
+        for bucket, memory in known.items()
+    ]
+    return MemoryShown(store=store.url, user=named, agents=agents)
+
+
+def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[Bucket, Known]:
+    """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
+    named = good_user(user)
+    agents = owners(store).get(named, ()) if agent is None else (good_agent(agent),)
+    return {Bucket(named, name): read(store, Bucket(named, name)) for name in agents}
+
+
+def listed(shown: MemoryShown) -> MemoryShown:
+    """Leave out what is long: texts, and what topics say."""
+    agents = [
+        replace(agent, texts=[], topics=[replace(topic, content="") for topic in agent.topics])
+        for agent in shown.agents
+    ]
+    return replace(shown, agents=agents)
+
+
+def named(shown: MemoryShown, names: Sequence[str]) -> MemoryShown:
+    """Return only the topics and texts of these names, and the agents that have them; raises LoreError for another."""
+    known, agents = list[str](), list[RememberedAgent]()
+    for agent in shown.agents:
+        known += [*(topic.topic for topic in agent.topics), *(text.id for text in agent.texts)]
+        topics = [topic for topic in agent.topics if topic.topic in names]
+        texts = [text for text in agent.texts if text.id in names]
+        if topics or texts:
+            agents.append(replace(agent, topics=topics, texts=texts))
+    check(names, known)
+    return replace(shown, agents=agents)
+
+
+def check(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise LoreError for a name that is not known."""
+    there = set(known)
+    for name in names:
+        if name not in there:
+            raise LoreError(f"nothing is remembered as {name!r}", hint="`lore memory show` prints the names")
+
+
+def _agent(agent: str, known: Known, failure: audit.AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
+    topics = [
+        RememberedTopic(topic=topic.topic, summary=topic.summary, content=topic.content, at=topic.at,
+                        expires_at=topic.expires_at, expired=has_expired(topic, now))
+        for _, topic in sorted(known.topics.items())
+    ]  # fmt: skip
+    entries = sorted(known.entries.values(), key=lambda entry: KINDS.index(entry.section))
+    texts = [
+        RememberedText(id=id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
+                       session_id=entry.session_id)
+        for entry in entries
+    ]  # fmt: skip
+    return RememberedAgent(
+        agent=agent, counts=known.counts(), undreamt=known.is_fresh, topics=topics, texts=texts,
+        last_failure=None if failure is None else _entry(failure, there), unreadable=known.odd,
+    )  # fmt: skip
+
+
+def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryAudit:
+    """Return who changed what is remembered of a user; each entry says whether its session was deleted since."""
+    named = good_user(user)
+    wanted = None if agent is None else good_agent(agent)
+    log = audit.log_of(store, named)
+    there = {summary.session_id for summary in store.list()}
+    entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent)]
+    return MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
+
+
+def _entry(entry: audit.AuditRecord, there: set[str]) -> AuditEntry:
+    return AuditEntry(
+        at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
+        session_deleted=None if entry.session_id is None else entry.session_id not in there,
+        removed=dict(entry.removed), added=dict(entry.added), failure=entry.failure,
+    )  # fmt: skip
+
+
+def deleted(
+    store: Store, names: Sequence[str], user: str | None, agent: str | None, *, now: str, tell: Tell
+) -> MemoryDeleted:  # fmt: skip
+    """Take away topics and texts by their names, of every agent that is meant; nothing where one is unknown.
+
+    Nothing of it stays in the store's log. Each agent's memory is one transaction.
+    """
+    known = buckets_of(store, user, agent)
+    keys = [key for memory in known.values() for key in memory.entries]
+    check(names, [*(name for memory in known.values() for name in memory.topics), *(id_of(*key) for key in keys)])
+    counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
+    for bucket, memory in known.items():
+        gone = [key for key in memory.entries if id_of(*key) in names]
+        topics = [name for name in memory.topics if name in names]
+        if not gone and not topics:
+            continue
+        after = change(store, bucket, lambda held: _without(held, names, now), at=now, purge=True)
+        removed = {kind: sum(section == kind for section, _ in gone) for kind in SECTIONS} | {"topics": len(topics)}
+        for kind, number in removed.items():
+            counts[kind] += number
+        for name, topic in sorted(after.topics.items()):
+            if any(text in topic.content for _, text in gone):
+                still[name] = None
+        _note(store, bucket, "delete", removed, now, tell)
+    return MemoryDeleted(
+        store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
+    )
+
+
+def _without(known: Known, names: Sequence[str], now: str) -> tuple[Record, ...]:
+    texts = [Forgotten(section=key[0], text=key[1], at=now) for key in known.entries if id_of(*key) in names]
+    topics = [Superseded(topic=name, at=now) for name in known.topics if name in names]
+    return (*texts, *topics, *((Extracted(at=now),) if texts else ()))  # so that the next dream leaves it out
+
+
+def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> MemoryWiped:
+    """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
+    named = good_user(user)
+    scope = None if agent is None else good_agent(agent)
+    found = wipe(store, named, scope)
+    if any(found.counts.values()):
+        _note(store, Bucket(named, scope or ""), "wipe", found.counts, now, tell)
+    return MemoryWiped(store=store.url, user=named, agent=scope, counts=found.counts, agents=found.agents)
+
+
+def _note(store: Store, bucket: Bucket, op: str, removed: dict[str, int], now: str, tell: Tell) -> None:
+    """Audit a change that is done; a failure to do so is told."""
+    entry = audit.AuditRecord(at=now, op=op, agent=bucket.agent or None, removed=audit.some(removed))
+    try:
+        audit.note(store, bucket.user, entry)
+    except LoreError as error:
+        tell(f"the audit log of user {bucket.user} has no entry of this {op}: {error.message}")

@@ -1,0 +1,252 @@
+"""What a session cost as it was recorded, and what it would have cost under each plan, turn by turn.
+
+Rules: the recorded side is what was billed; where a turn has no bill it is foreseen from times and lifetimes, and said
+to be estimated. The other sides are those bills without what was pruned (`rebilled`). The head (tools, system prompt)
+is what the first bill has beyond the timeline; a token of the timeline is as many bytes as the latest bill says.
+
+A bill without what was pruned (`rebilled`): the prompt is head, pruned part, rest; the recorded bill says up to where
+the cache was read, and so whether the pruned part was read (then it is not) or written (then it is not). The first turn
+after a compaction reads the head at most; the output stays the same. A count that is not known stays unknown.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.cache.bills import total, unbelievable
+from lore.cache.lifetime import ONE_HOUR
+from lore.cache.prices import Price
+from lore.cache.rules import Rules
+from lore.compaction.activity import TimelineSizes, overhead
+from lore.compaction.costs import FREE, BillScale, Cache
+from lore.compaction.cutting import FULL
+from lore.compaction.prices import ModelCall, Prices, dollars
+from lore.compaction.settings import Compaction
+from lore.compaction.trial.ledger import Ledger
+from lore.compaction.trial.plan import Plan, RecordedState
+from lore.model.compacted import CompactedTotals
+from lore.model.events import Billed, TurnStarted
+from lore.model.state import Chain
+from lore.model.turn import seconds
+
+
+class PromptChange(NamedTuple):
+    """How a prompt differs from the recorded one, in tokens: `head` comes first in both, then `removed` of the
+    recorded one or `added` in their place, `new` of them sent for the first time. `rewritten`: it is the first since
+    the compaction.
+    """
+
+    head: int
+    removed: int
+    added: int
+    rewritten: bool = False
+    new: int = 0
+
+
+def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
+    """Return what the turn would have been billed; None where the bill does not say how long its prompt was."""
+    whole = total(bill)
+    if whole is None:
+        return None
+    if change.removed == change.added == 0 and not change.rewritten:
+        return bill
+    head = min(change.head, whole)
+    removed = min(change.removed, whole - head)
+    size, read = whole - removed + change.added, bill.read_tokens or 0
+    past = read - head - removed  # how far behind what was pruned the cache was read
+    if change.rewritten or past < 0 or past == removed == 0:
+        read = min(read, head)
+    else:
+        read += change.added - change.new - removed
+    return _split_bill(bill, read, size)
+
+
+def _split_bill(bill: Billed, read: int, size: int) -> Billed:
+    """Return a bill of so many tokens, `read` of them read; what is not written is uncached, as recorded."""
+    if bill.write_tokens is None:
+        return replace(bill, read_tokens=read, uncached_tokens=size - read)
+    uncached = min(bill.uncached_tokens or 0, size - read)
+    write = size - read - uncached
+    if not bill.write_tokens and bill.uncached_tokens:  # nothing was cached: no breakpoints, or it is too short
+        uncached, write = uncached + write, 0
+    hour = bill.write_1h_tokens
+    if hour:
+        hour = write * hour // bill.write_tokens if bill.write_tokens else write
+    short = None if bill.write_5m_tokens is None else write - (hour or 0)
+    return replace(
+        bill,
+        read_tokens=read,
+        uncached_tokens=uncached,
+        write_tokens=write,
+        write_1h_tokens=hour,
+        write_5m_tokens=short,
+    )
+
+
+def foreseen(size: int, stood: int | None, pause: float | None, lives: float | None) -> Billed | None:
+    """Return what a turn without a bill was probably billed: all that stood in the cache is read while it lives.
+
+    `stood` is None for a chain's first turn. None where nobody knows how long it lives, or how long the pause was.
+    """
+    if stood is None:
+        read = 0
+    elif pause is None or lives is None:
+        return None
+    else:
+        read = min(stood, size) if pause <= lives else 0
+    write = size - read
+    hour = write if lives is not None and lives == ONE_HOUR else None
+    return Billed(uncached_tokens=0, read_tokens=read, write_tokens=write, write_1h_tokens=hour)
+
+
+class _PlanAtTurn(NamedTuple):
+    """A plan's session when a request went out: its timeline, what was put in, whether it is the first since."""
+
+    tokens: int
+    added: int
+    rewritten: bool
+    new: int
+
+
+class _Open(NamedTuple):
+    """A request that has gone out; `model` is whom it asked: another one may be chosen before it is billed."""
+
+    number: int
+    at: float | None
+    model: str | None
+    tokens: int
+    pause: float | None
+    plans: tuple[_PlanAtTurn, ...]
+
+
+class Accounts:
+    """The sums of one recording's main chain, and of each plan."""
+
+    def __init__(self, rules: Rules, plans: list[Plan], settings: Compaction) -> None:
+        self._prices = Prices(rules)
+        self._plans = plans
+        self._settings = settings
+        self._recorded = Ledger()
+        self._sizes = TimelineSizes()
+        self._open: _Open | None = None
+        self._cache = Cache(None)
+        self._previous: int | None = None  # tokens of the previous prompt
+        self._scale = BillScale()
+        self._last: float | None = None
+        self._grown = self._overfull = 0
+        self._turn = self._turns = 0
+        self._billed = self._unbilled = self._unpriced = 0
+
+    @property
+    def known(self) -> RecordedState:
+        """What plans are asked with."""
+        return RecordedState(self._turn, self._cache, self._grown // max(1, self._turns - 1), self._scale, self._last)
+
+    def answered(self, at: float | None) -> None:
+        """Take the time at which a turn ended."""
+        self._last = at if at is not None else self._last
+
+    def open(self, event: TurnStarted, chain: Chain) -> None:
+        """Take a request that goes out; `chain` is the recorded one."""
+        at = seconds(event.at)
+        pause = None if at is None or self._last is None else at - self._last
+        seen: list[_PlanAtTurn] = []
+        for plan in self._plans:
+            session = plan.session
+            if plan.firings and (session.rewritten or session.new):
+                plan.firings[-1].warm = self._cache.is_warm(pause)
+            seen.append(_PlanAtTurn(session.tokens(event.chain), session.added, session.rewritten, session.new))
+            session.sent()
+        self._open = _Open(event.turn, at, chain.model, self._sizes.tokens_of(chain.entries), pause, tuple(seen))
+        self._turn = event.turn
+        self._last = at if at is not None else self._last
+
+    def close(self, chain: Chain) -> None:
+        """Take the end of the request that is out: what was billed for it, and what would have been."""
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        call = ModelCall(opened.model or chain.model, "", opened.at)
+        last = chain.last if chain.last is not None and chain.last.turn == opened.number else None
+        self._turns += 1
+        bill = None if last is None or last.usage is None or unbelievable(last.usage) else last.usage
+        whole = None if bill is None else total(bill)
+        if bill is None or whole is None:
+            self._unbilled += 1
+            self._scale = self._scale if self._billed else BillScale(overhead(chain))
+            whole = self._scale.prompt(opened.tokens)
+            bill = foreseen(whole, self._previous, opened.pause, self._prices.cache(call, whole).lives)
+        else:
+            self._scale = BillScale.of(whole, opened.tokens, self._scale.head if self._billed else None)
+            self._billed += 1
+            self._prices.learn(bill)
+        self._add(opened, whole, bill, call)
+        self._grown += max(0, whole - (self._previous or whole))
+        self._previous = whole
+
+    def _add(self, opened: _Open, whole: int, bill: Billed | None, call: ModelCall) -> None:
+        self._cache = self._prices.cache(call, whole)
+        self._recorded.size(whole)
+        self._overfull += self._is_overfull(whole)
+        cost = _cost(bill, self._cache.price)
+        self._unpriced += cost is None
+        if bill is not None:
+            self._recorded.bill(bill, cost, self._cache.price)
+        for plan, seen in zip(self._plans, opened.plans, strict=True):
+            size, plan_bill, price, plan_cost = whole, bill, self._cache.price, cost
+            if plan.firings:
+                removed = max(0, opened.tokens - (seen.tokens - seen.added))
+                removed, added, new = (round(count * self._scale.rate) for count in (removed, seen.added, seen.new))
+                change = PromptChange(self._scale.head, removed, added, seen.rewritten, new)
+                size = max(0, whole - change.removed + change.added)
+                plan_bill = None if bill is None else rebilled(bill, change)
+                price = self._prices.cache(call, size).price
+                plan_cost = None if cost is None else _cost(plan_bill, price)
+                plan.firings[-1].follow(cost, plan_cost)
+            plan.ledger.size(size)
+            plan.overfull += self._is_overfull(size)
+            if plan_bill is not None:
+                plan.ledger.bill(plan_bill, plan_cost, price)
+
+    def _is_overfull(self, tokens: int) -> bool:
+        return self._settings.window > 0 and 100 * tokens > FULL * self._settings.window
+
+    def cheapest(self) -> Plan:
+        """Return the plan that costs least, with its summaries; the first where any cost is not known."""
+        costs = [_sum(plan.ledger.cost, _summaries(plan)) for plan in self._plans]
+        known = [cost for cost in costs if cost is not None]
+        return self._plans[costs.index(min(known))] if len(known) == len(costs) else self._plans[0]
+
+    def totals(self, plan: Plan, compactions: int) -> CompactedTotals:
+        """Return the sums, recorded and under a plan; `compactions` are those of the recording."""
+        before, after, summaries = self._recorded.cost, plan.ledger.cost, _summaries(plan)
+        saved = None if before is None or after is None else before - after
+        figures = "estimated" if self._unbilled else "recorded"
+        return CompactedTotals(
+            turns=self._turns, unbilled=self._unbilled, unpriced=self._unpriced, recorded=compactions,
+            fired=len(plan.firings), refreshed=sum(not firing.rewrites for firing in plan.firings),
+            without=self._recorded.side(figures),
+            compacted=plan.ledger.side("estimated" if plan.firings else figures), summaries=dollars(summaries),
+            saved=None if saved is None or summaries is None else dollars(saved - summaries),
+            saved_without_summaries=dollars(saved),
+            overfull=(self._overfull, plan.overfull) if self._settings.window else None,
+        )  # fmt: skip
+
+
+def _summaries(plan: Plan) -> Decimal | None:
+    return _sum(*[firing.summary for firing in plan.firings])
+
+
+def _cost(bill: Billed | None, price: Price | None) -> Decimal | None:
+    """Return what a bill cost; where its output is not known, its input."""
+    if bill is None or price is None:
+        return None
+    return price.of(bill if bill.output_tokens is not None else replace(bill, output_tokens=0))
+
+
+def _sum(*parts: Decimal | None) -> Decimal | None:
+    known = [part for part in parts if part is not None]
+    return sum(known, start=FREE) if len(known) == len(parts) else None

@@ -1,0 +1,166 @@
+"""The baseline: findings that are known, so that only new ones fail.
+
+In: the bytes of a baseline, and findings. Out: which are known, which entries nothing matches any more, the
+bytes of a new one. Rules: an entry stands for as many findings as it counts, of one fingerprint; notes are in
+none, since they fail nothing, nor is what is said of a whole run; entries are sorted and say where and what in
+words that do not move, so that a difference between two baselines reads like a list of what changed. It
+holds no text of a prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from lore.errors import LoreError, Where
+from lore.judge.base import Place, finding, lasting_chain, lasting_path
+from lore.model.evidence import Unneeded
+from lore.model.mask import mask
+from lore.model.results import Finding
+
+VERSION = 1
+OF_RUNS = ("LORE402", "LORE403", "LORE404", "LORE405")
+_HINT = "mend it, or delete it and write it anew with --update-baseline"
+_OTHER = "name a file that `lore check --update-baseline` wrote"
+_MERGE = re.compile(rb"^(?:<{7}|={7}|>{7})", re.MULTILINE)
+
+
+class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Findings of one fingerprint: what and where, and how many."""
+
+    fingerprint: str
+    code: str
+    path: str
+    chain: str | None = None
+    json_path: str | None = None
+    message: str = ""
+    count: int = 1
+
+
+class Baseline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The entries as they are stored; a version of 0 was not stated."""
+
+    lore_baseline: int = 0
+    findings: tuple[Entry, ...] = ()
+
+
+class Recorder:
+    """Collect the findings of a run for a baseline; `shown` says how they may be shown."""
+
+    def __init__(self, shown: Callable[[Finding], Finding] | None = None) -> None:
+        self._shown = shown
+        self._first: dict[str, tuple[str, Finding]] = {}
+        self._counts: Counter[str] = Counter()
+
+    def add(self, found: Finding, key: str) -> None:
+        """Keep what a finding looks like, one of each fingerprint; `key` is its place on every machine."""
+        if found.fingerprint not in self._first:
+            self._first[found.fingerprint] = key, found if self._shown is None else self._shown(found)
+
+    def count(self, fingerprint: str) -> None:
+        """Count a finding."""
+        self._counts[fingerprint] += 1
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield an entry for each fingerprint that was counted."""
+        for fingerprint, count in self._counts.items():
+            key, one = self._first[fingerprint]
+            # Where two share a fingerprint, what is written of them must not depend on which came first.
+            about = f"{one.name} in {one.section}" if one.section and one.json_path else one.name
+            yield Entry(
+                fingerprint=fingerprint, code=one.code, path=mask(key), chain=_masked(lasting_chain(one.chain)),
+                json_path=_masked(lasting_path(one.json_path)), message=about, count=count,
+            )  # fmt: skip
+
+
+def _masked(text: str | None) -> str | None:
+    return None if text is None else mask(text)
+
+
+def belongs(code: str, severity: str) -> bool:
+    """Tell whether a finding can be known: notes fail nothing, and sums speak of one run."""
+    return severity != "note" and code not in OF_RUNS
+
+
+class Known:
+    """What a baseline knows, used up finding by finding."""
+
+    def __init__(self, baseline: Baseline) -> None:
+        self._entries: dict[str, Entry] = {}
+        for one in baseline.findings:
+            before = self._entries.get(one.fingerprint)
+            if before is None or before.count < one.count:
+                self._entries[one.fingerprint] = one
+        self._left = Counter({name: one.count for name, one in self._entries.items()})
+
+    def take(self, fingerprint: str) -> bool:
+        """Tell whether a finding is known; each is told as often as it is counted."""
+        if self._left[fingerprint] <= 0:
+            return False
+        self._left[fingerprint] -= 1
+        return True
+
+    def unused(self) -> Iterator[tuple[Entry, int]]:
+        """Yield the entries of which findings are left over, and how many are."""
+        for name, one in self._entries.items():
+            if self._left[name] > 0:
+                yield one, self._left[name]
+
+
+def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterator[Finding]:
+    """Say which entries nothing matches any more; `about` tells whether this run could have matched one."""
+    for one, left in sorted(known.unused(), key=lambda pair: _order(pair[0])):
+        if about(one):
+            where = " ".join(filter(None, (one.path, one.json_path)))
+            unneeded = Unneeded("baseline", one.code, where, entries=one.count, left=one.count - left)
+            yield finding("LORE405", place, unneeded, json_path=f"findings[{one.fingerprint}]")
+
+
+def encode(entries: Iterable[Entry]) -> bytes:
+    """Return the bytes of a baseline: sorted, one member a line."""
+    baseline = Baseline(lore_baseline=VERSION, findings=tuple(sorted(entries, key=_order)))
+    try:
+        spelled = msgspec.json.encode(baseline)
+    except UnicodeEncodeError:  # half of a surrogate pair in a path inside a body
+        plain = [msgspec.structs.replace(one, **_plain(one)) for one in baseline.findings]
+        spelled = msgspec.json.encode(msgspec.structs.replace(baseline, findings=tuple(plain)))
+    return msgspec.json.format(spelled, indent=2) + b"\n"
+
+
+def _plain(entry: Entry) -> dict[str, str | None]:
+    texts = {name: getattr(entry, name) for name in ("path", "chain", "json_path", "message")}
+    return {name: text and text.encode("utf-8", "backslashreplace").decode("utf-8") for name, text in texts.items()}
+
+
+def _order(entry: Entry) -> tuple[str, str, str, str, str]:
+    return entry.path, entry.code, entry.json_path or "", entry.chain or "", entry.fingerprint
+
+
+def decode(data: bytes, shown: str) -> Baseline:
+    """Read a baseline; raises LoreError where it is damaged."""
+    where = Where(shown)
+    if not data.strip():
+        raise LoreError(f"{shown} is empty", hint="write it with --update-baseline", where=where)
+    hint = _HINT if b"lore_baseline" in data else _OTHER
+    marks = _MERGE.search(data)
+    if marks is not None and hint == _HINT:
+        where = Where(shown, data.count(b"\n", 0, marks.start()) + 1)
+        raise LoreError(f"{shown} holds the marks of a merge", hint=_HINT, where=where)
+    try:
+        found = msgspec.json.decode(data, type=Baseline)
+    except (ValueError, RecursionError) as error:  # what msgspec says of a wrong value does not quote it whole
+        said = str(error)[:200]
+        raise LoreError(f"{shown} is no baseline: {said}", hint=hint, where=where) from None
+    if not found.lore_baseline:
+        raise LoreError(f"{shown} is no baseline: it states no version", hint=_OTHER, where=where)
+    if found.lore_baseline != VERSION:
+        hint = "it was written by another lore: use that one, or delete it and write it anew with --update-baseline"
+        raise LoreError(f"{shown} is a baseline of version {found.lore_baseline}", hint=hint, where=where)
+    bad = next((one for one in found.findings if one.count < 1 or not one.fingerprint), None)
+    if bad is not None:
+        raise LoreError(f"{shown} is no baseline: an entry of {bad.code} counts {bad.count}", hint=_HINT, where=where)
+    return found

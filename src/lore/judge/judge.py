@@ -1,0 +1,120 @@
+"""The judge of one recording: turns in, exactly one verdict a turn out, and what holds for whole chains.
+
+In: the turns of a recording in order, with what was foreseen for each where somebody predicts; the dated rules, asked
+when they are first needed. Out: verdicts; when a chain has ended, its findings. Rules: a transcript's levels are
+always followed, whoever predicts, so that every command sees the same evidence; nothing of a turn's own bill is known
+to its prediction. Not safe to share between threads. Cost: O(what is new) a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.cache.predictor import Predicted, Transcripts, cache_of, served_by
+from lore.cache.prices import MILLION
+from lore.cache.rules import Rules
+from lore.judge.base import Place
+from lore.judge.chained import Chained
+from lore.judge.rules import ChainRules
+from lore.judge.verdict import Verdict
+from lore.model.evidence import TailReplaced
+from lore.model.results import Finding
+from lore.model.turn import Turn
+from lore.prefix.causes import Cause
+
+DAY = 86_400.0  # seconds
+
+
+class _Pace(NamedTuple):
+    """When a chain's first turn was sent, in seconds since the epoch, and how many turns came behind it."""
+
+    first: float
+    turns: int
+
+
+def _costing(cause: Cause, daily: float) -> Cause:
+    """Return a replaced tail with its cost; `daily` is what one token a turn costs in a day."""
+    evidence = cause.evidence
+    if not isinstance(evidence, TailReplaced):
+        return cause
+    return replace(cause, evidence=replace(evidence, dollars_a_day=round(evidence.tokens * daily, 6)))
+
+
+class Judge:
+    """Judge the turns of one recording.
+
+    `rules` gives the rules in force, `tolerance` the share of a prompt by which a billed read may fall short of its
+    prediction. With `quick` a pair without a cause is not made: for those who ask nothing of it.
+    """
+
+    def __init__(self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False) -> None:
+        self._chained = Chained()
+        self._rules = ChainRules(rules, tolerance)
+        self._transcripts = Transcripts()
+        self._quick = quick
+        self._dated = rules
+        self._paces: dict[str, _Pace] = {}
+
+    @property
+    def chains(self) -> int:
+        """How many chains there were so far."""
+        return self._chained.seen
+
+    @property
+    def turns(self) -> int:
+        """How many turns there were so far."""
+        return self._chained.turns
+
+    def turn(self, turn: Turn, foreseen: Predicted | None = None) -> Verdict:
+        """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
+        levels = foreseen if foreseen is not None and _by_levels(foreseen, turn) else self._transcripts.turn(turn)
+        situation = None if levels is None or levels.odd else levels.situation
+        foreseen = foreseen if foreseen is not None else levels
+        extension = self._chained.extended(turn, situation) if self._quick else None
+        if extension is not None:
+            verdict = Verdict(turn, extension.pair, compared=True, foreseen=foreseen)
+        else:
+            pair = self._chained.advance(turn, situation)
+            verdict = Verdict(turn, pair, compared=pair is not None, foreseen=foreseen)
+        verdict = self._with_daily_cost(verdict)
+        if turn.basis is None:  # what is rebuilt from a log is not what was sent
+            self._rules.turn(turn, verdict.pair)
+        return verdict
+
+    def _with_daily_cost(self, verdict: Verdict) -> Verdict:
+        """Say of a replaced tail what it costs a day, where prices and times are known; rules are asked only then."""
+        turn, pair = verdict.turn, verdict.pair
+        if turn.basis is not None or turn.at is None:
+            return verdict
+        pace = self._paces.get(turn.chain)
+        pace = self._paces[turn.chain] = _Pace(turn.at, 0) if pace is None else pace._replace(turns=pace.turns + 1)
+        if pair is None or turn.at <= pace.first or not any(cause.code == "LORE156" for cause in pair.causes):
+            return verdict
+        where = served_by(turn)
+        price = self._dated().price(where.provider, turn.model, where.platform, turn.at)
+        if price is None or price.uncached is None:
+            return verdict
+        daily = pace.turns / (turn.at - pace.first) * DAY * float(price.uncached / MILLION)
+        causes = tuple([_costing(cause, daily) for cause in pair.causes])
+        return verdict._replace(pair=replace(pair, causes=causes))
+
+    def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:
+        """Let go of chains that no turn will continue; return what was found in them as a whole."""
+        found: list[Finding] = []
+        for chain in chains:
+            self._chained.forget([chain])
+            self._paces.pop(chain, None)
+            found += self._rules.ended(chain, place)
+        return found
+
+    def finish(self, place: Place) -> list[Finding]:
+        """Return what was found in the chains that are left, when there are no more turns."""
+        return [finding for chain in self._rules.chains for finding in self._rules.ended(chain, place)]
+
+
+def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
+    """Tell whether a prediction followed the levels of the cache that served the turn, and not of one asked for."""
+    return foreseen.situation is not None and foreseen.cache == cache_of(turn, served_by(turn))

@@ -1,0 +1,278 @@
+"""The assembler's laws as rules for other people's bodies: judged turn by turn, said once a chain.
+
+In: the turns of one chain that were recorded as request bodies. Out: findings when the chain ends, each with its
+first place and how often it was seen. Rules: only segments that are new are looked at; what lore assembled itself
+or rebuilt from a transcript is not judged (the laws hold there, or the body is not known); nothing is said of a
+body whose beginning is missing. Cost: O(what is new); a history that was rewritten is read again from there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.cache.predictor import minimum_tokens
+from lore.cache.rules import Rules
+from lore.judge.base import Place, finding
+from lore.judge.pairs import Pair
+from lore.model.canonical import printable, text_of
+from lore.model.codes import CODES
+from lore.model.evidence import BreakpointsCount, BreakpointsMissing, Evidence, OrphanPair, ProgramText, VolatileText
+from lore.model.jsonslice import table
+from lore.model.mask import mask
+from lore.model.prompt import Prompt, Segment
+from lore.model.providers import has_exact_breakpoints, provider_of
+from lore.model.results import Finding
+from lore.model.turn import Turn
+from lore.prefix.blocks import block_of
+from lore.prefix.topics import is_reminder
+from lore.prefix.volatile import LONGEST
+from lore.prefix.volatile_now import surely_varies
+
+MOST_BREAKPOINTS = 4
+_VOLATILE = frozenset(("LORE101", "LORE108", "LORE109"))
+_BYTES_PER_TOKEN = 4.0
+_SURELY = 1.5  # an estimate is taken for enough tokens where it is so much more
+
+
+FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing is looked up
+UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
+
+
+class _Held(NamedTuple):
+    """A law that does not hold: the first turn, its place, and in how many turns of the chain."""
+
+    turn: Turn
+    section: str
+    path: str
+    evidence: Evidence
+    times: int
+
+
+class _Call(NamedTuple):
+    """A call (or with `answers` its result) that stands at a place of the messages, by its id or name."""
+
+    position: int
+    name: str
+    answers: bool
+    path: str
+
+
+class Laws:
+    """Follow the turns of one chain and remember where they break a law; `rules` gives the dated rules in force."""
+
+    def __init__(self, rules: Callable[[], Rules]) -> None:
+        self._rules = rules
+        self._held: dict[str, _Held] = {}
+        self._calls: list[_Call] = []
+        self._head: tuple[Segment, ...] = ()
+        self._turns = 0
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Take the next turn; `pair` is what came of comparing it with the one before."""
+        if turn.basis is not None or turn.prompt.partial or turn.prompt.fidelity == "rendered":
+            return
+        self._turns += 1
+        prompt = turn.prompt
+        same = 0
+        if pair is not None:
+            same = max(0, pair.overlap.common - len(prompt.head))
+            if pair.overlap.common < len(prompt.head) or len(pair.left.prompt.head) != len(prompt.head):
+                same = pair.left.prompt.messages.common(prompt.messages)
+            self._pair(turn, pair)
+        self._breakpoints(turn)
+        self._volatile(turn)
+        self._messages(turn, same)
+        self._missing(turn, pair)
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Say what was found, each once."""
+        for code, held in self._held.items():
+            turn = held.turn
+            yield finding(
+                code, place.of(turn), held.evidence, line=turn.line, chain=turn.chain, turn=turn.number,
+                dialect=turn.dialect, section=held.section or None, json_path=held.path or None, times=held.times,
+                fidelity=turn.fidelity, kind="expected" if code == "LORE107" else None,
+            )  # fmt: skip
+
+    def _say(self, code: str, turn: Turn, section: str, path: str, evidence: Evidence) -> None:
+        before = self._held.get(code)
+        made = _Held(turn, section, path, evidence, 1)
+        self._held[code] = made if before is None else before._replace(times=before.times + 1)
+
+    def _pair(self, turn: Turn, pair: Pair) -> None:
+        for cause in pair.causes:
+            if cause.code == "LORE107" and cause.harmless:
+                self._say("LORE107", turn, "system", cause.path, cause.evidence)
+            elif cause.code in _VOLATILE and cause.position in pair.left.prompt.breakpoints:
+                self._say(
+                    "LORE153",
+                    turn,
+                    cause.section or "",
+                    cause.path,
+                    VolatileText(CODES[cause.code].name, on_breakpoint=True),
+                )
+
+    def _breakpoints(self, turn: Turn) -> None:
+        prompt = turn.prompt
+        number = len(prompt.breakpoints) + prompt.auto_breakpoint
+        if number > MOST_BREAKPOINTS:
+            last = prompt.at(prompt.breakpoints[-1])
+            path = "" if last is None else last.path
+            self._say("LORE152", turn, "messages", path, BreakpointsCount(number, MOST_BREAKPOINTS))
+
+    def _volatile(self, turn: Turn) -> None:
+        """Look for text in the head that is made anew for each request, and for breakpoints on it."""
+        prompt = turn.prompt
+        if prompt.head is self._head or prompt.head == self._head or "LORE151" in self._held:
+            return
+        self._head = prompt.head
+        places = frozenset(prompt.breakpoints)
+        for at, one in enumerate(prompt.head):
+            if one.section != "system" or one.kind == "envelope":
+                continue
+            if len(one.data) > _LARGE:
+                continue
+            found = surely_varies(block_of(one, b"").text or "")
+            if found is None:
+                continue
+            shown = VolatileText(found.what, printable(mask(found.text)[:80]))
+            self._say("LORE151", turn, "system", one.path, shown)
+            if at in places:
+                self._say("LORE153", turn, "system", one.path, replace(shown, on_breakpoint=True))
+
+    def _messages(self, turn: Turn, same: int) -> None:
+        prompt = turn.prompt
+        while self._calls and self._calls[-1].position >= same:
+            self._calls.pop()
+        start = _message_start(prompt, same)
+        envelope, results, before = b"", False, False
+        for at, one in enumerate(prompt.messages.since(start), start):
+            if one.kind in ("envelope", "opaque"):
+                envelope, before, results = one.data, results, False
+            made = _call_of(one, envelope)
+            if made is not None:
+                results = results or made.answers
+                if at >= same:
+                    self._calls.append(made._replace(position=at))
+            elif before and at >= same and one.kind == "block" and b'"user"' in envelope[:4096]:
+                self._reads_as_a_turn(turn, one, envelope)
+        self._orphans(turn)
+
+    def _reads_as_a_turn(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
+        if len(segment.data) > _LARGE:
+            return
+        block = block_of(segment, envelope)
+        if block.kind != "text" or block.text is None:
+            return
+        text = block.text[:LONGEST]
+        if is_reminder(text) or surely_varies(text) is not None:
+            self._say("LORE149", turn, "messages", segment.path, ProgramText(printable(mask(text)[:60])))
+
+    def _orphans(self, turn: Turn) -> None:
+        if turn.call.previous or b'"item_reference"' in turn.prompt.params.get("input", b""):
+            return
+        waiting: Counter[str] = Counter()
+        paths: dict[str, str] = {}
+        for one in self._calls:
+            if not one.answers:
+                waiting[one.name] += 1
+                paths[one.name] = one.path
+            elif waiting[one.name] <= 0:
+                self._say("LORE150", turn, "messages", one.path, OrphanPair("result", printable(one.name)))
+                return
+            else:
+                waiting[one.name] -= 1
+        last = _message_start(turn.prompt, len(turn.prompt.messages))
+        ends = {one.name for one in self._calls if one.position >= last}
+        for name, number in waiting.items():
+            if number > 0 and name not in ends:
+                self._say("LORE150", turn, "messages", paths[name], OrphanPair("call", printable(name)))
+                return
+
+    def _missing(self, turn: Turn, pair: Pair | None) -> None:
+        """Find a long prompt that is sent again and again without a breakpoint where nothing is cached without one."""
+        prompt = turn.prompt
+        if (
+            pair is None or "LORE114" in self._held or prompt.fidelity == "structural"
+        ):  # breakpoints are not in such bodies
+            return
+        if any((one.usage.read_tokens or one.usage.write_tokens) for one in (turn, pair.left) if one.usage is not None):
+            return
+        if not _needs_breakpoints(turn) or pair.bytes.left < FEWEST * _BYTES_PER_TOKEN:
+            return
+        fewest = minimum_tokens(self._rules(), turn) or UNPUBLISHED
+        if pair.bytes.left < fewest * _BYTES_PER_TOKEN * _SURELY:
+            return
+        tokens = round(pair.bytes.left / _BYTES_PER_TOKEN)
+        if not prompt.breakpoints and not prompt.auto_breakpoint:
+            self._say("LORE114", turn, "messages", "", BreakpointsMissing(tokens, fewest))
+        elif prompt.breakpoints and not prompt.auto_breakpoint:
+            cached = sum(len(one.data) for one in islice(prompt, prompt.breakpoints[-1] + 1))
+            if cached / _BYTES_PER_TOKEN * _SURELY < fewest:
+                last = prompt.at(prompt.breakpoints[-1])
+                behind = BreakpointsMissing(tokens, fewest, round(cached / _BYTES_PER_TOKEN))
+                self._say("LORE114", turn, "messages", "" if last is None else last.path, behind)
+
+
+def _needs_breakpoints(turn: Turn) -> bool:
+    """Tell whether nothing is cached without a breakpoint."""
+    prompt = turn.prompt
+    provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
+    if provider == "openai" and has_exact_breakpoints(prompt.model):
+        return b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
+    return provider in ("anthropic", "bedrock", "vertex") and "claude" in (prompt.model or "").lower()
+
+
+def _message_start(prompt: Prompt, place: int) -> int:
+    """Go back to the last message that begins before a place: what follows a result is judged by it."""
+    place = min(place, len(prompt.messages)) - 1
+    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
+        place -= 1
+    return max(0, place)
+
+
+_LARGE = 4 * 1024 * 1024  # bytes of a text that is not decoded: an emoji makes each character cost four
+_CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
+_ENDS = 512  # bytes of a long block at whose beginning or end its own type or member stands
+_SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
+          b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
+_MEMBERS = (
+    ("toolUse", "toolUseId", False), ("toolResult", "toolUseId", True), ("functionCall", "name", False),
+    ("function_call", "name", False), ("functionResponse", "name", True), ("function_response", "name", True),
+)  # fmt: skip
+
+
+def _call_of(segment: Segment, envelope: bytes) -> _Call | None:
+    """Return the call or the result that a segment is; None for all else."""
+    data = segment.data
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+    if not any(sign in ends for sign in _SIGNS):
+        return None
+    if segment.kind == "envelope":
+        return _of_envelope(segment)
+    own = table(data) or {}
+    for kind, key, answers in _CALL_IDS:
+        if own.get("type") == kind and key in own:
+            return _Call(0, text_of(own[key]), answers, segment.path)
+    for member, key, answers in _MEMBERS:
+        inner = table(own.get(member, b"")) or {}
+        if key in inner:
+            return _Call(0, text_of(inner[key]), answers, segment.path)
+    if ".tool_calls[" in segment.path and "id" in own:
+        return _Call(0, text_of(own["id"]), answers=False, path=segment.path)
+    return None
+
+
+def _of_envelope(segment: Segment) -> _Call | None:
+    own = table(b"{" + segment.data + b"}") or {}
+    kind = own.get("type", b"").strip(b'"')
+    if own.get("role") == b'"tool"' and "tool_call_id" in own:
+        return _Call(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
+    if own.get("call_id", b"")[:1] != b'"' or not kind.endswith((b"_call", b"_call_output", b"_output")):
+        return None
+    return _Call(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)

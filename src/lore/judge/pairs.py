@@ -1,0 +1,347 @@
+"""Successive turns of a chain, compared, and why the right one was not read from the cache.
+
+In: the turns of one chain, in order. Out: one pair for each turn after the first. Rules: an expected
+cause comes before any other; a replaced tail is its own thing, and no excuse for what breaks before it; a pause
+longer than the cache lives explains a break and a fall of billed reads alike; a fall that nothing explains is
+unattributable, never waste; a request that failed wrote no cache, so it is no side of a pair.
+Cost: O(what is new).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lore.cache.lifetime import lifetime
+from lore.cache.turn_context import Situation
+from lore.judge.attribution import attribute, too_far
+from lore.judge.bills import (
+    BYTES_PER_TOKEN,
+    asked,
+    bills_writes,
+    block_tokens,
+    bytes_per_token,
+    cached,
+    contradiction,
+    fall,
+    lost_lifetime,
+    never_cached,
+    read_again,
+    shortfall,
+    testifies,
+)
+from lore.judge.columns import Columns, Sizes, columns, dispute
+from lore.judge.expected import PairContext, by_shape, expired, parallel
+from lore.judge.ruled_out import rerouted
+from lore.judge.tail import Tail, evidence_of, last_message, replaced_tail, without_tail
+from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
+from lore.model.turn import Turn
+from lore.prefix.causes import Cause, causes, limit_of, recorded
+from lore.prefix.measure import Measure, Measured, size
+from lore.prefix.overlap import Overlap, overlap
+
+# Causes that only bills and clocks show, so that no bytes say what they cost.
+BY_BILL = frozenset(
+    ("LORE113", "LORE128", "LORE129", "LORE131", "LORE155", "LORE301", *(f"LORE{n}" for n in range(157, 167)))
+)
+# What is worth saying of a pair though nothing was lost by it.
+REMARKS = frozenset(("LORE134", "LORE146", "LORE156", "LORE302", "LORE303"))
+
+
+class Pair(Struct, frozen=True):
+    """Two successive turns: what they share, why they part, what it cost.
+
+    `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached;
+    `short` the tokens that the right's bill reads less than the left's left in the cache, `fell` the same
+    but 0 within tolerance; None unknown. `bytes_per_token` is the right's, from its bill, or a default.
+    `columns` holds what bytes, bill and verdict say, each for itself.
+    """
+
+    left: Turn
+    right: Turn
+    overlap: Overlap
+    bytes: Measured
+    left_tail_bytes: int
+    causes: tuple[Cause, ...]
+    lost: tuple[int, ...]
+    fell: int | None
+    short: int | None
+    bytes_per_token: float
+    columns: Columns
+
+    @property
+    def lost_bytes(self) -> int:
+        """The bytes that all causes together cost."""
+        return max(self.lost, default=0)
+
+    @property
+    def is_break(self) -> bool:
+        """Whether what the left wanted cached was not reused, by bytes or by bill."""
+        return any(not is_remark(cause) for cause in self.causes)
+
+    @property
+    def reuse(self) -> float | None:
+        """Common bytes as a share of the left without its tail; None where that is empty."""
+        stable = self.bytes.left - self.left_tail_bytes
+        return None if stable <= 0 else (self.bytes.common + self.overlap.inside) / stable
+
+    @property
+    def worst(self) -> str:
+        """The worst kind among the causes."""
+        kinds = [cause.kind for cause in self.causes if not is_remark(cause)]
+        return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
+
+
+def is_remark(cause: Cause) -> bool:
+    """Tell whether a cause lost nothing here: it is told, and makes no cache break."""
+    if cause.code == "LORE113":  # what no bill shows to be missed
+        return cause.kind != "waste"
+    return cause.harmless or cause.code in REMARKS
+
+
+class Extension(NamedTuple):
+    """A turn that extends the one before; `pair` where its bill fell all the same.
+
+    That pair's figures of bytes are not measured: they are 0.
+    """
+
+    pair: Pair | None
+
+
+class Pairs:
+    """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare."""
+
+    def __init__(self, *, billed: bool = True) -> None:
+        self._billed = billed
+        self._last: Turn | None = None
+        self._sizes = Measure(size)
+        self._measured: Turn | None = None
+        self._lives: float | None = None
+        self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
+        self._told: set[str] = set()  # what is true of every turn of a chain is said once
+
+    def extended(self, turn: Turn, situation: Situation | None = None) -> Extension | None:
+        """Take the next turn if it surely extends the last one; None where that is not sure.
+
+        No prompt is made and nothing is measured then: where bytes do not part, only the bill can have
+        fallen, and a bill says itself what was lost.
+        """
+        left = self._last
+        if left is None or not turn.extends(left):
+            return None
+        short = shortfall(left, turn) if self._billed else None
+        fell = fall(left, short)
+        if fell and recorded(turn.changes):
+            return None
+        pair = self._unmeasured(left, turn, fell, short, situation) if fell else None
+        self._go_on(turn)
+        return Extension(pair)
+
+    def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None, seen: Situation | None) -> Pair:
+        found = Overlap(0, 0, 0, covered=True, covered_canonical=True)
+        context = self._context(left, right, found, fell, seen)
+        why = self._of_bill(context)
+        three = columns(context, why, None)
+        nothing = Measured(0, 0, 0)
+        return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
+
+    def advance(self, turn: Turn, situation: Situation | None = None) -> Pair | None:
+        """Take the next turn; None for the first, and for one that failed."""
+        if turn.failed:
+            return None
+        left = self._last
+        pair = None if left is None else self._pair(left, turn, situation)
+        self._go_on(turn)
+        return pair
+
+    def _go_on(self, turn: Turn) -> None:
+        """Make a turn the one that the next is compared with."""
+        left = self._last
+        there = None if left is None else cached(left.usage)
+        if left is None and turn.usage is not None:
+            there = turn.usage.read_tokens
+        self._positions = (there,) if there else ()
+        self._last = turn
+        self._lives = lifetime(turn, self._lives)
+
+    def _context(
+        self, left: Turn, right: Turn, found: Overlap, fell: int | None, seen: Situation | None
+    ) -> PairContext:  # fmt: skip
+        return PairContext(left, right, found, fell, self._lives, self._positions, self._billed, seen)
+
+    def _measure(self, left: Turn) -> None:
+        """Measure the left turn, if turns passed since the last one that was measured."""
+        before = self._measured
+        if before is not left:
+            self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
+
+    def _pair(self, left: Turn, right: Turn, seen: Situation | None) -> Pair:
+        self._measure(left)
+        found = overlap(left.prompt, right.prompt)
+        tail = None
+        if not found.covered and right.fidelity not in ("reconstructed", "rendered"):
+            tail = replaced_tail(left.prompt, right.prompt)
+            if tail is not None:
+                whole, left = left.prompt, replace(left, source=without_tail(left.prompt, tail))
+                self._sizes.advance(left.prompt, min(len(whole), left.prompt.stable))
+                found = overlap(left.prompt, right.prompt)
+        tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
+        short = shortfall(left, right) if self._billed else None
+        context = self._context(left, right, found, fall(left, short), seen)
+        why = self._causes(context)
+        begins = [self._sizes.upto(cause.position) for cause in why]
+        sums = self._sizes.advance(right.prompt, found.common)
+        self._measured = right
+        ratio = bytes_per_token(right, sums.right)
+        sizes = Sizes(sums.left - tail_bytes, wanted, sums.common + found.inside, ratio)
+        why = self._at_the_end(context, why, begins, sizes)
+        why = (*why, *self._remarks(context, why, sums, sizes))
+        if tail is not None:
+            why = self._with_tail(context, why, tail, ratio)
+        begins += [0] * (len(why) - len(begins))
+        lost = tuple(_lost(context, cause, begin, wanted) for cause, begin in zip(why, begins, strict=True))
+        if right.fidelity == "reconstructed":  # such bytes were never sent
+            why = tuple([replace(cause, strength="strong") if cause.strength == "certain" else cause for cause in why])
+        three = columns(context, why, sizes)
+        return Pair(left, right, found, sums, tail_bytes, why, lost, context.fell, short, ratio, three)
+
+    def _at_the_end(
+        self, context: PairContext, why: tuple[Cause, ...], begins: list[int], sizes: Sizes
+    ) -> tuple[Cause, ...]:  # fmt: skip
+        """Say of an end that gave way that no cache holds it, where it is less than one block of it.
+
+        What changed further in front, or in no byte (a parameter), costs what stands behind it.
+        """
+        left, right = context.left, context.right
+        if context.fell or context.found.covered or not self._billed:
+            return why
+        block, short = block_tokens(left), shortfall(left, right)
+        if short is not None and short > block:
+            return why
+        end = len(left.prompt.head) + last_message(left.prompt)
+        gone = [
+            (sizes.wanted - begin - _inside(context, cause)) / sizes.per_token
+            for cause, begin in zip(why, begins, strict=True)
+        ]
+        return tuple(
+            [
+                _within_a_block(cause, round(lost), block) if cause.position >= end and lost <= block else cause
+                for cause, lost in zip(why, gone, strict=True)
+            ]
+        )
+
+    def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
+        """Add the replaced tail; a bill that fell behind a breakpoint on it fell because of that."""
+        left, evidence = context.left, evidence_of(tail, ratio)
+        position = left.prompt.stable
+        if context.fell and [cause.code for cause in why] == ["LORE301"] and self._marked(tail):
+            marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
+            why = (Cause("LORE153", "messages", marked, position, "waste", evidence.path, strength="strong"),)
+        return (*why, Cause("LORE156", "messages", evidence, position, path=evidence.path))
+
+    @staticmethod
+    def _marked(tail: Tail) -> bool:
+        return any(segment.breakpoint is not None for segment in tail.segments)
+
+    def _causes(self, context: PairContext) -> tuple[Cause, ...]:
+        left, right, found, fell = context.left, context.right, context.found, context.fell
+        shape = by_shape(context)
+        if shape is not None:
+            return (shape,)
+        pause = None if left.at is None or right.at is None else right.at - left.at
+        why = causes(
+            left.prompt, right.prompt, found, right.changes,
+            left_call=left.call, right_call=right.call, pause=pause, fell=fell if testifies(left) else None,
+            reread=self._billed and read_again(left, right),
+        )  # fmt: skip
+        if why and why[0].kind == "expected" and not is_remark(why[0]):
+            return why
+        broken = any(not is_remark(cause) for cause in why)
+        if not broken and not fell:
+            return (*why, *self._gone_elsewhere(context))
+        if not why and (known := recorded(right.changes)):
+            return tuple(replace(cause, position=found.common) for cause in known)
+        if not broken:
+            return (*why, *self._of_bill(context))
+        gone = (expired(context) or parallel(context)) if fell or fell is None else None
+        return (gone,) if gone is not None else (*self._gone_elsewhere(context), *why)
+
+    def _gone_elsewhere(self, context: PairContext) -> tuple[Cause, ...]:
+        """Return the cause of a request to another place, where no bill says that its cache was read there."""
+        moved = rerouted(context) if self._billed and context.fell != 0 else None
+        return () if moved is None else (moved,)
+
+    def _of_bill(self, context: PairContext) -> tuple[Cause, ...]:
+        """Return the cause of a bill that fell though the prompt goes on."""
+        return (attribute(context),)
+
+    def _remarks(
+        self, context: PairContext, why: tuple[Cause, ...], sums: Measured, sizes: Sizes
+    ) -> list[Cause]:  # fmt: skip
+        """Return what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
+        left, right = context.left, context.right
+        found: list[Cause] = []
+        broken = any(not is_remark(cause) for cause in why)
+        if self._billed:
+            if "LORE303" not in self._told:
+                found += self._once("LORE303", contradiction(left, sums.left) or contradiction(right, sums.right))
+            found += self._once("LORE134", lost_lifetime(left) or lost_lifetime(right))
+            if context.fell is None and not broken and right.fidelity != "reconstructed":
+                far = too_far(context)
+                found += [] if far is None else [Cause("LORE113", "messages", far, context.found.common)]
+        # a bill that contradicts its body is no witness
+        said = None if "LORE303" in self._told else dispute(context, why, sizes, broken=broken)
+        return [*found, *([Cause("LORE302", None, said, context.found.common)] if said is not None else [])]
+
+    def _once(self, code: str, evidence: BillUnlikeBody | LifetimeLost | Disputed | None) -> list[Cause]:
+        if evidence is None or code in self._told:
+            return []
+        self._told.add(code)
+        return [Cause(code, None, evidence)]
+
+
+def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
+    if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
+        return cause
+    within = Cause(cause.code, cause.section, WithinBlock(tokens, block), cause.position, path=cause.path)
+    return replace(cause, code="LORE146", here=None, qualifiers=("within-a-block",), also=(within,))
+
+
+def _lost(context: PairContext, cause: Cause, begins: int, wanted: int) -> int:
+    """Weigh a cause in bytes: from where it begins to where the left wanted to be cached."""
+    if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause):
+        return 0
+    return max(0, wanted - begins - _inside(context, cause))
+
+
+def _inside(context: PairContext, cause: Cause) -> int:
+    """Count the bytes that both share of the segment in which a cause begins."""
+    return context.found.inside if cause.position == context.found.common else 0
+
+
+def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
+    """Return what a cause cost in tokens, and whether that is recorded, counted or estimated.
+
+    A bill that reads all that was cached says that nothing was lost, whatever the bytes say. Where writes are not
+    billed, what was cached is not known: bytes say it then, and no more than what was asked and not read.
+    """
+    if is_remark(pair.causes[number]):
+        return 0, "recorded" if pair.fell is not None else "estimated"
+    said = (
+        (counted, "counted") if counted is not None else (round(pair.lost[number] / pair.bytes_per_token), "estimated")
+    )
+    if pair.short is None:
+        return said
+    paid = pair.short if pair.left.chain == pair.right.chain else min(pair.short, asked(pair.right.usage))
+    unbilled = min(said[0], _unbilled(pair)) if pair.lost[number] else 0
+    return (unbilled, said[1]) if unbilled > paid else (paid, "recorded")
+
+
+def _unbilled(pair: Pair) -> int:
+    """Return how many tokens may have been lost that no bill says were cached: writes are billed by few providers."""
+    left, right = pair.left, pair.right
+    if bills_writes(left) or read_again(left, right) or never_cached(left) or left.chain != right.chain:
+        return 0
+    return asked(left.usage) - (right.usage.read_tokens or 0 if right.usage else 0)

@@ -1,0 +1,230 @@
+"""The policy: which findings count, as what, and where not.
+
+In: settings and the path of a recording. Out: a ruling, which lets each finding pass, changes its kind, or
+takes it out. Rules: a selector is a code, the beginning of one, or a name; of those that fit, the longest
+holds, and where two are as long, `ignore`; an entry of `per_path` adds to what it ignores and counts as
+waste, and its `select` and budgets hold instead of those above it, the last entry that fits first. A
+`select` speaks of recordings: what is said of budgets, exemptions and baselines (LORE4xx) is left out only
+where it is ignored. What is taken out counts nowhere but as taken out, and never against a budget.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from lore.errors import LoreError
+from lore.judge.budgets import Budgets
+from lore.judge.patterns import matches_name, matches_path
+from lore.model.codes import CODES, SEVERITY
+from lore.model.evidence import TailReplaced
+from lore.model.results import Finding
+
+Out: TypeAlias = Literal["", "ignored", "exempted", "known"]
+MAX_TAIL_TOKENS = 2_000  # a replaced tail that is longer is a warning
+OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
+
+
+class PerPath(Struct, frozen=True, kw_only=True):
+    """What holds for the recordings that a pattern names."""
+
+    path: str
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    count_as_waste: tuple[str, ...] = ()
+    min_reuse: float | None = None
+    max_breaks: int | None = None
+    max_lost_tokens: int | None = None
+
+    @property
+    def budgets(self) -> Budgets:
+        """The budgets of these recordings."""
+        return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
+
+
+class Exempt(Struct, frozen=True, kw_only=True):
+    """Findings that were looked at and are accepted, and why."""
+
+    code: str
+    path: str
+    reason: str
+    chain: str | None = None
+    json_path: str | None = None
+
+    def fits(self, finding: Finding) -> bool:
+        """Tell whether this finding, of a recording that `path` names, is meant."""
+        return (
+            _length(self.code, finding.code, finding.name) > 0
+            and (self.chain is None or matches_name(self.chain, finding.chain or ""))
+            and (self.json_path is None or matches_name(self.json_path, finding.json_path or ""))
+        )
+
+
+class Policy(Struct, frozen=True):
+    """The settings of `[check]` that are no budgets."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    count_as_waste: tuple[str, ...] = ()
+    per_path: tuple[PerPath, ...] = ()
+    exempt: tuple[Exempt, ...] = ()
+    max_tail_tokens: int = MAX_TAIL_TOKENS
+
+    def fault(self) -> str:
+        """Say what is wrong with these settings; empty where nothing is."""
+        if self.max_tail_tokens < 0:
+            return "max_tail_tokens is negative"
+        for number, one in enumerate(self.per_path, 1):
+            said = one.budgets.fault() or _path_fault(one.path)
+            if said:
+                return f"per_path, entry {number}: {said}"
+        for number, one in enumerate(self.exempt, 1):
+            empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(one, name).strip()), "")
+            if said := empty or _path_fault(one.path):
+                return f"exempt, entry {number}: {said}"
+        return ""
+
+    def known(self, where: str = "") -> None:
+        """Raise LoreError for a selector that names no code. Plug-ins must be loaded, as they bring codes."""
+        given: list[tuple[str, Iterable[str]]] = [
+            (name, getattr(self, name)) for name in ("select", "ignore", "count_as_waste")
+        ]
+        for one in self.per_path:
+            given += [(f"per_path.{name}", getattr(one, name)) for name in ("select", "ignore", "count_as_waste")]
+        given.append(("exempt.code", [one.code for one in self.exempt]))
+        for name, selectors in given:
+            for selector in selectors:
+                _check(selector, f"{where}{name}")
+
+    def ruling(self, path: str, budgets: Budgets) -> Ruling:
+        """Return what holds for one recording; `path` is relative, its parts joined by `/`."""
+        here = [(number, one) for number, one in enumerate(self.per_path) if matches_path(one.path, path)]
+        select = next((one.select for _, one in reversed(here) if one.select), self.select)
+        below = budgets
+        for _, one in here:
+            below = one.budgets.over(below)
+        return Ruling(
+            select=select,
+            ignore=(*self.ignore, *(code for _, one in here for code in one.ignore)),
+            count_as_waste=(*self.count_as_waste, *(code for _, one in here for code in one.count_as_waste)),
+            exempt=tuple((n, one) for n, one in enumerate(self.exempt) if matches_path(one.path, path)),
+            min_reuse=below.min_reuse,
+            max_tail_tokens=self.max_tail_tokens,
+            limited=Limited(
+                *(
+                    next((number for number, one in reversed(here) if getattr(one, name) is not None), -1)
+                    for name in Limited._fields
+                )
+            ),
+        )
+
+
+def _path_fault(path: str) -> str:
+    """Say why a pattern would match nothing on some machine, or on any; empty where it may match."""
+    if not path.strip():
+        return "path is empty"
+    if "\\" in path:
+        return f"path {path!r} has a backslash: write / between its parts, on Windows too"
+    if path.startswith(("/", "~")) or path[1:2] == ":":
+        return f"path {path!r} is absolute: write it as it stands from the folder of these settings"
+    return ""
+
+
+NO_POLICY = Policy()
+
+
+class Limited(NamedTuple):
+    """Against which entry of `per_path` a recording's sums count; -1: against the budget of the run."""
+
+    max_breaks: int = -1
+    max_lost_tokens: int = -1
+
+
+class Ruled(NamedTuple):
+    """What became of a finding: its kind may have changed, or it is taken out, by an exemption of this number."""
+
+    finding: Finding
+    out: Out = ""
+    by: int = -1
+
+
+class Ruling(NamedTuple):
+    """What holds for one recording."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    count_as_waste: tuple[str, ...] = ()
+    exempt: tuple[tuple[int, Exempt], ...] = ()
+    min_reuse: float | None = None
+    limited: Limited = Limited()
+    max_tail_tokens: int = MAX_TAIL_TOKENS
+
+    @property
+    def budgets(self) -> Budgets:
+        """What every pair of it is held to."""
+        return Budgets(min_reuse=self.min_reuse)
+
+    def rule(self, finding: Finding) -> Ruled:
+        """Decide about a finding."""
+        if not self.wants(finding.code, finding.name):
+            return Ruled(finding, "ignored")
+        for number, one in self.exempt:
+            if one.fits(finding):
+                return Ruled(finding, "exempted", number)
+        if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
+            finding = msgspec.structs.replace(finding, kind="waste", severity=SEVERITY["waste"])
+        elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
+            actor = "author"  # a long tail is paid each turn
+            finding = msgspec.structs.replace(finding, severity="warning", actor=actor)
+        return Ruled(finding)
+
+    def wants(self, code: str, name: str) -> bool:
+        """Tell whether findings of a code are selected."""
+        ignored = _longest(self.ignore, code, name)
+        if not self.select or code.startswith(OF_RUNS):
+            return not ignored
+        return _longest(self.select, code, name) > ignored
+
+
+class Narrowed(NamedTuple):
+    """What a run was asked to look for, besides what is set: it can speak of nothing else."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def looks_for(self, selector: str) -> bool:
+        """Tell whether the run looked for all that a selector names."""
+        asked = Ruling(self.select, self.ignore)
+        named = [(code, row.name) for code, row in CODES.items() if _length(selector, code, row.name)]
+        return all(asked.wants(code, name) for code, name in named)
+
+
+def _length(selector: str, code: str, name: str) -> int:
+    """Say how much of a code a selector names; 0: it names another."""
+    if selector.lower() == name:
+        return len(code)
+    return len(selector) if code.startswith(selector.upper()) else 0
+
+
+def _longest(selectors: Iterable[str], code: str, name: str) -> int:
+    return max((_length(one, code, name) for one in selectors), default=0)
+
+
+_LOOK_ALIKE = str.maketrans("OIL", "011")
+
+
+def _check(selector: str, where: str) -> None:
+    names = [row.name for row in CODES.values()]
+    if selector.lower() in names or (selector and any(code.startswith(selector.upper()) for code in CODES)):
+        return
+    digits = selector[:4].upper() + selector[4:].upper().translate(_LOOK_ALIKE)  # other codes are as near as the right
+    near = [digits] if digits in CODES else difflib.get_close_matches(selector, names, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise LoreError(
+        f"{where}: no finding has the code or name {selector!r}",
+        hint=f"{hint}`lore explain` lists codes and names; the beginning of a code stands for all that begin so",
+    )

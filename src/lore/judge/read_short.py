@@ -1,0 +1,264 @@
+"""Bills that read less than was foreseen, where no comparison with the turn before shows it: LORE304.
+
+In: the turns of the chains of one recording. Out: a finding for a turn that should have read what another chain wrote,
+what was written for an hour before a pause, or what stood there before a turn without a bill. Rules: nothing is
+predicted unless the bill leaves room for it, so that most turns cost a look at their figures; then the model of the
+cache is asked with the few turns that wrote what it should have read. A position that no bill told may be estimated
+too high, so the read has to be far below it. Said only where the prediction is sure, and nothing else explains the
+turn: no cache break, no fall from the turn before, no entry that is seconds old, no other key, place, feature or
+parameter.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec import structs
+
+from lore.cache.predictor import Predicted, Predictor
+from lore.cache.rules import Rules
+from lore.cache.turn_context import SOON
+from lore.judge.base import Place, finding
+from lore.judge.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, runs_tools
+from lore.judge.expected import since
+from lore.judge.pairs import Pair, is_remark
+from lore.judge.ruled_out import same_parameters
+from lore.model.endpoints import place_in
+from lore.model.evidence import ReadBelowForecast
+from lore.model.prompt import Prompt
+from lore.model.results import Finding
+from lore.model.turn import Turn
+
+WITNESSES = 16  # other chains that are looked at, the latest
+PREDICTED, TURNS = 8, 128  # turns of a recording that are predicted at most: so many, and one more of so many turns
+ESTIMATED = 1.35  # an estimated position may be too high by this factor
+ANOTHER = 2.0  # so much, where the bill read something: that may be the very position that was estimated
+UNTIMED = 60.0  # seconds within which a response has surely begun, where its beginning is not recorded
+HOUR = 3600.0
+
+
+class Beside:
+    """The chains of one recording that go on, the latest last, and how many predictions may still be made.
+
+    A recording in which every conversation misses says so often enough; it must not cost more than the others.
+    """
+
+    def __init__(self) -> None:
+        self.chains: OrderedDict[str, ReadShort] = OrderedDict()
+        self._turns = 0
+        self._asked = 0
+
+    def goes_on(self, chain: str, rule: ReadShort) -> None:
+        """Take a turn of a chain."""
+        self._turns += 1
+        self.chains[chain] = rule
+        self.chains.move_to_end(chain)
+
+    def may_ask(self) -> bool:
+        """Tell whether one more turn may be predicted, and count it."""
+        if self._asked >= PREDICTED + self._turns // TURNS:
+            return False
+        self._asked += 1
+        return True
+
+
+class _Held(NamedTuple):
+    turn: Turn
+    evidence: ReadBelowForecast
+    lost: int
+    estimated: bool
+    times: int = 1
+
+
+class ReadShort:
+    """Follow the turns of one chain; `beside` is its recording's."""
+
+    def __init__(self, rules: Callable[[], Rules], tolerance: float, beside: Beside) -> None:
+        self._rules = rules
+        self._tolerance = tolerance
+        self._beside = beside
+        self._held: _Held | None = None
+        self._head_breakpoints: tuple[int, ...] = ()
+        self._chain = ""
+        self._doubted = False
+        self._hour: Turn | None = None  # the turn that wrote for an hour last
+        self._anchor: Turn | None = None  # the latest turn with a bill that shows something cached
+        self.latest: Turn | None = None
+        self.settled = True  # its breakpoints in tools and system prompt stand where they first stood
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Take the next turn."""
+        if turn.failed or turn.fidelity not in ("wire", "parsed"):
+            return
+        breaks = () if pair is None else tuple([cause.code for cause in pair.causes if not is_remark(cause)])
+        self._doubted = self._doubted or (pair is not None and any(one.code == "LORE303" for one in pair.causes))
+        if not self._doubted and not turn.prompt.partial and turn.usage is not None:
+            self._look(turn, breaks)
+        self._go_on(turn, breaks)
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Say what was found."""
+        self._beside.chains.pop(self._chain, None)
+        held = self._held
+        if held is None:
+            return
+        turn = held.turn
+        yield finding(
+            "LORE304", place.of(turn), held.evidence, line=turn.line, chain=turn.chain, turn=turn.number,
+            dialect=turn.dialect, lost_tokens=held.lost, times=held.times,
+            tokens="estimated" if held.estimated else "recorded", fidelity=turn.fidelity, confidence="rule",
+        )  # fmt: skip
+
+    # which turns are predicted
+
+    def _look(self, turn: Turn, breaks: Sequence[str]) -> None:
+        read = turn.usage and turn.usage.read_tokens
+        if read is None or asked(turn.usage) - read <= self._tolerated(turn):
+            return  # there is nothing that could have been read besides
+        before = self._before(turn, read, breaks)
+        if before and self._beside.may_ask():
+            self._judge(turn, before, read)
+
+    def _before(self, turn: Turn, read: int, breaks: Sequence[str]) -> list[Turn]:
+        """Return the turns that wrote what this one may have missed, in the order in which they were asked."""
+        if self.latest is None:
+            return [] if breaks else self._elsewhere(turn, read)
+        anchor = self._hour if tuple(breaks) == ("LORE128",) else None if breaks else self._anchor
+        if anchor is None or (anchor is self.latest and not breaks):
+            return []  # the pair says it itself
+        kept = _kept_an_hour(anchor) if breaks else cached(anchor.usage)
+        if (kept or 0) - read <= self._tolerated(turn) or not _comparable(anchor, turn):
+            return []
+        return [anchor] if anchor is self.latest else [anchor, self.latest]
+
+    def _elsewhere(self, turn: Turn, read: int) -> list[Turn]:
+        """Return the latest turn of another chain that shares more with this one than was read."""
+        prompt, room = turn.prompt, self._tolerated(turn)
+        per_token = 0.0
+        for other in islice(reversed(self._beside.chains.values()), WITNESSES):
+            one = other.latest
+            if one is None or not other.settled or (cached(one.usage) or 0) - read <= room:
+                continue
+            if not _comparable(one, turn):
+                continue
+            per_token = per_token or bytes_per_token(turn, sum(len(each.data) for each in prompt))
+            if _shared(one.prompt, prompt) / per_token - read > room:
+                return [] if runs_tools(prompt) else [one]
+        return []
+
+    def _tolerated(self, turn: Turn) -> float:
+        return max(TOLERANCE_TOKENS, self._tolerance * asked(turn.usage))
+
+    # what is said of them
+
+    def _judge(self, turn: Turn, before: Sequence[Turn], read: int) -> None:
+        before = [_whole(one) for one in before]
+        foreseen = self._foreseen([*before, turn])
+        if foreseen is None or foreseen.prediction.confidence == "ceiling":
+            return
+        expected = foreseen.prediction.read
+        if expected is None or not foreseen.cache:
+            return
+        exact = expected in _billed_positions(before)
+        surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
+        if surely - read <= self._tolerated(turn):
+            return
+        made = _Held(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
+        self._held = made if self._held is None else self._held._replace(times=self._held.times + 1)
+
+    def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:
+        """Predict the last turn after the others, which are learned from; None where a bill is not believed."""
+        predictor = Predictor(self._rules())
+        predictor.begin()
+        predicted: Predicted | None = None
+        for turn in turns:
+            predicted = predictor.turn(turn)
+            if predicted.odd:
+                return None
+        return predicted
+
+    def _go_on(self, turn: Turn, breaks: Sequence[str]) -> None:
+        usage, prompt = turn.usage, turn.prompt
+        size = len(prompt.head)
+        breakpoints = tuple([breakpoint for breakpoint in prompt.breakpoints if breakpoint < size])
+        if self.latest is None:
+            self._head_breakpoints, self._chain = breakpoints, turn.chain
+        self.settled = self.settled and breakpoints == self._head_breakpoints
+        if breaks and breaks != ("LORE128",):
+            self._hour = None
+        if usage is not None and usage.write_1h_tokens:
+            self._hour = turn
+        if breaks or cached(usage):
+            self._anchor = turn
+        self.latest = turn
+        self._beside.goes_on(turn.chain, self)
+
+
+def _shared(left: Prompt, right: Prompt) -> int:
+    """Return the bytes at the beginning that two prompts share, in whole segments."""
+    mine, theirs = left.head, right.head
+    same = next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
+    if same == len(mine) == len(theirs):
+        same += left.messages.common(right.messages)
+    return sum(len(one.data) for one in islice(right, same))
+
+
+def _comparable(left: Turn, right: Turn) -> bool:
+    """Tell whether the right may read what the left left: one model, place, key and form, and time enough between."""
+    mine, theirs = left.prompt, right.prompt
+    if mine.model != theirs.model or not mine.head or not theirs.head or mine.dialect != theirs.dialect:
+        return False
+    if not theirs.breakpoints and mine.breakpoints and not theirs.auto_breakpoint:
+        return False
+    if left.call.account != right.call.account or left.call.betas != right.call.betas:
+        return False
+    if place_in(left.call.endpoint) != place_in(right.call.endpoint) or not same_parameters(left, right):
+        return False
+    pause = since(left, right)
+    late = SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
+    return pause is not None and pause > late and not runs_tools(mine)
+
+
+def _kept_an_hour(turn: Turn) -> int | None:
+    """Return the position up to which a turn wrote for an hour."""
+    usage = turn.usage
+    return None if usage is None else (usage.read_tokens or 0) + (usage.write_1h_tokens or 0)
+
+
+def _whole(turn: Turn) -> Turn:
+    """Return a turn as if it had written all that it read.
+
+    The turns that did are not predicted. What was read ended at a breakpoint of one of them: taken for one of this
+    turn's, it would be a wrong position, and the prediction far too high.
+    """
+    usage = turn.usage
+    if usage is None or usage.read_tokens is None:
+        return turn
+    wrote = cached(usage) or 0
+    hour = usage.read_tokens + usage.write_1h_tokens if usage.write_1h_tokens else 0
+    split = bool(usage.write_1h_tokens or usage.write_5m_tokens)
+    bill = structs.replace(
+        usage, read_tokens=0, write_tokens=wrote, write_1h_tokens=hour if split else None,
+        write_5m_tokens=wrote - hour if split else None,
+    )  # fmt: skip
+    return structs.replace(turn, usage=bill)
+
+
+def _billed_positions(turns: Sequence[Turn]) -> set[int]:
+    """Return the positions of breakpoints that the bills of such turns told."""
+    bills = [one.usage for one in turns if one.usage is not None]
+    return {*(cached(one) or 0 for one in bills), *(one.write_1h_tokens or 0 for one in bills)} - {0}
+
+
+def _evidence(
+    turn: Turn, before: Sequence[Turn], foreseen: Predicted, read: int, *, exact: bool
+) -> ReadBelowForecast:  # fmt: skip
+    wrote, prediction = before[-1], foreseen.prediction
+    chain = wrote.chain if wrote.chain != turn.chain else None
+    return ReadBelowForecast(
+        prediction.read or 0, read, exact, foreseen.cache, prediction.reason, wrote.number, chain,
+        since(wrote, turn) or 0.0, turn.model,
+    )  # fmt: skip

@@ -1,0 +1,146 @@
+"""Settle what findings add to the sums: how many cache breaks, of which kind, how many tokens.
+
+In: the findings of one pair, after the policy. Out: counts. Rules: a cache break has the worst kind of the causes
+that are left; one of which nothing is left is none; tokens are lost where that is not expected. Done where
+a file is judged if nothing more can be taken out, else where files are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.judge.base import Place
+from lore.judge.budgets import below_reuse
+from lore.judge.pairs import Pair, is_remark, lost_tokens
+from lore.judge.policy import Out, Ruling
+from lore.judge.rules import RULES, findings_of
+from lore.model.codes import CODES, CauseKind, Reader, fix_of
+from lore.model.results import CostlyCause, Finding, Summary
+
+_WORSE = ("expected", "unattributable", "waste")
+TOP = 3
+UNEXPLAINED = "LORE301"  # a bucket of its own: it has no fix
+
+
+class Found(NamedTuple):
+    """What one finding adds: `kind` and `lost_tokens` of a cache break's cause, `is_break` False where it is none.
+
+    `place` is where it stands among the findings kept of its file, -1 where it is not kept.
+    """
+
+    code: str
+    severity: str
+    kind: CauseKind
+    is_break: bool
+    lost_tokens: int
+    fingerprint: str
+    out: Out = ""
+    place: int = -1
+
+
+class Judged(NamedTuple):
+    """A turn, or what a file's problems gave: `paired` where it was compared with the one before it."""
+
+    response_id: str
+    chain: str
+    paired: bool
+    found: tuple[Found, ...] = ()
+
+
+class Cost(NamedTuple):
+    """What a cause cost."""
+
+    breaks: int = 0
+    lost_tokens: int = 0
+
+    def plus(self, other: Cost) -> Cost:
+        """Return both together."""
+        return Cost(self.breaks + other.breaks, self.lost_tokens + other.lost_tokens)
+
+
+Costs = dict[tuple[str, CauseKind], Cost]
+
+
+def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
+    """Count one pair's findings; return whether one that is left is an error."""
+    failed, worst, lost = False, -1, 0
+    for one in found:
+        if one.out:
+            setattr(summary, one.out, getattr(summary, one.out) + 1)
+            continue
+        failed = failed or one.severity == "error"
+        if one.is_break:
+            worst, lost = max(worst, _WORSE.index(one.kind)), max(lost, one.lost_tokens)
+            if one.code == UNEXPLAINED:
+                summary.unexplained += 1
+                summary.unexplained_tokens += one.lost_tokens
+            key = (one.code, one.kind)
+            costs[key] = costs.get(key, Cost()).plus(Cost(1, one.lost_tokens))
+    if worst >= 0:
+        summary.breaks += 1
+        setattr(summary, _WORSE[worst], getattr(summary, _WORSE[worst]) + 1)
+        summary.lost_tokens += lost if worst else 0
+    return failed
+
+
+def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
+    """Return the causes that cost most, with what a reader can do: waste before what is expected.
+
+    Only waste may cost nothing; the unexplained is counted apart, since nothing mends it.
+    """
+    ranked = sorted(
+        costs.items(), key=lambda one: (one[0][1] == "expected", -one[1].lost_tokens, -one[1].breaks, one[0])
+    )
+    return [
+        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader))
+        for (code, kind), cost in ranked
+        if (cost.lost_tokens or kind == "waste") and code != UNEXPLAINED
+    ][:TOP]
+
+
+class Decided(NamedTuple):
+    """One finding, what it adds to the sums, and by which exemption it is taken out."""
+
+    finding: Finding
+    found: Found
+    by: int = -1
+
+
+def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
+    """Decide about every finding of a pair: those of its verdict, those of others' rules, its budget.
+
+    The budget of a pair holds for what is left of its causes: one whose causes are all taken out, or all
+    expected, may reuse as little as it likes.
+    """
+    own = findings_of(pair, place)
+    decided = [_of_cause(pair, number, finding, ruling) for number, finding in own]
+    decided += [decide(finding, ruling) for rule in RULES.values() for finding in rule.pair(pair, place)]
+    here = {number: one for (number, _), one in zip(own, decided, strict=False)}
+    left = tuple(
+        replace(cause, here=here[number].finding.kind if number in here else cause.here)
+        for number, cause in enumerate(pair.causes)
+        if number not in here or not here[number].found.out
+    )
+    if pair.causes and not left:
+        return decided
+    budget = below_reuse(replace(pair, causes=left), ruling.budgets, place)
+    return [*decided, *(decide(finding, ruling) for finding in budget)]
+
+
+def decide(finding: Finding, ruling: Ruling) -> Decided:
+    """Decide about a finding that is about no cause of a pair."""
+    ruled = ruling.rule(finding)
+    one = ruled.finding
+    return Decided(one, Found(one.code, one.severity, one.kind, False, 0, one.fingerprint, ruled.out), ruled.by)  # noqa: FBT003
+
+
+def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Decided:
+    """Decide about the finding of a cause, which may be a cache break and cost tokens."""
+    decided = decide(finding, ruling)
+    if is_remark(pair.causes[number]):
+        return decided
+    found = decided.found._replace(is_break=True, lost_tokens=lost_tokens(pair, number)[0])
+    return decided._replace(found=found)

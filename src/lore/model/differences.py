@@ -1,0 +1,187 @@
+"""Evidence of bytes: in what two successive prompts differ, as `lore.prefix` finds it.
+
+In: nothing. Out: values. Rules: those of `lore.model.evidence`. An excerpt is masked (no credential of a known
+pattern is in it) before it is cut. The name of a member or field that lore knows is its own word, another is content.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from lore.model.fields import Content, Fact, JsonPath, Name, Own
+
+BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]
+# What varies in a text, or what the text is about; empty where nothing is known.
+Varies: TypeAlias = Literal[
+    "", "date", "directory", "token-count", "id", "temporary-path", "process-id", "counter", "repository", "memory"
+]
+# How equal content is in other bytes: a text or a block of it, the order of members, JSON's own spelling, a number's
+# digits; in decoded text: HTML entities, newlines, Unicode forms, white space, JSON inside a text.
+Spelling: TypeAlias = Literal[
+    "shape", "member-order", "json", "number",
+    "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
+]  # fmt: skip
+ModelFamily: TypeAlias = Literal["claude", "openai", ""]
+# From where a changed field costs: all of the prompt, what follows the tools, the messages, nothing.
+CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
+Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
+
+
+class PartialPrompt(Fact, frozen=True):
+    """The prompt continues a response that is not recorded whole: both may be the same there."""
+
+
+class BehindBreakpoint(Fact, frozen=True):
+    """What changed stands behind the last breakpoint."""
+
+
+class TailWithoutBreakpoint(Fact, frozen=True):
+    """The last message was rewritten and nothing before it has a breakpoint, where only those are read."""
+
+
+class PromptParted(Fact, frozen=True):
+    """The prompt is another from a place on, and nothing says why; or it ended so many segments early."""
+
+    missing_segments: int = 0
+
+
+class HeaderChanged(Fact, frozen=True):
+    """Claude Code's billing header is another or comes and goes; `dropped`: the provider takes it out of the prompt."""
+
+    dropped: bool = False
+    change: Literal["changed", "added", "gone"] = "changed"
+
+
+class ToolsChanged(Fact, frozen=True):
+    """Tools of one kind of change, by name; `servers` are the MCP servers that they belong to."""
+
+    added: tuple[Name, ...] = ()
+    removed: tuple[Name, ...] = ()
+    changed: tuple[Name, ...] = ()
+    loaded: tuple[Name, ...] = ()  # deferred ones that came into the list
+    put_off: tuple[Name, ...] = ()  # announced ones that were loaded or put off again
+    reordered: int = 0  # how many tools stand in another order
+    servers: tuple[Name, ...] = ()
+    unnamed: int = 0  # how many more there are than are named
+
+
+class TextChanged(Fact, frozen=True):
+    """A text became another one in a place: `what` names the words that vary, if that is known."""
+
+    path: JsonPath
+    what: Varies
+    before: Content
+    after: Content
+
+
+class BlockChanged(Fact, frozen=True):
+    """A block or a message's envelope became another; `members` and `unknown_members` are those that differ."""
+
+    path: JsonPath
+    before: Content
+    after: Content
+    members: tuple[Own, ...] = ()
+    unknown_members: tuple[Content, ...] = ()
+
+
+class BlockMoved(Fact, frozen=True):
+    """A block, text or message is gone, was put in before what was sent, or stands elsewhere."""
+
+    path: JsonPath
+    block: BlockKind
+    change: Literal["gone", "added", "moved"]
+    excerpt: Content
+    topic: Varies = ""
+
+
+class MessagesGone(Fact, frozen=True):
+    """So many messages side by side are gone, from `first` to `last`; the excerpt is of the first."""
+
+    count: int
+    first: JsonPath
+    last: JsonPath
+    excerpt: Content
+
+
+class Respelled(Fact, frozen=True):
+    """The same content is in other bytes."""
+
+    path: JsonPath
+    spelling: Spelling
+    before: Content | None = None
+    after: Content | None = None
+
+
+class EmptyMember(Fact, frozen=True):
+    """Members that hold nothing come or go; `whole`: all of a block or tool; `templated`: a template may see it."""
+
+    path: JsonPath
+    whole: bool = False
+    templated: bool = False
+
+
+class IdChanged(Fact, frozen=True):
+    """Only these members differ, which name a call or an item."""
+
+    path: JsonPath
+    of: Literal["call", "item"]
+    members: tuple[Own, ...]
+
+
+class ThinkingChanged(Fact, frozen=True):
+    """Thinking that was sent; `members` and `unknown_members` are what differs of the message that carries it."""
+
+    path: JsonPath
+    change: Literal["changed", "signature", "gone", "added", "moved"]
+    members: tuple[Own, ...] = ()
+    unknown_members: tuple[Content, ...] = ()
+
+
+class ImageChanged(Fact, frozen=True):
+    """An image has other bytes, became something else, is gone or was put in; `in-result`: of a tool's result."""
+
+    path: JsonPath
+    change: Literal["bytes", "replaced", "gone", "added", "in-result"]
+
+
+class ResultRewritten(Fact, frozen=True):
+    """A tool's result has other content; `cleared` is what the session recorded of it."""
+
+    path: JsonPath
+    before: Content
+    after: Content
+    cleared: Content | None = None
+
+
+class ResultSentEarly(Fact, frozen=True):
+    """A call was sent before it had its result."""
+
+    path: JsonPath
+
+
+class ParameterChanged(Fact, frozen=True):
+    """A field beside the content, or `member` of it that lore does not know, has another value; None: left out."""
+
+    field: Own
+    before: Content | None
+    after: Content | None
+    setting: Setting
+    family: ModelFamily
+    level: CostsFrom
+    member: Content | None = None
+
+
+class BetasChanged(Fact, frozen=True):
+    """Beta features that are asked for in a header."""
+
+    added: tuple[Name, ...]
+    removed: tuple[Name, ...]
+    family: ModelFamily
+    level: CostsFrom
+
+
+Difference: TypeAlias = (
+    PartialPrompt | BehindBreakpoint | TailWithoutBreakpoint | PromptParted | HeaderChanged | ToolsChanged | TextChanged
+    | BlockChanged | BlockMoved | MessagesGone | Respelled | EmptyMember | IdChanged | ThinkingChanged | ImageChanged
+    | ResultRewritten | ResultSentEarly | ParameterChanged | BetasChanged
+)  # fmt: skip

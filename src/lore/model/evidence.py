@@ -1,0 +1,331 @@
+"""Typed evidence: one small struct for each kind of fact that a verdict rests on.
+
+In: nothing. Out: values. Rules: a struct holds figures and texts, never a sentence; every text says whether it is
+content (`lore.model.fields`); tokens are whole numbers, times seconds; None is unknown. What prompts differ in is in
+`lore.model.differences`; `lore.report.sentences` has one sentence for each struct, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from lore.model.differences import Difference
+from lore.model.fields import Content, Fact, JsonPath, Model, Name, Own
+
+
+class Told(Fact, frozen=True):
+    """What a rule or reader of others says in its own words."""
+
+    text: Content
+
+
+class Damage(Fact, frozen=True):
+    """A problem of a recording at its first place, and how many more of its kind there are."""
+
+    message: Content
+    more: int = 0
+
+
+# What the log records
+
+
+class Recorded(Fact, frozen=True):
+    """An event of the log that entitles the next prompt to differ: a compaction, a rewind, a changed session."""
+
+    event: Own
+    detail: Content = ""
+
+
+class ModelChanged(Fact, frozen=True):
+    """Another model was asked; no model reads what another one cached."""
+
+    before: Model | None
+    after: Model | None
+
+
+class SignSeen(Fact, frozen=True):
+    """A sign of the log (`lore.model.signs`) before this turn.
+
+    `names` are the tools, hooks, skills or commands that the log names, `servers` the MCP servers among them;
+    `before` and `after` are two values of a setting or version.
+    """
+
+    sign: Own
+    names: tuple[Name, ...] = ()
+    servers: tuple[Name, ...] = ()
+    before: Content | None = None
+    after: Content | None = None
+
+
+class ToolsAnnounced(Fact, frozen=True):
+    """The client announced that tools came or went in mid-session, by name and by MCP server."""
+
+    added: tuple[Name, ...] = ()
+    removed: tuple[Name, ...] = ()
+    servers: tuple[Name, ...] = ()
+
+
+class HookText(Fact, frozen=True):
+    """Text of a hook stood behind so many entries until a person spoke again.
+
+    `exact`: the bill read exactly what stands before that text.
+    """
+
+    entries: int
+    hooks: tuple[Name, ...] = ()
+    exact: bool = False
+
+
+class HistoryShrank(Fact, frozen=True):
+    """The timeline is the same in its first `same` entries only, of `entries` that stood there."""
+
+    same: int
+    entries: int
+
+
+# What the clock shows
+
+
+class Paused(Fact, frozen=True):
+    """Seconds since the previous answer began, and how long what it wrote lives."""
+
+    seconds: float
+    lifetime: float | None
+
+
+class ParallelStart(Fact, frozen=True):
+    """The request was sent so many seconds before the response that writes the entry began."""
+
+    seconds: float
+
+
+class OlderEntry(Fact, frozen=True):
+    """So many seconds after the request before, exactly the breakpoint before the last one was read."""
+
+    seconds: float
+    read_tokens: int
+
+
+# What the shape of two requests shows
+
+
+class ChainRestarted(Fact, frozen=True):
+    """All tools were dropped as a new turn of the user began, the system prompt unchanged."""
+
+    tools: int
+
+
+class MessagesTakenBack(Fact, frozen=True):
+    """So many messages were taken back, and something else was asked from there."""
+
+    messages: int
+
+
+class SummaryFound(Fact, frozen=True):
+    """A new text stands where answers stood: `says` tells how surely it is a summary."""
+
+    path: JsonPath
+    says: Literal["is-summary", "sums-up", "unclear"]
+    messages_before: int
+    messages_after: int
+
+
+class TailReplaced(Fact, frozen=True):
+    """What ended the request before is not in this one: the conversation went on in its place.
+
+    `holds` names what made it volatile; `repeated`: the same bytes end this request again. `dollars_a_day` is what so
+    many tokens cost where every turn sends them anew, at the pace of the chain; None where a price or time is missing.
+    """
+
+    path: JsonPath
+    bytes: int
+    tokens: int
+    role: Own
+    holds: tuple[Own, ...] = ()
+    repeated: bool = False
+    dollars_a_day: float | None = None
+
+
+class Rerouted(Fact, frozen=True):
+    """The request went to another host, endpoint or account than the one before."""
+
+    host_before: Name | None = None
+    host_after: Name | None = None
+    endpoint_before: Name | None = None
+    endpoint_after: Name | None = None
+    account: bool = False
+
+
+class LookbackExceeded(Fact, frozen=True):
+    """So many positions stand between the last breakpoint before and the next one; `allowed` are looked back."""
+
+    positions: int
+    allowed: int
+    missed_tokens: int | None = None
+
+
+# What bills and providers say
+
+
+class ProviderSaid(Fact, frozen=True):
+    """The provider's verdict: a reason that lore knows, or its own word (`other`), and the tokens that it missed."""
+
+    reason: Own = ""
+    other: Content = ""
+    missed_tokens: int | None = None
+
+
+class ReadFell(Fact, frozen=True):
+    """A bill that read less than stood in the cache."""
+
+    lost_tokens: int
+    cached_tokens: int
+    read_tokens: int
+
+
+class WithinBlock(Fact, frozen=True):
+    """The end of the prompt that changed is shorter than one block of the cache: nothing of it could be cached."""
+
+    tokens: int
+    block_tokens: int
+
+
+class LifetimeLost(Fact, frozen=True):
+    """All breakpoints ask for an hour, and the bill has so many tokens for five minutes and none for an hour."""
+
+    breakpoints: int
+    tokens: int
+
+
+class BillUnlikeBody(Fact, frozen=True):
+    """A bill that cannot belong to its recorded body."""
+
+    what: Literal["no-breakpoint", "hour-unasked", "five-minutes-unasked", "more-tokens-than-bytes"]
+    tokens: int
+    bytes: int | None = None
+
+
+class Disputed(Fact, frozen=True):
+    """How bytes, bill and the provider's verdict contradict one another."""
+
+    what: Literal[
+        "unexplained", "bill-reads-more", "same-model", "no-change-in-bytes", "nothing-missed", "other-section"
+    ]
+    reason: Own = ""
+    tokens: int | None = None
+    read_tokens: int | None = None
+    section: Own = ""
+    path: JsonPath = ""
+    model: Model | None = None
+
+
+class RuledOut(Struct, frozen=True):
+    """A reason that was looked at: `out` says that it is ruled out, is not, or (None) cannot be known."""
+
+    reason: Own
+    out: bool | None
+    seconds: float | None = None
+    count: int | None = None
+    limit: float | None = None
+    detail: Content = ""
+
+
+# What is true of a whole chain
+
+
+class BreakpointsCount(Fact, frozen=True):
+    """Breakpoints in one request, and the most that a provider takes."""
+
+    breakpoints: int
+    most: int
+
+
+class VolatileText(Fact, frozen=True):
+    """Text that is made anew for each request; `on_breakpoint`: a breakpoint stands on it."""
+
+    what: Own
+    excerpt: Content = ""
+    on_breakpoint: bool = False
+
+
+class ProgramText(Fact, frozen=True):
+    """A message of the user's role behind a tool's result that no user wrote."""
+
+    excerpt: Content
+
+
+class OrphanPair(Fact, frozen=True):
+    """A call without its result, or a result without its call."""
+
+    part: Literal["call", "result"]
+    name: Name
+
+
+class BreakpointsMissing(Fact, frozen=True):
+    """About so many tokens without a breakpoint behind them (or only `behind` of them), of a model's minimum."""
+
+    tokens: int
+    minimum: int
+    behind: int | None = None
+
+
+class WritesUnread(Fact, frozen=True):
+    """Tokens that so many turns wrote, each followed by another one in time, and that no bill reads."""
+
+    tokens: int
+    turns: int
+
+
+class BelowMinimum(Fact, frozen=True):
+    """A marked prefix of so many tokens, fewer than the model caches. `counted`: from the bill, not from bytes."""
+
+    tokens: int
+    minimum: int
+    model: Model | None
+    counted: bool
+    turns: int = 1
+
+
+class ReadBelowForecast(Fact, frozen=True):
+    """A bill that read less than was foreseen from another turn's prompt."""
+
+    expected_tokens: int
+    read_tokens: int
+    exact: bool
+    cache: Own
+    reason: Own
+    turn: int
+    chain: Name | None
+    seconds: float
+    model: Model | None
+
+
+class OverBudget(Fact, frozen=True):
+    """A figure beyond its limit; `of` names the entry of `per_path` that the sums are of."""
+
+    what: Literal["reuse", "breaks", "lost-tokens"]
+    value: float
+    limit: float
+    of: Name = ""
+
+
+class Unneeded(Fact, frozen=True):
+    """An exemption or entry of a baseline that excuses nothing any more."""
+
+    what: Literal["exemption", "baseline"]
+    code: Own
+    where: JsonPath = ""
+    reason: Content = ""
+    entries: int = 0
+    left: int = 0
+
+
+Evidence: TypeAlias = (
+    Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | Paused
+    | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound | TailReplaced | Rerouted
+    | LookbackExceeded | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
+    | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum
+    | ReadBelowForecast | OverBudget | Unneeded | Difference
+)  # fmt: skip

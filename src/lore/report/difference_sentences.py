@@ -1,0 +1,196 @@
+"""One sentence for each kind of difference between two prompts (`lore.model.differences`).
+
+In: evidence whose content is masked, or replaced by hashes. Out: text. Rules: what is so, where; a table of functions
+by type, and nothing reads a sentence back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lore.model import differences as d
+from lore.model.fields import Fact
+
+_NAMED = 5  # names that a sentence shows
+
+_WHAT: dict[d.Varies, str] = {
+    "": "", "date": "a date or time", "directory": "a working directory", "token-count": "a token count", "id": "an id",
+    "temporary-path": "a temporary path", "process-id": "a process id", "counter": "a counter",
+    "repository": "the state of a repository or directory", "memory": "recalled memory or context",
+}  # fmt: skip
+_BLOCK: dict[d.BlockKind, str] = {
+    "text": "a text", "result": "a tool's result", "call": "a call", "image": "an image", "thinking": "thinking",
+    "envelope": "a message", "other": "a block",
+}  # fmt: skip
+_MOVED = {"gone": "is gone", "added": "was inserted before content that was already sent", "moved": "stands elsewhere"}
+_SPELLING: dict[d.Spelling, str] = {
+    "shape": "is a text on one side and a block of it on the other",
+    "member-order": "has the same members in another order",
+    "json": "has the same content in another JSON spelling, which a server decodes",
+    "number": "has a number in another spelling (1.0 or 1)",
+    "entities": "has characters as HTML entities on one side only (&lt; or <): the decoded text differs",
+    "newlines": "has other newlines (CRLF or LF): the decoded text differs",
+    "unicode": "has Unicode in another form (NFC or NFD): the decoded text differs",
+    "white-space": "has other white space at the ends of lines: the decoded text differs",
+    "inner-order": "has JSON inside a text, with its members in another order",
+    "inner-json": "has JSON inside a text, in another spelling: a server sees another text",
+}
+_THINKING = {
+    "changed": "is another or missing", "signature": "has another signature, or none", "gone": "is missing",
+    "added": "was inserted before content that was already sent", "moved": "was moved",
+}  # fmt: skip
+_IMAGE = {
+    "bytes": "an image has other bytes", "replaced": "an image became something else", "gone": "an image is gone",
+    "added": "an image was inserted", "in-result": "an image in a tool's result is another, or became text",
+}  # fmt: skip
+_HEADER = {"changed": "is another", "added": "was added", "gone": "is gone"}
+
+_KEEPS: dict[d.CostsFrom, str] = {
+    "all": "the whole prompt is cached anew",
+    "system": "tools are read again, the system prompt and messages are not",
+    "messages": "tools and system prompt are read again, the messages are not",
+    "nothing": "nothing is lost",
+    "unknown": "what is lost is not documented",
+}
+_ELSEWHERE: dict[d.Setting, str] = {
+    "generation": "on Claude the messages are lost, on OpenAI's models the whole prompt",
+    "tool-choice": "on Claude the messages are lost, on OpenAI's models nothing",
+    "features": "Anthropic's diagnostics call it unavailable",
+    "output-schema": "on OpenAI's models and on Claude all but the tools is lost",
+}
+_FAMILY: dict[d.ModelFamily, str] = {"claude": "Claude", "openai": "OpenAI's models", "": "this provider"}
+
+
+def names(some: Sequence[str], more: int = 0) -> str:
+    """List names: the first few, and how many more there are."""
+    more += max(0, len(some) - _NAMED)
+    return ", ".join(some[:_NAMED]) + (f" and {more} more" if more else "")
+
+
+def _became(before: str, after: str) -> str:
+    return f"…{before}… became …{after}…"
+
+
+def _header(one: d.HeaderChanged) -> str:
+    said = f"the billing header {_HEADER[one.change]}"
+    if one.dropped:
+        return f"{said}; the Claude API takes it out, so nothing is lost"
+    return f"{said}, and here it is content like all other"
+
+
+def _tools(one: d.ToolsChanged) -> str:
+    kinds = (
+        ("added", one.added), ("removed", one.removed), ("changed", one.changed),
+        ("deferred tools were loaded into the list:", one.loaded), ("loaded or put off again:", one.put_off),
+    )  # fmt: skip
+    shown = [(said, some) for said, some in kinds if some]
+    last = len(shown) - 1
+    parts = [f"{said} {names(some, one.unnamed if at == last else 0)}" for at, (said, some) in enumerate(shown)]
+    if one.reordered:
+        parts.append(f"the same {one.reordered:,} tools in another order")
+    servers = f" (MCP server{'s' if len(one.servers) > 1 else ''} {names(one.servers)})" if one.servers else ""
+    return "; ".join(parts) + servers
+
+
+def _text(one: d.TextChanged) -> str:
+    what = _WHAT[one.what]
+    return f"{f'{what} in {one.path}' if what else f'{one.path} differs'}: {_became(one.before, one.after)}"
+
+
+def _block(one: d.BlockChanged) -> str:
+    members = (*one.members, *one.unknown_members)
+    return f"{one.path} differs{f' in {names(members)}' if members else ''}: {_became(one.before, one.after)}"
+
+
+def _moved(one: d.BlockMoved) -> str:
+    topic = f"{_WHAT[one.topic]}: " if one.topic else ""
+    return f"{topic}{one.path}: {_BLOCK[one.block]} {_MOVED[one.change]}: …{one.excerpt}…"
+
+
+def _gone(one: d.MessagesGone) -> str:
+    return f"{one.count:,} messages are gone, {one.first} to {one.last}: …{one.excerpt}…"
+
+
+def _respelled(one: d.Respelled) -> str:
+    shown = "" if one.before is None or one.after is None else f": {_became(one.before, one.after)}"
+    return f"{one.path} {_SPELLING[one.spelling]}{shown}"
+
+
+def _empty(one: d.EmptyMember) -> str:
+    what = "a part that holds nothing comes or goes" if one.whole else "members that hold nothing come or go"
+    if one.templated:
+        seen = "an API reads them as absent, the chat template of an open model may print them"
+    else:
+        seen = "no prompt shows that"
+    return f"{one.path}: {what}; {seen}"
+
+
+def _id(one: d.IdChanged) -> str:
+    differ = "differ" if len(one.members) > 1 else "differs"
+    return f"{one.path}: {names(one.members)} of the {one.of} {differ}, all else is the same"
+
+
+def _thinking(one: d.ThinkingChanged) -> str:
+    members = (*one.members, *one.unknown_members)
+    what = (
+        f"{names(members)} of the model's message"
+        if members
+        else "thinking"
+        if one.change == "added"
+        else "thinking that was sent"
+    )
+    return f"{one.path}: {what} {_THINKING[one.change]}"
+
+
+def _result(one: d.ResultRewritten) -> str:
+    if one.cleared is not None:
+        return f"{one.cleared}, {one.path} among them"
+    return f"{one.path} was sent before with other content: {_became(one.before, one.after)}"
+
+
+def _cost(family: d.ModelFamily, level: d.CostsFrom, setting: d.Setting) -> str:
+    elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
+    return f"with {_FAMILY[family]} {_KEEPS[level]}{elsewhere}"
+
+
+def _parameter(one: d.ParameterChanged) -> str:
+    field = one.field if one.member is None else f"{one.field}.{one.member}"
+    before, after = ("nothing" if value is None else value for value in (one.before, one.after))
+    return f"{field} changed from {before} to {after}; {_cost(one.family, one.level, one.setting)}"
+
+
+def _betas(one: d.BetasChanged) -> str:
+    kinds = [f"{said} {names(some)}" for said, some in (("added", one.added), ("removed", one.removed)) if some]
+    return f"beta headers changed ({'; '.join(kinds)}); {_cost(one.family, one.level, 'features')}"
+
+
+def _parted(one: d.PromptParted) -> str:
+    if one.missing_segments:
+        return f"the prompt ends where {one.missing_segments:,} segments stood before"
+    return "the prompt is another from here on"
+
+
+DIFFERENCES: dict[type[Fact], Callable[[Any], str]] = {
+    d.PartialPrompt: lambda _: "it continues a response that is not recorded whole: both prompts may be the same there",
+    d.BehindBreakpoint: lambda _: "the change is behind the last cache breakpoint",
+    d.TailWithoutBreakpoint: lambda _: (
+        "the last message was rewritten, and nothing before it has a breakpoint: nothing is read again"
+    ),
+    d.PromptParted: _parted,
+    d.HeaderChanged: _header,
+    d.ToolsChanged: _tools,
+    d.TextChanged: _text,
+    d.BlockChanged: _block,
+    d.BlockMoved: _moved,
+    d.MessagesGone: _gone,
+    d.Respelled: _respelled,
+    d.EmptyMember: _empty,
+    d.IdChanged: _id,
+    d.ThinkingChanged: _thinking,
+    d.ImageChanged: lambda one: f"{one.path}: {_IMAGE[one.change]}",
+    d.ResultRewritten: _result,
+    d.ResultSentEarly: lambda one: f"{one.path} was sent before its call had a result",
+    d.ParameterChanged: _parameter,
+    d.BetasChanged: _betas,
+}

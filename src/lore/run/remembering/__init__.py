@@ -1,1 +1,0 @@
-"""What `lore memory` does: look at what is remembered, take it away, extract and dream by hand."""

@@ -1,0 +1,183 @@
+"""Bring a session into a store: what it holds already is compared, only what is new is appended.
+
+In: the lines of a session, its header first. Out: how many were new. Rules: batches of some megabytes, each one
+delta, so that what was interrupted is gone on with; what is stored is compared by its digest, and event by event
+only where that does not hold; nothing is written of a session that differs. Memory: a batch, or, where the digest
+does not hold, the session.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import chain, islice
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from lore.model.events import MAIN
+from lore.store.address import noted
+from lore.store.applying import is_same, save_delta
+from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
+from lore.store.header import NOTHING, Header, follow
+
+Clock: TypeAlias = Callable[[], str]
+
+
+def now() -> str:
+    """Return the time in UTC, to the millisecond, as RFC 3339."""
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.
+_CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
+BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
+
+
+class SyncSource(NamedTuple):
+    """A session that is to be stored: its header, and the lines behind it, to be iterated once.
+
+    `again` gives all lines anew, the header first; None: they can be read once only, and are held while they are
+    compared. `chained`: it was converted, so that its chains stand behind one another (a transcript's subagents), and
+    the turn under way was closed where it ended: each chain is compared apart, and what went on is appended behind
+    the closing. `beside` is what another store notes beside its events.
+    """
+
+    header: Header
+    lines: Iterator[bytes]
+    again: Callable[[], Iterator[bytes]] | None
+    chained: bool = False
+    beside: SessionData | None = None
+
+
+class Synced(NamedTuple):
+    """What came of it: `created`, `extended` or `unchanged`; the events that are new, and those that are stored."""
+
+    state: str
+    new: int
+    head: Head
+
+
+def sync(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None]) -> Synced:
+    """Store a session, or what is new of it; `told` hears of each batch. Raises StoreError.
+
+    ConflictError where what is stored differs, or another writer comes between.
+    """
+    session_id = source.header.session_id
+    known = noted(store, session_id)
+    if known is None:
+        return _created(store, source, clock, told)
+    new = _batches(_new_of(source, known.head, lambda: store.load(session_id).events))
+    return _added(store, source, known.head, new, clock, told)
+
+
+def _created(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None]) -> Synced:
+    """Begin a session with its first batch: most have no other, and are stored by one write."""
+    header = source.header
+    batches = _batches(chain((header.line,), source.lines))
+    data = SessionData(
+        session_id=header.session_id, head=NOTHING, events=next(batches), project_id=header.project_id,
+        parent_session_id=header.parent_session_id, created_at=header.at, updated_at=clock(),
+    )  # fmt: skip
+    head = store.save(data)
+    told()
+    rest = _added(store, source, head, batches, clock, told, created=True)
+    return Synced("created", rest.head.number, rest.head)
+
+
+def _added(
+    store: Store, source: SyncSource, head: Head, batches: Iterator[tuple[bytes, ...]], clock: Clock,
+    told: Callable[[], None], *, created: bool = False,
+) -> Synced:  # fmt: skip
+    begin = head.number
+    for batch in batches:
+        head = _save(store, source, head, batch, clock)
+        told()
+    beside = source.beside
+    if (
+        (created or head.number > begin)
+        and beside is not None
+        and (beside.leaf_id is not None or beside.metadata != EMPTY)
+    ):
+        head = _save(store, source, head, (), clock, beside)
+    return Synced("extended" if head.number > begin else "unchanged", head.number - begin, head)
+
+
+def _save(
+    store: Store, source: SyncSource, head: Head, batch: tuple[bytes, ...], clock: Clock,
+    beside: SessionData | None = None,
+) -> Head:  # fmt: skip
+    delta = SessionDelta(
+        base=head, new_events=batch, updated_at=clock(), leaf_id=beside.leaf_id if beside else None,
+        metadata=beside.metadata if beside else EMPTY,
+    )  # fmt: skip
+    return save_delta(store, source.header.session_id, delta)
+
+
+def _batches(lines: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
+    batch, size = list[bytes](), 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if size >= BATCH_BYTES or len(batch) >= BATCH_EVENTS:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
+
+
+# what is stored already
+
+
+def _new_of(source: SyncSource, head: Head, stored: Callable[[], tuple[bytes, ...]]) -> Iterator[bytes]:
+    """Return the lines that are not stored yet; raises ConflictError where what is stored differs."""
+    every = chain((source.header.line,), source.lines)
+    held: list[bytes] = []
+    digest, number = bytes.fromhex(NOTHING.digest), 0
+    for line in islice(every, head.number):
+        digest, number = follow(digest, (line,))[0], number + 1
+        if source.again is None:
+            held.append(line)
+    if number == head.number and digest.hex() == head.digest:
+        return every
+    fresh = chain(held, every) if source.again is None else source.again()
+    return iter(_compared(stored(), fresh, chained=source.chained))
+
+
+def _compared(stored: Iterable[bytes], fresh: Iterator[bytes], *, chained: bool) -> list[bytes]:
+    """Compare event by event; return those that are not stored yet. Raises ConflictError where one differs."""
+    waiting = defaultdict[str, deque[tuple[int, bytes]]](deque)
+    for number, event in enumerate(stored, 1):
+        waiting[_place(event, chained=chained)].append((number, event))
+    new: list[bytes] = []
+    for line in fresh:
+        events = waiting[_place(line, chained=chained)]
+        while events and not is_same(events[0][1], line):
+            number, event = events.popleft()
+            if not (chained and event.startswith(_CLOSINGS)):
+                raise ConflictError(
+                    f"event {number} of the session is stored with other content",
+                    hint="`lore store export` shows what is stored; --id stores this under another id",
+                )
+        if events:
+            events.popleft()
+        else:
+            new.append(line)
+    return new
+
+
+class _Chained(msgspec.Struct):
+    chain: str = MAIN
+
+
+_CHAINED = msgspec.json.Decoder(_Chained)
+
+
+def _place(line: bytes, *, chained: bool) -> str:
+    """Return the chain that an event belongs to, where chains are compared apart."""
+    try:
+        return _CHAINED.decode(line).chain if chained else MAIN
+    except (ValueError, RecursionError):
+        return MAIN

@@ -1,0 +1,188 @@
+"""What goes is learnt from before it goes: by all stages of an overflow, and never from outside context."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction.remembering import ANN, memory
+from lore.compaction.activity import tokens_of
+from lore.compaction.base import SummaryAnswer, SummaryError, Window
+from lore.compaction.executor import Dependencies, judged, prepare, scale_of
+from lore.compaction.extractive import Extractive
+from lore.compaction.memory.buckets import read
+from lore.compaction.memory.listening import to_learn
+from lore.compaction.settings import Compaction
+from lore.compaction.tracking import Tracker
+from lore.model.events import MAIN
+from model.making import Fold, append, event, said, started, user
+from storing import opened
+
+
+class Noting:
+    """A summariser, and a memory, that note who was asked first."""
+
+    name = "noting"
+
+    def __init__(self, *, fails=False):
+        self.order, self.learnt, self.fails = [], [], fails
+
+    def learn(self, entries, stop):
+        self.learnt += [one.item.uuid for one in to_learn(entries, None, stop).entries]
+        self.order.append("learn")
+
+    def summarize(self, request):
+        self.order.append("summarize")
+        if self.fails:
+            raise SummaryError("nobody is there")
+        return SummaryAnswer("what went")
+
+
+def talk(count, *, size=400):
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for number in range(1, count + 1):
+        source = {"source": "context_injection"} if number == 2 else {}
+        for item in (user(f"u{number}", "x" * size, **source), said(f"a{number}", "y" * size)):
+            made.take(append(item))
+            tracker.feed(append(item))
+    return made.state, tracker
+
+
+def firing_of(state, tracker, settings, trigger):
+    return judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+
+
+def prepared(state, tracker, noting, settings, trigger="manual"):
+    firing = firing_of(state, tracker, settings, trigger)
+    return prepare(state, MAIN, firing, settings, Dependencies(noting, learn=noting.learn))
+
+
+def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_never():
+    noting = Noting()
+    prepared(*talk(4), noting, Compaction(keep_recent=4))
+    assert (noting.order, noting.learnt) == (["learn", "summarize"], ["u1", "a1", "a2"])
+
+
+def test_what_goes_is_learnt_from_before_sources_are_asked_too():
+    state, tracker = talk(4)
+    noting = Noting()
+    firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
+    means = Dependencies(noting, lambda _: noting.order.append("ask") or "", b"key", learn=noting.learn)
+    prepare(state, MAIN, firing, Compaction(), means)
+    assert noting.order == ["learn", "ask", "summarize"]
+
+
+@pytest.mark.parametrize(("share", "stay"), [(80, 10), (95, 4)])
+def test_all_that_an_overflow_drops_is_learnt_from_whichever_stage_drops_it(share, stay):
+    """An overflow that went on to its second stage once told memory of what the first one dropped alone."""
+    state, tracker = talk(12)
+    window = 100 * tokens_of(state.chain(MAIN).entries) // share
+    noting = Noting(fails=share > 90)
+    done = prepared(state, tracker, noting, Compaction(window=window, summary_tokens=10), "overflow")
+    uuids = [one.item.uuid for one in state.chain(MAIN).entries]
+    assert noting.learnt == [one for one in uuids[: len(uuids) - stay] if one != "u2"]
+    assert done.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
+
+
+def test_an_overflow_whose_summary_failed_keeps_what_was_asked_for():
+    """Its marker stood there alone, and the model went on in an exchange whose beginning nobody had summed up."""
+    state, tracker = talk(12)
+    window = 100 * tokens_of(state.chain(MAIN).entries) // 95
+    done = prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=200), "overflow")
+    assert done.summary.startswith("[System: 20 earlier messages were removed")
+    assert "xxxx" in done.summary
+
+
+def test_an_overflow_that_leaves_room_prunes_nothing_without_a_summary():
+    """At 71 % of the window a server that was away for a minute cost the session all but ten messages."""
+    state, tracker = talk(12)
+    window = 100 * tokens_of(state.chain(MAIN).entries) // 80
+    with pytest.raises(SummaryError, match="nobody is there"):
+        prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=10), "overflow")
+
+
+def test_an_overflow_that_does_not_make_room_enough_is_told():
+    """The last stage knew that it was not enough, and nobody said so."""
+    state, tracker = talk(12)
+    told = []
+    for window in (400, 500):
+        firing = firing_of(state, tracker, Compaction(window=window, summary_tokens=10), "overflow")
+        prepare(state, MAIN, firing, Compaction(), Dependencies(Noting(), tell=told.append))
+    assert told == ["what stays fills more than 90 % of the window even so: nothing more can go"]
+
+
+def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
+    from compaction.test_memory_remembering import Broken
+
+    heard = []
+    broken = memory(Broken(), tmp_path, tell=heard.append)
+    state, tracker = talk(4)
+    settings = Compaction(keep_recent=2)
+    means = Dependencies(Extractive(), learn=broken.before_drop)
+    assert prepare(state, MAIN, firing_of(state, tracker, settings, "manual"), settings, means).summary
+    assert "the disk is full" in heard[0]
+
+
+def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
+    store = opened("memory", tmp_path)
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for item in (user("u1", "I prefer tabs over spaces."), said("a1"), user("u2", "and now?"), said("a2")):
+        made.take(append(item))
+        tracker.feed(append(item))
+    settings = Compaction(keep_recent=2)
+    means = Dependencies(Extractive(), learn=memory(store, tmp_path).before_drop)
+    prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
+    assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
+    store.close()
+
+
+def billed_as(*bills):
+    """Fold and track a session with these bills."""
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for number, billed in enumerate(bills, 1):
+        usage = {"uncached_tokens": billed, "read_tokens": 0, "output_tokens": 1}
+        for one in (
+            append(user(f"u{number}", "x" * 400)), event("turn_started", turn=number),
+            append(said(f"a{number}")), event("turn_completed", turn=number, usage=usage),
+        ):  # fmt: skip
+            made.take(one)
+            tracker.feed(one)
+    return made.state.chain(MAIN), tracker
+
+
+def test_what_stays_is_measured_in_tokens_as_they_were_billed():
+    """All that an estimate fell short of was taken for what stands first: a compaction seemed to save half of it."""
+    chain, tracker = billed_as(1_100, 1_300, 1_500)
+    scale, estimate = scale_of(tracker, chain), tokens_of(chain.entries)
+    assert scale.head <= 1_100
+    assert scale.rate > 1
+    assert scale.prompt(estimate) == pytest.approx(1_500, abs=20)
+
+
+@pytest.mark.parametrize("bills", [(600, 700, 0), (600, 700, -5), (600, 700, 10**15)])
+def test_a_bill_that_cannot_be_measures_nothing(bills):
+    """A turn that was billed as nothing made the window four times as wide, and an overflow was not seen."""
+    chain, tracker = billed_as(*bills)
+    assert scale_of(tracker, chain).rate == 1
+    settings = Compaction(window=360, keep_recent=2)
+    assert (firing := judged(tracker, chain, settings, ("overflow",), now=None)) is not None
+    assert firing.trigger == "overflow"
+
+
+def test_a_bill_that_cannot_be_is_not_the_shortest_prompt():
+    chain, tracker = billed_as(0, -5, 1_300, 1_500)
+    assert tracker.chain(MAIN).least_billed == 1_300
+    assert scale_of(tracker, chain).head <= 1_300
+
+
+@pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])
+def test_a_bill_far_from_its_estimate_is_believed_within_bounds(bills, rate):
+    chain, tracker = billed_as(*bills)
+    assert scale_of(tracker, chain).rate == rate
+
+
+@pytest.mark.parametrize(("window", "fires"), [(2_300, True), (3_000, False)])
+def test_a_window_is_held_against_what_was_billed(window, fires):
+    """Estimates ran at a third of the bills, so that the window seemed a third full when it was at 83 %."""
+    chain, tracker = billed_as(1_100, 1_500, 1_900)
+    settings = Compaction(window=window, summary_tokens=10)
+    assert (judged(tracker, chain, settings, ("overflow",), now=None) is not None) is fires

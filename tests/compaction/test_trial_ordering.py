@@ -1,0 +1,46 @@
+"""The end of a turn comes before what a person says behind its answer, and nothing else changes its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.compaction.trial.trial import ended_first
+from lore.formats.base import Read
+from lore.session import event
+from model.making import call, said, user
+
+
+def told(kind, number=1, chain="main"):
+    match kind:
+        case "turn" | "end" | "failed":
+            name = {"turn": "turn_started", "end": "turn_completed", "failed": "turn_failed"}[kind]
+            return event(name, turn=int(number), chain=chain)
+        case "note":
+            return event("knowledge", op="add", id=f"k{number}", title="t", content="c")
+        case _:
+            item = {"user": user, "said": said}[kind](f"{kind}{number}") if kind != "call" else call(f"c{number}", "c")
+            return event("append", item=item, chain=chain)
+
+
+def placed(*kinds):
+    reads = [Read(told(*one.split("/")), place, 0) for place, one in enumerate(kinds)]
+    return [kinds[one.read.line] for one in ended_first(reads)]
+
+
+@pytest.mark.parametrize(
+    ("written", "happened"),
+    [
+        ("turn said user end turn/2", "turn said end user turn/2"),
+        ("turn said user failed turn/2", "turn said failed user turn/2"),
+        ("turn said user note user/2 end", "turn said end user note user/2"),
+        ("turn said user turn/2 end/2", "turn said user turn/2 end/2"),
+        ("turn said user said/2 end", "turn said user said/2 end"),
+        ("turn call user end", "turn call user end"),
+        ("turn user said end", "turn user said end"),
+        ("said user end", "said user end"),
+        ("turn said user end/1/side end", "turn said end user end/1/side"),
+        ("turn said user", "turn said user"),
+    ],
+)
+def test_only_what_is_said_behind_an_answer_waits_for_the_turns_end(written, happened):
+    assert placed(*written.split()) == happened.split()

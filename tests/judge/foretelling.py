@@ -1,0 +1,62 @@
+"""Recorded turns for rules that hold bills against predictions, and what those rules say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from lore.judge.base import Place
+from lore.judge.judge import Judge
+from lore.model.events import Billed
+from lore.model.results import Finding
+from lore.model.turn import Turn
+from lore.run.verdicts import Dated
+from model.making import parsed, turn
+
+START = 1_789_000_000.0  # September 2026
+SYSTEM = "Say in one sentence what you changed, and why it was needed. " * 200
+CACHE_CONTROL = {"type": "ephemeral"}
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+PLACE = Place("a.jsonl")
+
+
+def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = CACHE_CONTROL,
+         breakpoint: dict[str, str] | None = CACHE_CONTROL,
+         model: str = "claude-opus-5", **more: Any) -> dict[str, Any]:  # fmt: skip
+    """A request of Anthropic's: a system prompt and a history, with breakpoints behind both."""
+    messages = [
+        {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
+        for number, text in enumerate(texts)
+    ]
+    if breakpoint is not None:
+        messages[-1]["content"][-1]["cache_control"] = breakpoint  # pyright: ignore[reportArgumentType]
+    own = {"type": "text", "text": system, **({} if head is None else {"cache_control": head})}
+    return {"model": model, "max_tokens": 9, "system": [own], "messages": messages, **more}
+
+
+def asked(at: float, request: dict[str, Any], bill: Billed | None, chain: str = "main", **fields: Any) -> Turn:
+    """A turn `at` seconds after the start, answered two seconds later."""
+    fields = {"asked": START + at, "answered": START + at + 2, **fields}
+    return replace(turn(parsed(request), int(at) + 1, usage=bill, **fields), chain=chain)
+
+
+def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | None = None) -> Billed:
+    """A bill of Anthropic's; what was not written for an hour lives five minutes."""
+    if hour is None:
+        return Billed(uncached, read, write)
+    return Billed(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
+
+
+def told(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:
+    """What is found in whole chains: LORE304 and later."""
+    judge = judge or Dated().judge()
+    for one in turns:
+        judge.turn(one)
+    return [one for one in judge.finish(PLACE) if one.code > "LORE303"]
+
+
+def codes(turns: Sequence[Turn]) -> list[str]:
+    """Their codes."""
+    return [one.code for one in told(turns)]

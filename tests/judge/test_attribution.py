@@ -1,0 +1,283 @@
+"""Why a bill fell though the prompt went on: what leads, how strongly, what is shown beside it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cache.talk import BEGIN, ONE_BY_ONE, Talk, bill
+from lore.cache.event_priors import CHANCES
+from lore.judge.attribution import SIGN_CODES, attribute
+from lore.judge.expected import PairContext
+from lore.judge.judge import Judge
+from lore.judge.verdict import Verdict
+from lore.model.codes import CODES
+from lore.model.evidence import (
+    HistoryShrank,
+    HookText,
+    LookbackExceeded,
+    ModelChanged,
+    OlderEntry,
+    Paused,
+    ProviderSaid,
+    ReadFell,
+    Recorded,
+    SignSeen,
+    ToolsAnnounced,
+)
+from lore.model.signs import SIGNS
+from lore.model.state import Change, Sign
+from lore.prefix.overlap import Overlap
+
+
+class Judged(Talk):
+    """A conversation of which each turn is judged; `verdict` is that of the last one."""
+
+    def __init__(self, begin: float = BEGIN) -> None:
+        super().__init__(begin)
+        self.judge = Judge(_never)
+        self.verdict: Verdict | None = None
+
+    def turn(self, *args, **fields):
+        found = super().turn(*args, **fields)
+        self.verdict = self.judge.turn(self.last)
+        return found
+
+    @property
+    def lead(self):
+        """The only cause of the last turn: what else was seen stands beside it."""
+        (one,) = self.verdict.causes
+        return one
+
+
+def _never():
+    raise AssertionError("transcripts are judged without rules")
+
+
+def opened(begin=BEGIN, **fields):
+    talk = Judged(begin)
+    talk.open(**fields)
+    return talk
+
+
+def dropped(talk, read=10_000, **fields):
+    talk.turn(bill(read, 2_500), **fields)
+    return talk.lead
+
+
+def told(cause):
+    return cause.code, cause.strength, cause.kind
+
+
+def beside(cause):
+    return [one.code for one in cause.also]
+
+
+def test_every_sign_has_a_code_that_exists_and_every_sign_with_a_chance_is_one():
+    assert set(SIGN_CODES.values()) <= set(CODES)
+    assert set(CHANCES) <= set(SIGNS)
+    assert set(SIGN_CODES) | {"hook-context"} == set(SIGNS)
+    assert len(set(SIGN_CODES.values())) == len(SIGN_CODES)
+
+
+@pytest.mark.parametrize("read", [12_300, 12_000, 11_300, 13_000])
+def test_a_read_that_fell_by_no_more_than_happens_anyway_is_no_drop(read):
+    talk = opened()
+    talk.turn(bill(read, 2_500))
+    assert (talk.verdict.causes, talk.verdict.lost_tokens) == ((), 0)
+
+
+def test_a_pause_longer_than_the_lifetime_is_strong_and_without_grace():
+    talk = opened()
+    one = dropped(talk, after=301.0)
+    assert (told(one), one.section) == (("LORE128", "strong", "expected"), "time")
+    assert one.evidence == Paused(301.0, 300.0)
+    verdict = talk.verdict
+    assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.was_foreseen) == (2_300, 0, False)
+
+
+def test_a_pause_within_an_hours_lifetime_is_weak():
+    one = dropped(opened(hour=True), after=700.0)
+    assert (told(one), one.evidence) == (("LORE160", "weak", "unattributable"), Paused(700.0, 3600.0))
+
+
+def test_an_older_entry_within_three_seconds_is_strong():
+    talk = Judged()
+    talk.open(write=3_000)
+    talk.turn(bill(13_300, 3_000))
+    talk.use()
+    talk.turn(bill(13_300, 3_100), after=1.0)
+    assert told(talk.lead) == ("LORE155", "strong", "expected")
+    assert talk.lead.evidence == OlderEntry(1.0, 13_300)
+
+
+def test_too_many_new_positions_are_strong_where_each_block_counts():
+    talk = opened(ONE_BY_ONE)
+    for _ in range(15):
+        talk.use()
+    one = dropped(talk)
+    assert told(one) == ("LORE113", "strong", "waste")
+    assert isinstance(one.evidence, LookbackExceeded)
+    assert (one.evidence.positions > one.evidence.allowed, one.evidence.missed_tokens) == (True, 2_300)
+    assert talk.verdict.wasted_tokens == 2_300
+
+
+def test_a_history_that_shrank_though_no_event_says_so_is_strong():
+    talk = opened()
+    talk.entries = talk.entries.cut(1)
+    one = dropped(talk)
+    assert (one.code, one.strength, one.evidence) == ("LORE143", "strong", HistoryShrank(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("reason", "section"),
+    [
+        ("tools_changed", "tools"), ("system_changed", "system"), ("messages_changed", "messages"),
+        ("model_changed", "model"), ("previous_message_not_found", "time"),
+    ],
+)  # fmt: skip
+def test_the_providers_verdict_alone_says_that_something_changed_and_not_what(reason, section):
+    one = dropped(opened(), verdict=reason)
+    assert (told(one), one.section) == (("LORE159", "strong", "unattributable"), section)
+    assert (one.evidence, one.also) == (ProviderSaid(reason), ())
+
+
+def test_a_verdict_that_contradicts_other_strong_evidence_leads_and_shows_it_beside():
+    one = dropped(opened(), verdict="tools_changed", after=900.0)
+    assert (told(one), beside(one)) == (("LORE159", "strong", "unattributable"), ["LORE128"])
+
+
+@pytest.mark.parametrize(
+    ("sign", "verdict", "code"),
+    [
+        ("tools-delta", "tools_changed", "LORE103"),
+        ("tools-delta", "messages_changed", "LORE159"),
+        ("client-version", "tools_changed", "LORE157"),  # an update rewrites tools and system prompt
+        ("client-version", "system_changed", "LORE157"),
+        ("client-version", "messages_changed", "LORE159"),
+        ("tools-delta", "model_changed", "LORE103"),  # such a verdict names no section
+    ],
+)
+def test_of_strong_evidence_only_what_is_about_the_verdicts_section_leads(sign, verdict, code):
+    one = dropped(opened(), verdict=verdict, signs=(sign,))
+    other = "LORE159" if code != "LORE159" else SIGN_CODES[sign]
+    assert (one.code, one.strength, beside(one)) == (code, "strong", [other])
+
+
+def test_a_verdict_comes_before_weak_evidence():
+    one = dropped(opened(), verdict="messages_changed", signs=("skill",))
+    assert (one.code, beside(one)) == ("LORE159", ["LORE161"])
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "resume", "api-error", "slash-command", "micro-compaction", "permission-mode", "interrupt",
+        "instructions-delta", "skill", "image",
+    ],
+)  # fmt: skip
+def test_what_seldom_breaks_the_prefix_is_weak_and_never_waste(sign):
+    talk = opened()
+    one = dropped(talk, signs=(sign,))
+    assert (one.code, one.strength, one.evidence) == (SIGN_CODES[sign], "weak", SignSeen(sign))
+    assert one.kind != "waste"
+    assert talk.verdict.wasted_tokens == 0
+
+
+@pytest.mark.parametrize("sign", ["tool-reference", "effort", "client-version", "tools-delta"])
+def test_what_enters_the_prefix_is_strong(sign):
+    one = dropped(opened(), signs=(sign,))
+    assert (one.code, one.strength) == (SIGN_CODES[sign], "strong")
+
+
+@pytest.mark.parametrize("sign", sorted(SIGN_CODES))
+def test_a_sign_without_a_fall_is_no_cause(sign):
+    talk = opened()
+    talk.turn(bill(12_300, 200), signs=(sign,))
+    assert talk.verdict.causes == ()
+
+
+@pytest.mark.parametrize(("sign", "evidence"), [
+    (Sign("effort", before="low", after="high"), SignSeen("effort", before="low", after="high")),
+    (Sign("tools-delta", ("a",), ("b",)), ToolsAnnounced(("a",), ("b",))),
+    (Sign("tools-delta", ("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",)),
+     ToolsAnnounced(("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",), ("x", "y"))),
+    (Sign("skill", ("a", "b", "c", "d", "e")), SignSeen("skill", ("a", "b", "c", "d", "e"))),
+])  # fmt: skip
+def test_the_evidence_names_what_the_sign_names(sign, evidence):
+    assert dropped(opened(), signs=(sign,)).evidence == evidence
+
+
+def test_a_compaction_comes_before_what_else_happened():
+    talk = opened()
+    change = talk.compact()
+    before = talk.last
+    one = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
+    assert (told(one), one.evidence) == (("LORE125", "strong", "expected"), Recorded("LORE125", change.detail))
+    covered = Overlap(0, 0, 0, covered=True, covered_canonical=True)
+    context = PairContext(before, talk.last, covered, 2_300, 300.0, (), billed=True, situation=talk.situation)
+    assert [one.code, *beside(attribute(context))] == ["LORE125", "LORE128", "LORE143", "LORE162"]
+
+
+def test_results_that_were_cleared_lead_and_are_foreseen():
+    talk, stood = Judged(), 12_000
+    talk.ask()
+    talk.turn(bill(10_000, 2_000))
+    for _ in range(20):
+        talk.use()
+        talk.turn(bill(stood, 500))
+        stood += 500
+    entries = talk.entries
+    item = msgspec.structs.replace(entries[1].item, output=msgspec.Raw(b'"[cleared]"'))
+    talk.entries = entries.set(1, msgspec.structs.replace(entries[1], item=item))
+    talk.use()
+    talk.turn(bill(10_000, 9_000), changes=(Change("LORE117", "1 tool results cleared"),))
+    assert (talk.lead.code, talk.lead.strength, talk.verdict.was_foreseen) == ("LORE117", "strong", True)
+    assert talk.lead.evidence == Recorded("LORE117", "1 tool results cleared")
+
+
+def test_text_of_a_hook_is_strong_where_the_bill_reads_exactly_what_stands_before_it():
+    for read, strength in ((12_300, "strong"), (11_000, "weak")):
+        talk = opened(hour=True)
+        talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
+        talk.ask()
+        talk.turn(bill(read, 1_900, hour=True))
+        assert (talk.lead.code, talk.lead.section, talk.lead.strength) == ("LORE158", "messages", strength)
+        assert isinstance(talk.lead.evidence, HookText)
+        assert talk.lead.evidence.exact is (strength == "strong")
+        assert (talk.lead.kind == "unattributable") or strength == "strong"
+
+
+def test_another_model_is_expected():
+    talk = opened()
+    talk.model = "claude-y"
+    one = dropped(talk, 0, changes=(Change("LORE119", "model changed"),))
+    assert (one.code, one.kind) == ("LORE119", "expected")
+
+
+def test_another_model_that_no_event_tells_is_strong():
+    talk = opened()
+    talk.model = "claude-y"
+    one = dropped(talk, 0)
+    assert (told(one), one.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
+
+
+def test_what_nothing_explains_says_what_was_ruled_out():
+    talk = opened()
+    one = dropped(talk, verdict="unavailable")
+    assert (told(one), one.evidence) == (("LORE301", "weak", "unattributable"), ReadFell(2_300, 12_300, 10_000))
+    first = one.ruled_out[0]
+    assert (first.reason, first.out, first.seconds, first.limit) == ("expiry", True, 20.0, 300.0)
+    looked = {said.reason: said.out for said in one.ruled_out}
+    assert looked["model"] is looked["lookback"] is looked["compaction, cleared results, rewind"] is True
+    assert looked["system prompt, tools, breakpoints, parameters and endpoint"] is None
+    assert (talk.verdict.wasted_tokens, talk.verdict.unexplained_tokens) == (0, 2_300)
+
+
+def test_without_a_bill_before_or_now_nothing_is_explained():
+    talk = opened()
+    talk.turn(None)
+    assert talk.verdict.causes == ()
+    talk.use()
+    talk.turn(bill(0, 2_500))
+    assert talk.verdict.causes == ()

@@ -1,0 +1,133 @@
+"""Baselines: what they know, how they read, and what is wrong with damaged ones."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from lore.errors import LoreError
+from lore.judge.base import Place, finding
+from lore.judge.baseline import Baseline, Entry, Known, Recorder, belongs, decode, encode, stale
+from lore.model.evidence import Told
+from lore.report.sentences import worded
+
+
+def found(code="LORE101", path="a.jsonl", **fields):
+    return finding(code, Place(path, path), Told("10:30"), **fields)
+
+
+def baseline(*findings):
+    recorder = Recorder()
+    for one in findings:
+        recorder.add(one, one.path)
+        recorder.count(one.fingerprint)
+    return encode(recorder.entries())
+
+
+SOME = [
+    found(json_path="messages[3].content[0].text", section="messages", chain="chain-2"),
+    found(json_path="messages[5].content[0].text", section="messages", chain="main"),
+    found(json_path="system[0].text", section="system", chain="agent-9"),
+    found("LORE104", "b/c.jsonl", json_path="tools[2].description", section="tools"),
+]
+
+
+def test_it_is_the_same_whatever_the_order():
+    whole = baseline(*SOME)
+    for seed in range(6):
+        assert baseline(*random.Random(seed).sample(SOME, len(SOME))) == whole
+
+
+def test_it_reads_like_a_list_of_what_is_known():
+    entries = json.loads(baseline(*SOME))["findings"]
+    assert [(one["path"], one["code"], one["count"]) for one in entries] == [
+        ("a.jsonl", "LORE101", 2),
+        ("a.jsonl", "LORE101", 1),
+        ("b/c.jsonl", "LORE104", 1),
+    ]
+    assert entries[0]["message"] == "date-in-prefix in messages"
+    assert (entries[0]["json_path"], entries[0]["chain"]) == ("messages[].content[0].text", None)
+    assert b"10:30" not in baseline(*SOME)
+
+
+def test_a_new_finding_adds_one_block_of_lines():
+    before, after = (baseline(*some).decode().splitlines() for some in (SOME[:3], SOME))
+    assert len(after) == len(before) + 9
+
+
+def test_what_is_known_is_used_up():
+    known = Known(decode(baseline(*SOME[:2]), "b"))
+    assert [known.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]
+    assert not known.take(SOME[3].fingerprint)
+
+
+def test_what_is_left_over_is_stale():
+    known = Known(decode(baseline(*SOME), "b"))
+    known.take(SOME[0].fingerprint)
+    messages = [worded(one).message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
+    assert messages == [
+        "LORE101 a.jsonl messages[].content[0].text: 1 of 2 are left",
+        "LORE101 a.jsonl system[0].text: nothing matches it",
+    ]
+
+
+def test_an_entry_that_a_merge_doubled_counts_once():
+    one = Entry(fingerprint="f", code="LORE101", path="a", count=2)
+    known = Known(Baseline(findings=(one, one)))
+    assert [known.take("f") for _ in range(3)] == [True, True, False]
+
+
+def test_notes_and_sums_are_never_known():
+    assert belongs("LORE101", "error")
+    assert belongs("LORE301", "warning")
+    assert not belongs("LORE125", "note")
+    assert not belongs("LORE402", "error")
+
+
+def test_a_path_of_half_a_character_can_be_written():
+    one = found(json_path="tools[0].\ud83d", section="tools")
+    assert json.loads(baseline(one))["findings"][0]["json_path"] == "tools[0].\\ud83d"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[]",
+        b"{}x",
+        b"<<<<<<< HEAD\n",
+        b'{"lore_baseline":2,"findings":[]}',
+        b'{"findings":[{"code":"LORE101","path":"a"}]}',
+        b'{"findings":[{"fingerprint":"f","code":"LORE101","path":"a","count":0}]}',
+        b'{"findings":[{"fingerprint":"f","code":"LORE101","path":"a","odd":0}]}',
+        b'{"findings":{}}',
+        b'{"findings":' + b"[" * 100_000,
+        b"\xff",
+    ],
+)
+def test_what_is_damaged_is_said_with_what_to_do(data):
+    with pytest.raises(LoreError) as caught:
+        decode(data, "b.json")
+    assert "b.json" in caught.value.message
+    assert "--update-baseline" in caught.value.hint
+
+
+# `{}` and `{"findings": []}` were taken for baselines that know nothing, whatever they were.
+@pytest.mark.parametrize(
+    ("data", "said", "hint"),
+    [
+        (b"", "b.json is empty", "--update-baseline"),
+        (b"{}", "states no version", "name a file"),
+        (b'{"findings":[]}', "states no version", "name a file"),
+        (b'{"name":"package"}', "is no baseline", "name a file"),
+        (b'{"lore_baseline":1,"findings":3}', "is no baseline", "delete it"),
+        (b'{"lore_baseline":2,"findings":[]}', "version 2", "another lore"),
+        (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "mend it"),
+    ],
+)
+def test_what_a_file_is_instead_is_said(data, said, hint):
+    with pytest.raises(LoreError) as caught:
+        decode(data, "b.json")
+    assert said in caught.value.message
+    assert hint in caught.value.hint

@@ -1,0 +1,118 @@
+"""Bills: lifetimes that were lost, bills that cannot belong to their bodies."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from lore.judge.bills import contradiction, lost_lifetime, read_again, shortfall
+from lore.model.events import Billed
+from lore.model.evidence import BillUnlikeBody
+from lore.model.exchange import Call
+from lore.report.sentences import sentence
+from model.making import body, parsed, turn
+
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+SHORT = {"cache_control": {"type": "ephemeral"}}
+ANTHROPIC = Call(endpoint="api.anthropic.com/v1/messages")
+SIZE = 50_000
+
+
+def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
+    blocks = [{"type": "text", "text": f"{n}", **breakpoint} for n, breakpoint in enumerate(breakpoints or ({},))]
+    return turn(parsed(body({"role": "user", "content": blocks}, **fields)), usage=usage, call=call)
+
+
+@pytest.mark.parametrize(
+    ("breakpoints", "usage", "lost"),
+    [
+        ((HOUR,), Billed(write_tokens=9, write_5m_tokens=9, write_1h_tokens=0), True),
+        ((HOUR, HOUR), Billed(write_tokens=9, write_5m_tokens=9), True),
+        ((HOUR,), Billed(write_tokens=9, write_5m_tokens=4, write_1h_tokens=5), False),
+        ((HOUR, SHORT), Billed(write_tokens=9, write_5m_tokens=9), False),
+        ((SHORT,), Billed(write_tokens=9, write_5m_tokens=9), False),
+        ((HOUR,), Billed(write_tokens=9), False),
+        ((HOUR,), Billed(read_tokens=9, write_5m_tokens=0), False),
+        ((HOUR,), None, False),
+    ],
+)
+def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_billed(breakpoints, usage, lost):
+    assert bool(lost_lifetime(asked(*breakpoints, usage=usage))) is lost
+
+
+@pytest.mark.parametrize(
+    ("breakpoints", "usage", "evidence", "said"),
+    [
+        ((), Billed(write_tokens=900), BillUnlikeBody("no-breakpoint", 900), "no cache breakpoint"),
+        (
+            (SHORT,), Billed(write_tokens=900, write_1h_tokens=900), BillUnlikeBody("hour-unasked", 900),
+            "for 1 hour, though no breakpoint",
+        ),
+        (
+            (HOUR,), Billed(write_5m_tokens=1, write_1h_tokens=9), BillUnlikeBody("five-minutes-unasked", 1),
+            "for 5 minutes, though every breakpoint",
+        ),
+        (
+            (SHORT,), Billed(uncached_tokens=60_000), BillUnlikeBody("more-tokens-than-bytes", 60_000, SIZE),
+            "60,000 tokens are billed for a prompt of 50,000 bytes",
+        ),
+        ((SHORT,), Billed(uncached_tokens=51_000, write_tokens=900), None, ""),
+        ((), Billed(read_tokens=900, write_tokens=0), None, ""),
+        ((), None, None, ""),
+    ],
+)  # fmt: skip
+def test_a_bill_that_cannot_belong_to_its_body_is_told(breakpoints, usage, evidence, said):
+    found = contradiction(asked(*breakpoints, usage=usage), SIZE)
+    assert found == evidence
+    assert said in sentence(found)
+
+
+def test_a_gateway_may_set_breakpoints_of_its_own():
+    for call in (Call(), Call(endpoint="gateway.example/v1/messages"), Call(endpoint="/v1/messages")):
+        assert not contradiction(asked(usage=Billed(write_tokens=900), call=call), SIZE)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+        {"mcp_servers": [{"url": "https://mcp.example"}]},
+        {"system": [{"type": "document", "source": {"type": "url", "url": "https://a.example"}}]},
+    ],
+)
+def test_what_a_provider_makes_tokens_of_elsewhere_contradicts_nothing(fields):
+    assert not contradiction(asked(SHORT, usage=Billed(uncached_tokens=90_000), **fields), SIZE)
+
+
+def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_a_place():
+    """A recording whose prefix is stable was told that reads fell: its bill was the sum of five requests."""
+    search = [{"type": "web_search_20250305", "name": "web_search"}]
+    left, right = asked(SHORT, usage=Billed(3, 9000, 9000), tools=search), asked(SHORT, usage=Billed(3, 9000, 40))
+    assert shortfall(left, right) is None
+    assert shortfall(asked(SHORT, usage=Billed(3, 9000, 9000)), right) == 9000
+
+
+def test_what_the_recording_does_not_hold_contradicts_nothing():
+    whole = asked(SHORT, usage=Billed(uncached_tokens=90_000))
+    assert contradiction(whole, SIZE)
+    for fields in ({"partial": True}, {"fidelity": "reconstructed"}):
+        prompt = parsed(body("a"))
+        assert not contradiction(turn(replace(prompt, **fields), usage=whole.usage), SIZE)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "left", "right", "again"),
+    [
+        ("anthropic", Billed(5, 9000, 1000), Billed(5, 10_000, 50), True),
+        ("anthropic", Billed(5, 9000, 1000), Billed(5, 9000, 1050), False),  # the last breakpoint was not read
+        ("openai-chat", Billed(7000, 2000), Billed(500, 8960), True),  # whole blocks of 128
+        ("openai-chat", Billed(7000, 2000), Billed(7500, 2000), False),  # what was cached before was read, no more
+        ("openai-chat", Billed(500, 2000, 6500), Billed(500, 8500), True),
+        ("anthropic", Billed(5, 9000, 1000), Billed(5), False),
+        ("anthropic", Billed(5, 0, 0), Billed(5, 0), False),
+        ("anthropic", None, Billed(5, 9000), False),
+    ],
+)
+def test_all_is_read_again_where_the_bill_reads_up_to_the_end_of_what_was_sent(dialect, left, right, again):
+    turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (left, right)]
+    assert read_again(*turns) is again

@@ -1,0 +1,198 @@
+"""Three columns: bytes, bill and verdict each speak for themselves, and contradictions are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.judge.base import Place, finding
+from lore.judge.columns import BilledColumn, BytesColumn
+from lore.judge.pairs import Pairs
+from lore.model.events import Billed, Verdict
+from lore.model.evidence import Disputed, ProviderSaid, RuledOut
+from lore.model.exchange import Call
+from lore.report.sentences import columns_result, sentence, worded
+from model.making import assistant, body, parsed, turn
+
+TOOLS = [{"name": "ls", "input_schema": {}}, {"name": "cat", "input_schema": {}}]
+LONG = "long " * 4_000
+NOBODY = Call()
+
+
+def pair(left, right, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY), at=(0.0, 20.0), **fields):
+    pairs = Pairs(**fields)
+    pairs.advance(turn(parsed(left), usage=bills[0], call=calls[0], asked=at[0]))
+    found = pairs.advance(turn(parsed(right), 2, usage=bills[1], verdict=verdict, call=calls[1], asked=at[1]))
+    assert found is not None
+    return found
+
+
+ONE, TWO = body(LONG, tools=TOOLS), body(LONG, assistant("b"), "c", tools=TOOLS)
+EDITED = body(LONG, assistant("b"), "c", tools=TOOLS[::-1])
+WROTE, READ, FELL = Billed(3, 0, 6000), Billed(3, 6000, 40), Billed(3, 0, 6040)
+
+
+def test_bytes_speak_alone_where_nothing_else_is_recorded():
+    found = pair(ONE, TWO)
+    three, size = found.columns, found.bytes.left
+    assert three.bytes == BytesColumn(goes_on=True, shared=size, total=size)
+    assert three[1:] == (BilledColumn(None, None, None), None, None, None)
+    said = columns_result(three)
+    assert said.bytes.startswith("the prompt goes on: all ")
+    assert (said.billed, said.verdict, said.agree, said.dispute) == ("not recorded", "none recorded", None, None)
+
+
+def test_each_column_has_its_figures():
+    found = pair(ONE, EDITED, bills=(WROTE, FELL), verdict=Verdict("tools_changed", 6000, "d"))
+    three = found.columns
+    assert three.bytes == BytesColumn(
+        goes_on=False, shared=found.bytes.common + found.overlap.inside, total=found.bytes.left, path="tools[0].name"
+    )
+    assert three.billed == BilledColumn(0, 6000, 6000)
+    assert three.verdict == ProviderSaid("tools_changed", missed_tokens=6000)
+    assert (three.agree, three.dispute) == (True, None)
+    said = columns_result(three)
+    assert said.bytes.startswith("they part at tools[0].name; ")
+    assert said.billed == "0 of 6,000 cached tokens read: 6,000 fell"
+    assert said.verdict == "tools_changed, 6,000 tokens missed"
+
+
+def test_a_bill_that_reads_what_the_bytes_do_not_share_contradicts_them():
+    found = pair(ONE, EDITED, bills=(WROTE, READ))
+    assert [cause.code for cause in found.causes] == ["LORE102", "LORE302"]
+    dispute = found.columns.dispute
+    assert (dispute.what, dispute.read_tokens) == ("bill-reads-more", 6000)
+    assert "yet the bill read 6,000" in sentence(dispute)
+    assert found.columns.agree is False
+    assert (found.worst, found.lost[1]) == ("waste", 0)
+
+
+def test_a_change_in_the_last_words_contradicts_no_bill():
+    left, right = body(LONG, assistant("b"), "noon"), body(LONG, assistant("b"), "one", assistant("d"), "e")
+    assert "LORE302" not in [cause.code for cause in pair(left, right, bills=(WROTE, READ)).causes]
+
+
+@pytest.mark.parametrize(
+    ("right", "bill", "reason", "missed", "evidence", "said"),
+    [
+        (
+            TWO, FELL, "tools_changed", 6000, Disputed("no-change-in-bytes", "tools_changed"),
+            "nothing that was to be cached changed",
+        ),
+        (
+            TWO, READ, "messages_changed", 6000, Disputed("no-change-in-bytes", "messages_changed"),
+            "nothing that was to be cached changed",
+        ),
+        (
+            EDITED, READ, "tools_changed", 6000, Disputed("bill-reads-more", tokens=3, read_tokens=6000),
+            "yet the bill read 6,000",
+        ),
+        (
+            EDITED, FELL, "messages_changed", 6000,
+            Disputed("other-section", "messages_changed", section="tools", path="tools[0].name"),
+            "the bytes part in the tools",
+        ),
+        (
+            TWO, FELL, "model_changed", 6000, Disputed("same-model", "model_changed", model="claude-x"),
+            "both requests ask for claude-x",
+        ),
+        (EDITED, FELL, "tools_changed", 6000, None, ""),
+        (TWO, READ, "unavailable", None, None, ""),
+        (TWO, FELL, "previous_message_not_found", 6000, None, ""),
+    ],
+)  # fmt: skip
+def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, said):
+    found = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
+    told = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)
+    assert told == evidence
+    assert said in sentence(told)
+
+
+def test_an_expired_cache_explains_a_verdict_that_names_no_section():
+    said = Verdict("previous_message_not_found", 6000, "d")
+    found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
+    assert [(cause.code, [one.code for one in cause.also]) for cause in found.causes] == [("LORE128", ["LORE159"])]
+
+
+def test_an_expired_cache_stands_beside_a_verdict_that_names_a_section():
+    """A cause in another section than the verdict's may not lead, and that the bytes go on contradicts the verdict."""
+    said = Verdict("messages_changed", 6000, "d")
+    found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
+    causes = [(cause.code, cause.section, [one.code for one in cause.also]) for cause in found.causes]
+    assert causes == [("LORE159", "messages", ["LORE128"]), ("LORE302", None, [])]
+    assert found.worst == "unattributable"
+
+
+def test_a_fall_that_nothing_explains_is_a_contradiction_of_its_own():
+    found = pair(ONE, TWO, bills=(WROTE, FELL))
+    assert [cause.code for cause in found.causes] == ["LORE301"]
+    assert found.columns.agree is False
+    assert found.columns.dispute == Disputed("unexplained", tokens=6000)
+    assert "yet 6,000 tokens were not read again" in sentence(found.columns.dispute)
+
+
+def test_a_read_beyond_what_was_recorded_is_no_contradiction_while_the_bytes_go_on():
+    found = pair(ONE, TWO, bills=(WROTE, Billed(3, 9000, 40)))
+    assert (found.causes, found.columns.agree) == ((), True)
+    assert found.columns.billed == BilledColumn(9000, 6000, 0)
+    assert "3,000 more than the request before left" in columns_result(found.columns).billed
+
+
+def test_two_requests_that_do_not_follow_each_other_are_not_compared_by_bills():
+    three = pair(ONE, TWO, bills=(WROTE, FELL), billed=False).columns
+    assert (three.billed, three.dispute) == (BilledColumn(0, None, None), None)
+    assert columns_result(three).billed == "0 tokens read"
+
+
+# what is ruled out
+
+
+def test_what_was_ruled_out_is_named_with_its_figure():
+    calls = (Call(endpoint="api.anthropic.com/v1/messages"),) * 2
+    found = pair(ONE, TWO, bills=(WROTE, FELL), calls=calls).causes[0]
+    assert found.ruled_out == (
+        RuledOut("expiry", out=True, seconds=20.0, limit=300.0),
+        RuledOut("a parallel start", out=None),
+        RuledOut("an older entry", out=True, seconds=20.0),
+        RuledOut("model", out=True, detail="claude-x"),
+        RuledOut("breakpoints", out=None),
+        RuledOut("endpoint", out=True, detail="api.anthropic.com"),
+        RuledOut("parameters", out=True),
+    )
+    said = worded(finding(found.code, Place("a"), found.evidence, ruled_out=found.ruled_out)).message
+    assert "ruled out: expiry (20 s of 5 min), an older entry (20 s), model (claude-x), endpoint" in said
+    assert "not recorded: a parallel start, breakpoints" in said
+
+
+def test_parameters_that_changed_are_not_ruled_out():
+    right = {**TWO, "thinking": {"type": "disabled"}, "metadata": {"user_id": "u"}}
+    (cause,) = pair(ONE, right, bills=(WROTE, FELL)).causes
+    assert (cause.code, cause.ruled_out[-1]) == ("LORE301", RuledOut("parameters", out=False, detail="thinking"))
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "code"),
+    [
+        (Call(endpoint="a.example/v1/messages"), Call(endpoint="b.example/v1/messages"), "LORE131"),
+        (Call(account="1"), Call(account="2"), "LORE131"),
+        (Call(endpoint="a.example/x"), Call(), "LORE301"),
+        (Call(endpoint="a.example/x"), Call(endpoint="a.example/x"), "LORE301"),
+    ],
+)
+def test_a_request_that_went_elsewhere_could_not_read_this_cache(mine, theirs, code):
+    assert [cause.code for cause in pair(ONE, TWO, bills=(WROTE, FELL), calls=(mine, theirs)).causes] == [code]
+    assert pair(ONE, TWO, bills=(WROTE, READ), calls=(mine, theirs)).causes == ()
+
+
+def test_a_change_of_endpoint_hides_no_change_of_bytes():
+    calls = Call(endpoint="a.example/x"), Call(endpoint="b.example/x")
+    found = pair(ONE, EDITED, bills=(WROTE, FELL), calls=calls)
+    assert [cause.code for cause in found.causes] == ["LORE131", "LORE102"]
+    assert found.worst == "waste"
+
+
+def test_what_holds_of_a_whole_chain_is_said_once():
+    pairs, said = Pairs(), []
+    for number, one in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
+        found = pairs.advance(turn(parsed(one), number, usage=Billed(3, 9000, 0)))
+        said += [] if found is None else [cause.code for cause in found.causes]
+    assert said == ["LORE303"]

@@ -1,0 +1,122 @@
+"""Compaction as Codex does it: the user's messages are kept, and a summary stands behind them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.judge.pairs import Pairs
+from lore.model.exchange import Exchange
+from lore.prefix.chains import Chains
+from model.making import dumps, parsed, turn
+
+
+def item(role, *texts):
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text} for text in texts]}
+
+
+def step(n):
+    return [
+        {"type": "reasoning", "summary": [], "encrypted_content": f"gAAAA{n}"},
+        {
+            "type": "function_call",
+            "name": "shell",
+            "arguments": json.dumps({"command": ["cat", f"f{n}.py"]}),
+            "call_id": f"c{n}",
+        },
+        {"type": "function_call_output", "call_id": f"c{n}", "output": f"line of file {n}\n" * 40},
+        item("assistant", f"I have looked at file {n} and mended what was wrong with it; all tests pass."),
+    ]
+
+
+RULES = item("developer", "<permissions instructions>\nFiles may be read.\n</permissions instructions>")
+HERE = "<environment_context>\n  <cwd>/srv/app</cwd>\n  <shell>zsh</shell>\n</environment_context>"
+PLACE = item("user", "# AGENTS.md instructions for /srv/app\n\nRun the tests.", HERE)
+ELSEWHERE = item("user", "# AGENTS.md instructions for /srv/app\n\nRun the tests.", HERE.replace("app", "lib"))
+ASKED = [item("user", f"Mend the parser in f{n}.py, and tell me what was wrong.") for n in range(60)]
+SUMMARY = item(
+    "user", "Another language model started to solve this problem and produced a summary:\nf0 and f1 are mended."
+)
+SEALED = {"type": "compaction", "encrypted_content": "gAAAAsummary"}
+NEXT = item("user", "Now write the changelog.")
+
+
+def body(*items, instructions="You are Codex."):
+    tools = [{"type": "function", "name": "shell", "parameters": {"type": "object"}, "strict": False}]
+    return {"model": "gpt-5.2-codex", "instructions": instructions, "tools": tools, "input": [*items]}
+
+
+def worked(number):
+    return [RULES, PLACE, *(one for n in range(number) for one in (ASKED[n], *step(n)))]
+
+
+def judged(left, right):
+    """Return the chains of two requests, and what is said of the second where it goes on."""
+    chains, pairs = Chains(), Pairs()
+    prompts = [parsed(one, "openai-responses") for one in (left, right)]
+    names = [
+        chains.link(one, Exchange(dumps(raw), "wire")).chain for one, raw in zip(prompts, (left, right), strict=True)
+    ]
+    found = [pairs.advance(turn(one, n)) for n, one in enumerate(prompts, 1)][-1]
+    assert found is not None
+    return names, [(cause.code, cause.kind) for cause in found.causes]
+
+
+COMPACTED = {
+    "instructions first": [RULES, PLACE, *ASKED[:3], SUMMARY, NEXT],
+    "in mid-turn": [RULES, PLACE, *ASKED[:3], SUMMARY],
+    "instructions behind the summary": [*ASKED[:3], SUMMARY, RULES, PLACE, NEXT],
+    "instructions before the last message": [*ASKED[:2], RULES, PLACE, ASKED[2], SUMMARY],
+    "by the API": [*ASKED[:3], RULES, PLACE, SEALED, NEXT],
+    "by the API, instructions first": [RULES, PLACE, *ASKED[:3], SEALED],
+    "with its oldest message cut": [
+        item("user", "Mend…12 tokens truncated…"),
+        *ASKED[1:3],
+        SUMMARY,
+        RULES,
+        PLACE,
+        NEXT,
+    ],
+    "with its environment anew": [RULES, ELSEWHERE, *ASKED[:3], SUMMARY, NEXT],
+    "and gone on": [RULES, PLACE, *ASKED[:3], SUMMARY, NEXT, *step(7)],
+}
+
+
+@pytest.mark.parametrize("how", COMPACTED)
+def test_a_summary_behind_messages_that_were_kept_is_a_compaction(how):
+    """It was named as messages that are gone, or as a conversation of its own."""
+    left, right = body(*worked(3)), body(*COMPACTED[how])
+    assert judged(left, right) == (["main", "main"], [("LORE125", "expected")])
+
+
+def test_sixty_messages_may_be_kept():
+    left, right = body(*worked(60)), body(RULES, PLACE, *ASKED, SUMMARY, NEXT)
+    assert judged(left, right) == (["main", "main"], [("LORE125", "expected")])
+
+
+def test_a_second_compaction_is_one_too():
+    left = body(RULES, PLACE, *ASKED[:3], SUMMARY, NEXT, *step(4))
+    again = item("user", SUMMARY["content"][0]["text"] + " f2, too, and the changelog is written.")
+    assert judged(left, body(RULES, PLACE, *ASKED[:3], NEXT, again))[1] == [("LORE125", "expected")]
+
+
+def test_messages_that_are_kept_without_a_summary_are_a_cut():
+    _, found = judged(body(*worked(3)), body(RULES, PLACE, *ASKED[:3]))
+    assert ("LORE100", "waste") in found
+
+
+def test_a_summary_beside_the_answers_is_no_compaction():
+    left = body(*worked(3))
+    assert ("LORE125", "expected") not in judged(left, body(RULES, PLACE, SUMMARY, *worked(3)[2:]))[1]
+
+
+def test_a_compaction_under_other_instructions_is_not_excused():
+    right = body(*ASKED[:3], SUMMARY, RULES, PLACE, NEXT, instructions="You are another.")
+    pairs = Pairs()
+    found = [
+        pairs.advance(turn(parsed(one, "openai-responses"), n)) for n, one in enumerate((body(*worked(3)), right), 1)
+    ][-1]
+    assert found is not None
+    assert "LORE125" not in [cause.code for cause in found.causes]

@@ -1,0 +1,196 @@
+"""Expected causes that two requests show by themselves, and what looks like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.judge.pairs import Pairs
+from lore.model.events import Billed
+from lore.model.evidence import MessagesTakenBack
+from lore.model.exchange import Call
+from lore.report.sentences import sentence
+from model.making import assistant, body, parsed, turn
+
+LONG = "long " * 10_000
+SUMMARY = "This session is being continued from a previous conversation. It was about "
+TOOLS = [{"name": "ls", "input_schema": {}}]
+
+
+def pair(*turns):
+    pairs = Pairs()
+    found = [pairs.advance(one) for one in turns][-1]
+    assert found is not None
+    return found
+
+
+def asked(number, *messages, at=None, answered=None, read=None, write=None, status=None, **fields):
+    usage = None if read is None and write is None else Billed(3, read, write)
+    prompt = parsed(body(*messages, **fields))
+    return turn(prompt, number, asked=at, answered=answered, usage=usage, call=Call(status=status))
+
+
+def block(text, kind="text"):
+    return {"type": kind, "text": text}
+
+
+def codes(*turns):
+    return [cause.code for cause in pair(*turns).causes]
+
+
+# compaction
+
+
+def test_a_summary_where_messages_part_is_a_compaction():
+    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
+    assert codes(before, asked(2, SUMMARY + "a.", assistant("f"), "g")) == ["LORE125"]
+    assert codes(before, asked(2, "a", SUMMARY + "b and c.")) == ["LORE125"]
+
+
+def test_the_second_summary_of_a_conversation_is_a_compaction_too():
+    before = asked(1, SUMMARY + "one thing.", assistant("b"), "c")
+    assert codes(before, asked(2, SUMMARY + "quite another.", assistant("d"), "e")) == ["LORE125"]
+
+
+def test_a_summary_that_is_edited_while_the_rest_stays_is_no_compaction():
+    before = asked(1, SUMMARY + "one thing at 10:30.", assistant("b"), "c")
+    after = asked(2, SUMMARY + "one thing at 10:31.", assistant("b"), "c")
+    assert codes(before, after) != ["LORE125"]
+
+
+def test_a_summary_behind_which_the_prompt_grew_is_no_compaction():
+    before = asked(1, SUMMARY + "one thing.", assistant("b"))
+    assert codes(before, asked(2, SUMMARY + "another.", assistant("c"), "d", assistant("e"), "f")) != ["LORE125"]
+
+
+def test_a_compaction_that_changes_the_system_prompt_too_is_not_excused():
+    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
+    assert codes(before, asked(2, SUMMARY + "a.", system="Other.")) != ["LORE125"]
+
+
+# rewinds
+
+
+def test_going_back_to_an_earlier_message_of_the_user_is_a_rewind():
+    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
+    found = pair(before, asked(2, "a", assistant("b"), "not that"))
+    assert [cause.code for cause in found.causes] == ["LORE143"]
+    assert found.causes[0].evidence == MessagesTakenBack(3)
+    assert found.worst == "expected"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ("a", assistant("b"), "C", assistant("d"), "e", "f"),  # rewritten, and on
+        ("a", assistant("B"), "c"),  # an answer was changed
+        ("a", assistant("b"), "e"),  # the middle was dropped
+    ],
+)
+def test_a_history_that_was_rewritten_is_no_rewind(after):
+    assert codes(asked(1, "a", assistant("b"), "c", assistant("d"), "e"), asked(2, *after)) != ["LORE143"]
+
+
+def test_a_last_message_that_is_sent_anew_with_other_words_is_no_rewind():
+    """A retry with a new clock in its last message was called a rewind."""
+    assert codes(asked(1, "a", assistant("b"), "It is 10:30."), asked(2, "a", assistant("b"), "It is 10:31.")) != [
+        "LORE143"
+    ]
+
+
+# times
+
+
+def test_what_was_asked_before_the_answer_began_could_read_nothing():
+    first = asked(1, LONG, at=0.0, answered=2.0, read=0, write=9000)
+    assert codes(first, asked(2, LONG, at=0.5, answered=2.5, read=0, write=9000)) == ["LORE129"]
+    assert codes(first, asked(2, LONG, at=2.5, answered=4.0, read=0, write=9000)) == ["LORE301"]
+    assert codes(first, asked(2, LONG, at=0.5, answered=2.5, read=9000, write=0)) == []
+
+
+def test_a_recorder_that_keeps_one_time_shows_no_parallel_start():
+    first = asked(1, LONG, at=2.0, answered=2.0, read=0, write=9000)
+    assert codes(first, asked(2, LONG, at=1.0, answered=1.0, read=0, write=9000)) == ["LORE301"]
+
+
+@pytest.mark.parametrize(
+    ("at", "read", "code"), [(11.5, 9000, "LORE155"), (13.1, 9000, "LORE301"), (11.5, 8000, "LORE301")]
+)
+def test_within_seconds_exactly_the_breakpoint_before_may_be_served(at, read, code):
+    turns = (
+        asked(1, LONG, at=0.0, read=0, write=9000),
+        asked(2, LONG, assistant("b"), "c", at=10.0, read=9000, write=3000),
+        asked(3, LONG, assistant("b"), "c", assistant("d"), "e", at=at, read=read, write=4000),
+    )
+    assert codes(*turns) == [code]
+
+
+def test_the_head_that_another_session_wrote_may_be_the_breakpoint_before():
+    turns = (
+        asked(1, LONG, at=0.0, read=5000, write=9000),
+        asked(2, LONG, assistant("b"), "c", at=1.0, read=5000, write=9500),
+    )
+    assert codes(*turns) == ["LORE155"]
+
+
+def test_an_older_entry_excuses_no_break_of_the_bytes():
+    turns = (
+        asked(1, LONG, at=0.0, read=5000, write=9000),
+        asked(2, "other " + LONG, assistant("b"), "c", at=1.0, read=5000, write=9500),
+    )
+    assert codes(*turns) != ["LORE155"]
+
+
+# requests that failed
+
+
+def test_a_request_that_failed_is_no_side_of_a_pair():
+    """A refused request between two others made the next one lose a cache that it had read."""
+    pairs = Pairs()
+    assert pairs.advance(asked(1, LONG, read=0, write=9000)) is None
+    assert pairs.advance(asked(2, "broken", status=429)) is None
+    found = pairs.advance(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
+    assert found is not None
+    assert (found.left.number, found.causes) == (1, ())
+
+
+# compactions in other words, and cuts
+
+WORK = [assistant(f"I changed parse_line_{n} in lore/parse_{n}.py, and the {n} tests of it pass.") for n in range(6)]
+HISTORY = ["Mend the parser.", WORK[0], "b", WORK[1], "c", WORK[2], "d", WORK[3], "e"]
+LATEST = [*HISTORY[5:], WORK[4], "f"]
+RETOLD = "So far lore/parse_0.py and lore/parse_1.py: parse_line_0 and parse_line_1 were changed, and tests pass. " * 3
+PLAIN = "The weather in the north is fine at this time of the year, as people say who live there. " * 3
+
+
+@pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
+def test_a_new_text_that_retells_what_is_gone_is_a_compaction_in_any_words(first):
+    found = pair(asked(1, *HISTORY), asked(2, *first, RETOLD, *LATEST))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "expected")]
+
+
+@pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
+def test_a_new_text_that_says_nothing_of_what_is_gone_is_not_guessed_at(first):
+    found = pair(asked(1, *HISTORY), asked(2, *first, PLAIN, *LATEST))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "unattributable")]
+
+
+@pytest.mark.parametrize("first", [(), ("Mend the parser.",), ("[4 earlier messages were removed]",)])
+def test_a_history_that_was_cut_is_waste_and_no_compaction(first):
+    found = pair(asked(1, *HISTORY), asked(2, *first, *LATEST))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE100", "waste")]
+    assert "messages are gone" in sentence(found.causes[0].evidence)
+
+
+def test_a_compaction_whose_first_turn_adds_much_is_one_all_the_same():
+    """Counted in segments, a long answer behind the summary made the prompt look as if it had grown."""
+    results = [block("r", "tool_result")] * 9
+    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
+    after = asked(2, "a", SUMMARY + "b.", {"role": "assistant", "content": results}, "f", "g", "h")
+    assert codes(before, after) == ["LORE125"]
+
+
+@pytest.mark.parametrize(("read", "found"), [(0, ["LORE128"]), (9000, [])])
+def test_what_was_missed_within_the_grace_of_its_life_died_of_age(read, found):
+    """Four seconds past five minutes expiry was said to be ruled out, and the fall to be nobody's."""
+    before = asked(1, LONG, at=0.0, answered=1.0, read=0, write=9000)
+    assert codes(before, asked(2, LONG, assistant("b"), "c", at=305.0, read=read, write=50)) == found

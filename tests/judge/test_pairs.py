@@ -1,0 +1,349 @@
+"""Pairs: causes with bills and pauses, what they cost, and how much is reused."""
+
+from __future__ import annotations
+
+import html
+
+import pytest
+
+from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens, shortfall
+from lore.model.events import Billed, Verdict
+from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock
+from lore.model.exchange import Call
+from lore.model.state import Change
+from lore.report.sentences import sentence
+from model.making import assistant, body, dumps, parsed, turn
+
+ONE = body("one " * 10_000)
+TWO = body("one " * 10_000, assistant("two"), "three")
+EDITED = body("one " * 10_000, assistant("TWO"), "three", "four")
+CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
+
+
+def pair(*turns, **fields):
+    pairs = Pairs(**fields)
+    return [pairs.advance(one) for one in turns][-1]
+
+
+def turns(left, right, *, usages=(None, None), at=(0.0, 10.0), **fields):
+    return (
+        turn(parsed(left), 1, usage=usages[0], asked=at[0]),
+        turn(parsed(right), 2, usage=usages[1], asked=at[1], **fields),
+    )
+
+
+def codes(found):
+    return [cause.code for cause in found.causes]
+
+
+def test_the_first_turn_makes_no_pair():
+    assert Pairs().advance(turn(parsed(ONE))) is None
+
+
+def test_a_turn_that_extends_the_last_one_reuses_all_of_it():
+    found = pair(*turns(ONE, TWO))
+    assert (found.causes, found.is_break, found.reuse, found.lost_bytes, found.worst) == ((), False, 1.0, 0, "expected")
+
+
+def test_an_edit_loses_what_stood_behind_it():
+    found = pair(*turns(TWO, EDITED))
+    assert codes(found) == ["LORE100"]
+    stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
+    assert found.bytes.left - found.lost_bytes == stands - len('"role":"user"') + 1
+    assert (found.is_break, found.worst) == (True, "waste")
+    assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.left)
+
+
+def test_the_reuse_of_nothing_is_unknown():
+    assert pair(*turns({"messages": []}, ONE)).reuse is None
+
+
+# bills
+
+
+def bill(read, write=0, uncached=0, **fields):
+    return Billed(uncached, read, write, **fields)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "short"),
+    [
+        (None, bill(0), None),
+        (bill(0), None, None),
+        (bill(9), Billed(uncached_tokens=5), None),
+        (Billed(uncached_tokens=5), bill(9), None),
+        (bill(9000, 1000), bill(10000), 0),
+        (bill(9000, 1000), bill(9000), 0),
+        (bill(9000, 0), bill(8000), 0),
+        (bill(9000, 1000), bill(8999), 1001),
+        (bill(90_000, 10_000), bill(99_000), 0),
+        (bill(90_000, 10_000), bill(98_999), 1001),
+        (Billed(write_tokens=5000), bill(0), 5000),
+    ],
+)
+def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(left, right, short):
+    before, after = turn(parsed(ONE), usage=left), turn(parsed(ONE), 2, usage=right)
+    assert fall(before, shortfall(before, after)) == short
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "short"),
+    [
+        (Billed(0, 10_000), Billed(0, 9000), 0),
+        (Billed(0, 10_000), Billed(0, 8999), 1001),
+        (Billed(0, 100_000), Billed(0, 98_000), 0),
+        (Billed(0, 100_000), Billed(0, 97_999), 2001),
+    ],
+)
+def test_where_no_writes_are_billed_a_share_of_what_was_cached_is_tolerated_too(left, right, short):
+    before, after = turn(parsed(ONE, "openai-chat"), usage=left), turn(parsed(ONE, "openai-chat"), 2, usage=right)
+    assert fall(before, shortfall(before, after)) == short
+
+
+def test_a_fall_that_nothing_explains_is_unattributable():
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))))
+    assert (codes(found), found.worst, found.fell) == (["LORE301"], "unattributable", 9000)
+    assert found.causes[0].evidence == ReadFell(9000, 9000, 0)
+    assert "9,000 of 9,000 cached tokens were not read again" in sentence(found.causes[0].evidence)
+
+
+def test_the_providers_verdict_names_the_section_of_a_fall():
+    verdict = Verdict("system_changed", 9000, "diagnostics")
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0)), verdict=verdict))
+    assert (codes(found)[0], found.causes[0].section, found.worst) == ("LORE159", "system", "unattributable")
+    assert found.causes[0].evidence == ProviderSaid("system_changed", missed_tokens=9000)
+
+
+def test_bills_that_do_not_follow_one_another_are_not_compared():
+    assert codes(pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))), billed=False)) == []
+
+
+def test_a_pause_explains_a_fall_of_the_bill():
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0)), at=(0.0, 4000.0)))
+    assert (codes(found), found.worst) == (["LORE128"], "expected")
+    assert found.causes[0].evidence == Paused(4000.0, 300.0)
+
+
+@pytest.mark.parametrize(("pause", "said"), [(310.0, "5 min 10 s since"), (9000.0, "2.5 h since")])
+def test_the_pause_is_told_in_words(pause, said):
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0)), at=(0.0, pause)))
+    assert said in sentence(found.causes[0].evidence)
+
+
+def test_a_pause_within_the_hour_that_was_billed_explains_nothing():
+    hour = Billed(0, 0, 9000, write_1h_tokens=9000)
+    assert codes(pair(*turns(ONE, TWO, usages=(hour, bill(0)), at=(0.0, 3000.0)))) == ["LORE301"]
+
+
+def test_a_pause_explains_an_edit_only_where_no_bill_says_that_the_cache_was_read():
+    wrote = bill(0, 9000)
+    assert codes(pair(*turns(TWO, EDITED, usages=(wrote, None), at=(0.0, 4000.0)))) == ["LORE128"]
+    assert codes(pair(*turns(TWO, EDITED, usages=(wrote, bill(9000)), at=(0.0, 4000.0)))) == ["LORE100"]
+
+
+def test_an_expected_change_comes_before_a_pause_and_a_fall():
+    changes = (Change("LORE125", "compacted"),)
+    usages = (bill(0, 9000), bill(0))
+    assert codes(pair(*turns(TWO, EDITED, usages=usages, at=(0.0, 4000.0), changes=changes))) == ["LORE125"]
+    assert codes(pair(*turns(ONE, TWO, usages=usages, changes=changes))) == ["LORE125"]
+
+
+def test_an_expected_change_without_a_break_or_a_fall_is_nothing():
+    assert codes(pair(*turns(ONE, TWO, changes=(Change("LORE125", "compacted"),)))) == []
+
+
+def test_a_change_behind_the_last_breakpoint_is_no_cache_break():
+    left = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: noon")
+    right = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: one", "x")
+    found = pair(*turns(left, right))
+    assert (codes(found), found.is_break, found.lost_bytes) == (["LORE146"], False, 0)
+    assert lost_tokens(found, 0) == (0, "estimated")
+
+
+def test_a_fall_beside_a_change_behind_the_last_breakpoint_is_told_too():
+    long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **CACHE_CONTROL}]}
+    left, right = body(long, "now: noon"), body(long, "now: one", "x")
+    assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
+
+
+# tokens
+
+
+def test_lost_tokens_are_recorded_where_there_are_bills():
+    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(2000)))), 0) == (7000, "recorded")
+    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(9000)))), 0) == (0, "recorded")
+
+
+def test_lost_tokens_are_counted_or_estimated_where_there_are_none():
+    found = pair(*turns(TWO, EDITED))
+    assert lost_tokens(found, 0, 5) == (5, "counted")
+    assert lost_tokens(found, 0) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
+
+
+def unbilled(read, uncached):
+    return Billed(uncached, read, None)
+
+
+LONG = "It is %s. " + "one two " * 1000  # about 2,000 tokens
+
+
+def automatic(first, second, usages, endpoint="api.openai.com/v1/chat/completions"):
+    """A pair at a provider that caches by itself and bills no writes."""
+    bodies = [dumps({"model": "gpt-5.1", "messages": one}) for one in (first, second)]
+    call = Call(endpoint=endpoint)
+    given = enumerate(zip(bodies, usages, strict=True), 1)
+    return pair(*(turn(parsed(one, "openai-chat"), n, usage=usage, call=call) for n, (one, usage) in given))
+
+
+def said(text, role="user"):
+    return {"role": role, "content": text}
+
+
+@pytest.mark.parametrize(
+    ("usages", "lost", "how"),
+    [
+        ((unbilled(0, 2000), unbilled(0, 2100)), 2000, "estimated"),
+        ((unbilled(128, 1900), unbilled(0, 2100)), 2028, "estimated"),
+        ((unbilled(1920, 80), unbilled(0, 2100)), 2000, "estimated"),
+        ((unbilled(1920, 80), unbilled(1920, 180)), 0, "recorded"),
+        ((unbilled(0, 600), unbilled(0, 700)), 0, "recorded"),
+    ],
+)
+def test_where_no_writes_are_billed_a_cache_break_costs_what_was_asked_and_not_read(usages, lost, how):
+    """A clock in the system prompt lost all of each prompt, and was said to cost 0 tokens, as nothing was ever read."""
+    first = [said(LONG % "noon", "system"), said("a")]
+    second = [said(LONG % "late", "system"), said("a"), said("b", "assistant"), said("c")]
+    found = automatic(first, second, usages)
+    tokens, known = lost_tokens(found, 0)
+    assert (known, abs(tokens - lost) <= 0.02 * lost) == (how, True)
+
+
+NOTED = ([said(LONG, "system"), said("a"), said("<env>12:00</env>")],
+         [said(LONG, "system"), said("a"), said("b", "assistant"), said("c"), said("<env>12:01</env>")])  # fmt: skip
+
+
+def test_a_note_at_the_end_is_no_waste_where_the_bill_read_all_before_it():
+    """Its client does what is advised for a clock; each turn was called waste, though nothing was lost."""
+    found = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
+    assert codes(found) == ["LORE156"]
+    assert (found.worst, found.is_break, found.lost_bytes) == ("expected", False, 0)
+
+
+@pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
+def test_a_note_that_gives_way_to_the_models_answer_is_a_tail_with_its_cost(usages):
+    found = automatic(*NOTED, usages)
+    assert (codes(found), found.worst, found.is_break, found.lost_bytes) == (["LORE156"], "expected", False, 0)
+    tail = found.causes[0].evidence
+    size = len('"role":"user"') + len('"<env>12:00</env>"')
+    assert (tail.path, tail.bytes, tail.role, tail.repeated) == ("messages[2]", size, "user", False)
+    assert found.left_tail_bytes == size
+    assert tail.tokens == round(size / found.bytes_per_token)
+
+
+def edited_at_the_end(words):
+    """The last message is not replaced: it stands there with another clock in it, and the conversation goes on."""
+    first = [said(LONG, "system"), said("a"), said("12:00 " + words)]
+    return first, [said(LONG, "system"), said("a"), said("12:01 " + words), said("b", "assistant"), said("c")]
+
+
+@pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
+def test_an_end_that_was_edited_counts_where_no_bill_excuses_it(usages):
+    found = automatic(*edited_at_the_end("word " * 200), usages)
+    assert (found.worst, found.is_break, found.lost_bytes > 1000) == ("waste", True, True)
+
+
+@pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
+def test_an_end_that_was_edited_within_one_block_of_the_cache_is_a_note(usages):
+    found = automatic(*edited_at_the_end("word"), usages)
+    assert (codes(found), found.worst, found.is_break) == (["LORE146"], "expected", False)
+    within = found.causes[0].also[0].evidence
+    assert (within.block_tokens, 0 < within.tokens < 128) == (128, True)
+    assert lost_tokens(found, 0)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"thinking": {"type": "enabled", "budget_tokens": 9}}, "LORE120"), ({"tool_choice": {"type": "any"}}, "LORE121")],
+)
+def test_a_changed_field_costs_what_it_costs_though_the_end_goes_on_or_hardly_changed(fields, code):
+    """What stood in the last message alone was weighed: a field that loses all messages was called a note."""
+    first = [*ONE["messages"], assistant("two"), "three"]
+    goes_on, hardly = [*first, assistant("four"), "five"], [*first[:-1], "3", assistant("four"), "five"]
+    for left, right in ((first, goes_on), (first, hardly), (first[:1], first)):
+        found = pair(*turns(body(*left, model="claude-opus-4-5", **fields), body(*right, model="claude-opus-4-5")))
+        assert (codes(found)[0], found.causes[0].kind, found.worst) == (code, "waste", "waste")
+        assert found.lost[0] > 30_000
+
+
+def test_a_changed_field_of_a_prompt_that_is_shorter_than_a_block_is_a_note_with_its_size():
+    left, right = body("one", tool_choice={"type": "any"}), body("one", assistant("two"), "three")
+    found = pair(*turns(left, right))
+    assert (codes(found), found.is_break) == (["LORE146"], False)
+    size = len('"role":"user"') + len('"one"')
+    assert found.causes[0].also[0].evidence == WithinBlock(round(size / BYTES_PER_TOKEN), 128)
+
+
+@pytest.mark.parametrize(
+    ("usage", "size", "ratio"),
+    [
+        (None, 100, BYTES_PER_TOKEN),
+        (bill(20, 20, 10), 150, 3.0),
+        (bill(0), 100, BYTES_PER_TOKEN),
+        (bill(1), 100, BYTES_PER_TOKEN),
+        (bill(1000), 100, BYTES_PER_TOKEN),
+        (bill(10), 0, BYTES_PER_TOKEN),
+    ],
+)
+def test_bytes_per_token_come_from_a_bill_that_is_plausible(usage, size, ratio):
+    assert bytes_per_token(turn(parsed(ONE), usage=usage), size) == ratio
+
+
+def test_the_lifetime_is_remembered_from_the_write_before_the_last():
+    hour = Billed(0, 0, 9000, write_1h_tokens=9000)
+    first = turn(parsed(ONE), 1, usage=hour, asked=0.0)
+    second = turn(parsed(TWO), 2, usage=bill(9000), asked=1.0)
+    third = turn(parsed(body("one " * 10_000, assistant("two"), "three", "x")), 3, usage=bill(0), asked=2000.0)
+    assert codes(pair(first, second, third)) == ["LORE301"]
+
+
+# another spelling that lost nothing
+
+TEXT = "one <b>two</b> & three " * 400
+GO_ON = (assistant("x"), "y")
+SPELLED = {
+    "JSON's own": (dumps(body(TEXT, *GO_ON)), dumps(body(TEXT, *GO_ON)).replace(b"<", b"\\u003c")),
+    "entities": (body(TEXT, *GO_ON), body(html.escape(TEXT), *GO_ON)),
+    "newlines": (body(TEXT + "\n", *GO_ON), body(TEXT + "\r\n", *GO_ON)),
+    "shape": (body(TEXT, *GO_ON), body({"role": "user", "content": [{"type": "text", "text": TEXT}]}, *GO_ON)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", SPELLED)
+def test_another_spelling_is_no_waste_where_the_bill_reads_all_that_was_sent(how):
+    """The provider makes tokens of what it decoded, and the bill said so; a finding was made all the same."""
+    found = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
+    assert (codes(found), found.worst, found.is_break) == (
+        ["LORE112" if how == "shape" else "LORE106"],
+        "expected",
+        False,
+    )
+    assert found.causes[0].qualifiers == ("read-all-the-same",)
+    assert lost_tokens(found, 0) == (0, "recorded")
+
+
+@pytest.mark.parametrize("how", SPELLED)
+@pytest.mark.parametrize("usages", [(bill(0, 9000), bill(40, 9000)), (None, bill(9000)), (bill(0, 9000), None)])
+def test_another_spelling_counts_where_no_bill_excuses_it(how, usages):
+    found = pair(*turns(*SPELLED[how], usages=usages))
+    assert (found.worst != "expected", found.is_break) == (True, True)
+
+
+def test_a_fall_while_the_provider_may_edit_the_context_says_so():
+    edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
+    one, two = {**ONE, **edits}, {**TWO, **edits}
+    found = pair(*turns(one, two, usages=(bill(0, 9000), bill(2000, 7500))))
+    assert (codes(found), found.worst) == (["LORE301"], "unattributable")
+    edited = "the provider's own editing of the context"
+    assert RuledOut(edited, out=False, detail="clear_tool_uses_20250919") in found.causes[0].ruled_out
+    without = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(2000, 7500))))
+    assert edited not in [one.reason for one in without.causes[0].ruled_out]

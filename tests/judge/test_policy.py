@@ -1,0 +1,157 @@
+"""The policy: what is selected, ignored, exempted, and what counts as waste."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.errors import LoreError
+from lore.judge.base import Place, finding
+from lore.judge.budgets import Budgets
+from lore.judge.policy import Exempt, Limited, Narrowed, PerPath, Policy
+
+PLACE = Place("logs/a.jsonl")
+DATE = finding("LORE101", PLACE, "m", chain="agent-7", json_path="system[1].text")
+GONE = finding("LORE128", PLACE, "m")
+
+
+def ruled(policy, one, path="logs/a.jsonl"):
+    return policy.ruling(path, Budgets()).rule(one)
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "out"),
+    [
+        ((), (), ""),
+        (("LORE101",), (), ""),
+        (("lore101",), (), ""),
+        (("date-in-prefix",), (), ""),
+        (("LORE1",), (), ""),
+        (("LORE2", "LORE3"), (), "ignored"),
+        ((), ("LORE1",), "ignored"),
+        ((), ("date-in-prefix",), "ignored"),
+        (("LORE1",), ("LORE101",), "ignored"),
+        (("LORE101",), ("LORE1",), ""),
+        (("LORE101",), ("LORE101",), "ignored"),
+    ],
+)
+def test_the_longest_selector_holds_and_of_two_as_long_the_one_that_ignores(select, ignore, out):
+    assert ruled(Policy(select=select, ignore=ignore), DATE).out == out
+
+
+# With `select = ["LORE1"]` a budget that stood beside it would have failed nothing, without a word.
+def test_selecting_causes_does_not_switch_budgets_off():
+    over = finding("LORE402", PLACE, "m")
+    assert ruled(Policy(select=("LORE1",)), over).out == ""
+    assert ruled(Policy(select=("LORE1",), ignore=("LORE402",)), over).out == "ignored"
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "selector", "all_of_it"),
+    [
+        (Narrowed(), "LORE1", True),
+        (Narrowed(select=("LORE1",)), "LORE101", True),
+        (Narrowed(select=("LORE101",)), "LORE1", False),
+        (Narrowed(select=("LORE101",)), "date-in-prefix", True),
+        (Narrowed(ignore=("LORE101",)), "LORE1", False),
+        (Narrowed(ignore=("LORE101",)), "LORE102", True),
+    ],
+)
+def test_a_run_speaks_of_what_it_looked_for(narrowed, selector, all_of_it):
+    assert narrowed.looks_for(selector) is all_of_it
+
+
+def test_a_code_that_nothing_resembles_is_not_guessed_at():
+    with pytest.raises(LoreError) as caught:
+        Policy(ignore=("LORE999",)).known()
+    assert "did you mean" not in caught.value.hint
+
+
+def test_what_counts_as_waste_is_an_error():
+    made = ruled(Policy(count_as_waste=("cache-expired",)), GONE).finding
+    assert (made.kind, made.severity) == ("waste", "error")
+    assert ruled(Policy(count_as_waste=("LORE125",)), GONE).finding == GONE
+
+
+def test_the_kind_of_a_finding_counts_and_not_that_of_its_code():
+    harmless = finding("LORE101", PLACE, "m", kind="expected")
+    assert ruled(Policy(count_as_waste=("LORE101",)), harmless).finding.severity == "error"
+    assert ruled(Policy(), harmless).finding.severity == "note"
+
+
+def test_settings_of_a_path_hold_there_alone():
+    policy = Policy(ignore=("LORE2",), per_path=(PerPath(path="logs/old/**", ignore=("LORE101",)),))
+    assert ruled(policy, DATE, "logs/old/a.jsonl").out == "ignored"
+    assert ruled(policy, DATE, "logs/new/a.jsonl").out == ""
+    assert ruled(policy, finding("LORE201", PLACE, "m"), "logs/old/a.jsonl").out == "ignored"
+
+
+def test_the_last_entry_that_selects_holds():
+    policy = Policy(
+        select=("LORE2",), per_path=(PerPath(path="logs", select=("LORE1",)), PerPath(path="logs/x", select=("LORE3",)))
+    )
+    assert ruled(policy, DATE, "logs/a.jsonl").out == ""
+    assert ruled(policy, DATE, "logs/x/a.jsonl").out == "ignored"
+    assert ruled(policy, DATE, "other/a.jsonl").out == "ignored"
+
+
+def test_budgets_of_a_path_replace_those_of_the_run():
+    policy = Policy(per_path=(PerPath(path="logs", min_reuse=0.1, max_breaks=5), PerPath(path="logs/x", max_breaks=7)))
+    ruling = policy.ruling("logs/x/a.jsonl", Budgets(min_reuse=0.9, max_lost_tokens=1))
+    assert (ruling.min_reuse, ruling.limited) == (0.1, Limited(max_breaks=1, max_lost_tokens=-1))
+    assert policy.ruling("a.jsonl", Budgets(min_reuse=0.9)).min_reuse == 0.9
+
+
+@pytest.mark.parametrize(
+    ("fields", "out"),
+    [
+        ({}, "exempted"),
+        ({"chain": "agent-7"}, "exempted"),
+        ({"chain": "main"}, ""),
+        ({"json_path": "system[1].text"}, "exempted"),
+        ({"json_path": "system[*"}, "exempted"),
+        ({"json_path": "system[2].text"}, ""),
+        ({"path": "other"}, ""),
+        ({"code": "LORE102"}, ""),
+    ],
+)
+def test_an_exemption_excuses_what_it_names(fields, out):
+    exempt = Exempt(**{"code": "date-in-prefix", "path": "logs/*", "reason": "old", **fields})
+    assert ruled(Policy(exempt=(exempt,)), DATE).out == out
+
+
+@pytest.mark.parametrize("name", ["code", "path", "reason"])
+def test_an_exemption_needs_all_that_makes_it_one(name):
+    one = Exempt(**{"code": "LORE101", "path": "a", "reason": "old", name: " "})
+    assert Policy(exempt=(one,)).fault() == f"exempt, entry 1: {name} is empty"
+
+
+def test_budgets_of_a_path_are_checked():
+    assert "min_reuse" in Policy(per_path=(PerPath(path="a", min_reuse=2),)).fault()
+    assert Policy(per_path=(PerPath(path=" "),)).fault() == "per_path, entry 1: path is empty"
+
+
+# Each was taken without a word and matched nothing: the first on any machine, the others on some.
+@pytest.mark.parametrize("path", ["/srv/logs", "~/logs", "C:/logs", "logs\\**"])
+def test_a_path_that_could_match_nothing_is_refused(path):
+    said = Policy(per_path=(PerPath(path=path),)).fault()
+    assert said.startswith(f"per_path, entry 1: path {path!r}")
+    assert "write " in said
+    assert Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault().startswith("exempt, entry 1: path ")
+
+
+@pytest.mark.parametrize(
+    ("policy", "said", "near"),
+    [
+        (Policy(select=("LORE10l",)), "select", "did you mean LORE"),
+        (Policy(ignore=("date-in-prefx",)), "ignore", "date-in-prefix"),
+        (Policy(count_as_waste=("compactin",)), "count_as_waste", "compaction"),
+        (Policy(per_path=(PerPath(path="a", ignore=("x",)),)), "per_path.ignore", "lore explain"),
+        (Policy(exempt=(Exempt(code="LORE1O1", path="a", reason="r"),)), "exempt.code", "did you mean LORE101?"),
+        (Policy(select=("",)), "select", "lore explain"),
+    ],
+)
+def test_a_selector_that_names_no_code_is_an_error_with_a_suggestion(policy, said, near):
+    with pytest.raises(LoreError) as caught:
+        policy.known("check.")
+    assert f"check.{said}: " in caught.value.message
+    assert near in caught.value.hint

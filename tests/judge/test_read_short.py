@@ -1,0 +1,155 @@
+"""LORE304: a turn reads less than stood in the cache by the provider's rules, and no pair shows it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from judge.foretelling import HOUR, asked, bill, body, codes, told
+from lore.cache.base import Prediction
+from lore.cache.predictor import Predicted
+from lore.judge import read_short
+from lore.model.events import Billed
+from lore.model.evidence import ReadBelowForecast
+from lore.model.exchange import Call
+from lore.report.sentences import worded
+from lore.run.verdicts import Dated
+
+FIRST = asked(0, body("one"), bill(0, 3000))
+SECOND = asked(40, body("one", "1", "two"), bill(3000, 30))
+CALL = Call(endpoint="api.anthropic.com/v1/messages")
+
+
+def other(at=180, usage=None, *, text="another task", **fields):
+    return asked(at, body(text), usage or bill(0, 3010), "side", **fields)
+
+
+@pytest.fixture
+def foretold(monkeypatch):
+    """What the model of the cache says of every turn; returns who was asked."""
+
+    def set_to(read, confidence="rule"):
+        asked_about = []
+
+        class Foretelling:
+            def __init__(self, rules):
+                asked_about.append(self)
+
+            def begin(self):
+                pass
+
+            def turn(self, turn):
+                return Predicted("anthropic", Prediction(read, 0, 0, confidence))
+
+        monkeypatch.setattr(read_short, "Predictor", Foretelling)
+        return asked_about
+
+    return set_to
+
+
+def test_a_first_turn_that_misses_what_another_chain_sent():
+    (one,) = told([FIRST, SECOND, other()])
+    assert (one.code, one.kind, one.severity, one.chain) == ("LORE304", "unattributable", "warning", "side")
+    assert (one.tokens, one.confidence) == ("estimated", "rule")
+    assert one.lost_tokens == pytest.approx(3000, rel=0.1)
+    assert isinstance(one.evidence, ReadBelowForecast)
+    assert (one.evidence.chain, one.evidence.seconds, one.evidence.read_tokens) == ("main", 138.0, 0)
+    assert "of chain main used the same beginning 2 min 18 s before" in worded(one).message
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        other(usage=bill(2900, 100)),  # it was read
+        other(at=400),  # it had expired
+        other(at=43),  # an entry of a second ago
+        asked(180, body("x", system="Another system prompt. " * 500), bill(0, 3000), "side"),
+        asked(180, body("x", model="claude-opus-4-8"), bill(0, 3000), "side"),
+        asked(180, body("x", thinking={"type": "enabled", "budget_tokens": 9}), bill(0, 3000), "side"),
+        asked(180, body("x", head=None, breakpoint=None), bill(0, 0, 3000), "side"),  # no breakpoint looks anything up
+        other(usage=bill(None, None)),
+        replace(other(), call=replace(CALL, status=500)),
+        replace(other(), call=replace(CALL, account="other")),
+        replace(other(), call=replace(CALL, betas=("new",))),
+    ],
+)
+def test_what_explains_a_read_is_no_finding(last):
+    before = [one if not last.call.endpoint else replace(one, call=CALL) for one in (FIRST, SECOND)]
+    assert codes([*before, last]) == []
+
+
+def test_the_same_call_as_before_is_a_finding():  # so that the ones above are silent for their one difference
+    assert codes([replace(one, call=CALL) for one in (FIRST, SECOND, other())]) == ["LORE304"]
+
+
+def test_the_time_of_the_first_answer_is_needed_within_a_minute_only():
+    turns = [replace(one, answered=None) for one in (FIRST, SECOND, other(at=110))]
+    assert codes(turns) == ["LORE304"]
+    assert codes([*turns[:2], replace(turns[2], asked=turns[1].at + 50)]) == []
+
+
+# What the second turn read ended at the first one's last breakpoint. Taken for the position of the system prompt, it
+# made a prediction of 23,000 tokens where 3,000 stand.
+def test_a_long_first_message_is_not_taken_for_the_head():
+    long = "word " * 16_000
+    turns = [
+        asked(0, body(long), bill(0, 23_000)),
+        asked(40, body(long, "1", "two"), bill(23_000, 30)),
+        asked(180, body("another task"), bill(2_000, 1_000), "side"),
+    ]
+    assert codes(turns) == []
+
+
+def test_a_fall_from_the_turn_before_is_the_pairs_matter():
+    assert codes([FIRST, asked(40, body("one", "1", "two"), bill(0, 3030))]) == []
+
+
+def test_what_was_kept_for_an_hour_outlives_a_pause_that_ends_the_rest():
+    system = "word " * 4000
+    turns = [
+        asked(0, body("one", system=system, head=HOUR), bill(0, 5100, hour=5000)),
+        asked(60, body("one", "1", "two", system=system, head=HOUR), bill(5100, 40, hour=0)),
+        asked(900, body("one", "1", "two", "2", "three", system=system, head=HOUR), bill(0, 5200, hour=5000)),
+    ]
+    (one,) = told(turns)
+    assert (one.code, one.lost_tokens, one.tokens) == ("LORE304", 5000, "recorded")
+    assert codes([*turns[:2], replace(turns[2], usage=bill(5000, 200, hour=0))]) == []
+
+
+def test_a_turn_without_a_bill_hides_no_fall():
+    turns = [
+        FIRST,
+        asked(40, body("one", "1", "two"), None),
+        asked(80, body("one", "1", "two", "2", "x"), bill(0, 3060)),
+    ]
+    (one,) = told(turns)
+    assert (one.code, one.lost_tokens, one.tokens) == ("LORE304", pytest.approx(3000, rel=0.05), "estimated")
+
+
+@pytest.mark.parametrize("confidence", ["ceiling", "rule"])
+def test_a_prediction_that_is_the_best_case_is_held_against_nobody(foretold, confidence):
+    foretold(2990, confidence)
+    found = told([FIRST, SECOND, other()])
+    assert [one.code for one in found] == (["LORE304"] if confidence == "rule" else [])
+
+
+def test_the_tolerance_is_a_share_of_the_prompt(foretold):
+    foretold(3030)
+    half = Dated(tolerance=0.5)
+    assert [one.code for one in told([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
+    assert told([FIRST, SECOND, other(usage=Billed(6100, 0, 10))], half.judge()) == []
+
+
+def test_nothing_is_foreseen_where_bills_leave_no_room(foretold):
+    asked_about = foretold(3000)
+    last = asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))
+    assert told([FIRST, SECOND, other(usage=bill(2900, 100)), last]) == []
+    assert asked_about == []
+
+
+# Each of 300 conversations missed: predicting all of them took three times as long as judging the recording.
+def test_a_recording_in_which_every_conversation_misses_is_told_a_few_times(foretold):
+    asked_about = foretold(3000)
+    turns = [FIRST, SECOND]
+    turns += [replace(other(at=100 + 5 * n, text=f"task {n}"), chain=f"c-{n}") for n in range(150)]
+    assert len(told(turns)) == len(asked_about) == 8 + 1

@@ -1,0 +1,177 @@
+"""Rules: findings with their place, weight, and cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.judge.base import Place, finding, fingerprint
+from lore.judge.budgets import Budgets, below_reuse, over_budget
+from lore.judge.pairs import Pairs
+from lore.judge.rules import damage, findings_of
+from lore.model.codes import CODES
+from lore.model.events import Billed
+from lore.model.evidence import Damage, Told
+from lore.model.problems import Problem
+from lore.model.results import Summary
+from lore.model.state import Change
+from lore.report.sentences import sentence, worded
+from model.making import assistant, body, parsed, turn
+
+PLACE = Place("dir/a.jsonl")
+LEFT = body("one", assistant("two"), system="Today is 2026-01-01.")
+RIGHT = body("one", assistant("two"), "x", system="Today is 2026-01-02.")
+
+
+def pair(left, right, *, usages=(None, None), **fields):
+    pairs = Pairs()
+    pairs.advance(turn(parsed(left), 1, usage=usages[0]))
+    return pairs.advance(turn(parsed(right), 2, usage=usages[1], line=7, **fields))
+
+
+def judged(found):
+    return [worded(one) for _, one in findings_of(found, PLACE)]
+
+
+def test_a_pair_that_holds_has_no_findings():
+    assert judged(pair(body("a"), body("a", "b"))) == []
+
+
+def test_a_moved_prefix_is_a_finding_at_its_place():
+    found = judged(pair(LEFT, RIGHT))
+    assert len(found) == 1
+    one = found[0]
+    assert (one.code, one.name, one.kind, one.severity) == ("LORE101", "date-in-prefix", "waste", "error")
+    assert (one.path, one.line, one.chain, one.turn, one.dialect) == ("dir/a.jsonl", 7, "main", 2, "anthropic")
+    assert (one.section, one.json_path, one.offset, one.fidelity) == ("system", "system", 19, "wire")
+    assert (one.lost_bytes > 0, one.tokens, one.fix) == (True, "estimated", CODES["LORE101"].fix)
+    assert (one.strength, one.actor, one.is_break) == ("certain", "author", True)
+    assert sentence(one.evidence) in one.message
+
+
+def test_a_fall_of_billed_reads_is_a_warning_with_recorded_tokens():
+    usages = (Billed(0, 0, 9000), Billed(9000, 0, 0))
+    one = judged(pair(body("a"), body("a", "b"), usages=usages))[0]
+    assert (one.code, one.severity, one.lost_tokens, one.tokens) == ("LORE301", "warning", 9000, "recorded")
+    assert (one.json_path, one.offset, one.lost_bytes) == (None, None, 0)
+
+
+def test_an_expected_break_is_a_note():
+    one = judged(pair(LEFT, RIGHT, changes=(Change("LORE125", "compacted"),)))[0]
+    assert (one.code, one.severity) == ("LORE125", "note")
+
+
+def test_a_change_of_model_alone_has_no_place_in_the_prompt():
+    one = judged(pair(body("a"), body("a", "b", model="other")))[0]
+    assert (one.code, one.json_path, one.offset) == ("LORE119", None, None)
+
+
+@pytest.mark.parametrize(
+    "code", ["LORE106", "LORE112", "LORE146", "LORE119", "LORE128", "LORE100", "LORE301", "LORE125"]
+)
+def test_every_code_has_words_of_its_kind(code):
+    said = worded(finding(code, PLACE, Told("what happened"), strength="certain")).message
+    lead, _, rest = said.partition(": ")
+    assert (len(lead) > 10, rest) == (True, "what happened")
+
+
+def test_damage_is_one_finding_a_code_with_its_number():
+    problems = [Problem("LORE201", "first", line=3), Problem("LORE201", "second", line=4), Problem("LORE203", "odd")]
+    found = [worded(one) for one in damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE)]
+    assert [one.evidence for one in found] == [Damage("first", 29), Damage("odd")]
+    assert [(one.code, one.line, one.message, one.severity) for one in found] == [
+        ("LORE201", 3, "first (and 29 more like it)", "error"),
+        ("LORE203", None, "odd", "note"),
+    ]
+
+
+# fingerprints
+
+
+def test_a_fingerprint_is_the_same_whatever_else_was_found():
+    first, second = (finding("LORE100", PLACE, Told("e"), chain="main", line=line) for line in (3, 99))
+    assert first.fingerprint == second.fingerprint
+    assert len(first.fingerprint) == 16
+
+
+@pytest.mark.parametrize("change", range(4))
+def test_a_fingerprint_tells_findings_apart(change):
+    base = ["LORE100", "p", "agent-7", "messages[0].role"]
+    other = [*base]
+    other[change] = other[change] + "x"
+    assert fingerprint(*base) != fingerprint(*other)
+
+
+# Evidence quotes dates and figures, lore counts chains as they come, and a message moves when turns are inserted.
+def test_a_fingerprint_holds_nothing_that_moves():
+    one = finding("LORE101", PLACE, Told("at 10:30"), chain="chain-3", json_path="messages[7].content[1].text")
+    other = finding("LORE101", PLACE, Told("at 10:31"), chain="main", json_path="messages[9].content[1].text")
+    assert one.fingerprint == other.fingerprint
+
+
+def test_a_fingerprint_is_that_of_the_place_on_every_machine():
+    here, there = (
+        finding("LORE101", Place(path, "a.jsonl"), Told("m")).fingerprint for path in ("./a.jsonl", "/x/a.jsonl")
+    )
+    assert here == there
+
+
+def test_a_fingerprint_takes_lone_surrogates():
+    assert len(fingerprint("LORE100", "p\udc80", None, "\ud83d")) == 16
+
+
+# budgets
+
+
+def test_a_pair_below_the_budget_is_a_finding():
+    found = list(below_reuse(pair(LEFT, RIGHT), Budgets(min_reuse=0.9), PLACE))
+    assert [(one.code, one.severity, one.turn, one.line) for one in found] == [("LORE401", "error", 2, 7)]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "changes"),
+    [(Budgets(), ()), (Budgets(min_reuse=0.01), ()), (Budgets(min_reuse=0.9), (Change("LORE125", "c"),))],
+    ids=["no budget", "within", "expected"],
+)
+def test_a_pair_within_the_budget_or_expected_is_none(budgets, changes):
+    assert list(below_reuse(pair(LEFT, RIGHT, changes=changes), budgets, PLACE)) == []
+
+
+def test_a_pair_with_nothing_to_reuse_is_within_every_budget():
+    assert list(below_reuse(pair({"messages": []}, LEFT), Budgets(min_reuse=1.0), PLACE)) == []
+
+
+@pytest.mark.parametrize(
+    ("budgets", "codes"),
+    [
+        (Budgets(), []),
+        (Budgets(max_breaks=3, max_lost_tokens=100), []),
+        (Budgets(max_breaks=2), ["LORE402"]),
+        (Budgets(max_lost_tokens=99), ["LORE403"]),
+        (Budgets(max_breaks=0, max_lost_tokens=0), ["LORE402", "LORE403"]),
+    ],
+)
+def test_sums_are_held_against_their_budgets_and_expected_breaks_never_count(budgets, codes):
+    summary = Summary(breaks=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
+    assert [one.code for one in over_budget(summary, budgets, PLACE)] == codes
+
+
+def test_what_is_not_set_is_taken_from_the_other_budgets():
+    assert Budgets(min_reuse=0.0).over(Budgets(0.5, 3, 9)) == Budgets(0.0, 3, 9)
+    assert Budgets(max_breaks=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "said"),
+    [
+        (Budgets(0.5, 1, 1), ""),
+        (Budgets(), ""),
+        (Budgets(min_reuse=1.5), "min_reuse"),
+        (Budgets(min_reuse=-0.1), "min_reuse"),
+        (Budgets(min_reuse=float("nan")), "min_reuse"),
+        (Budgets(max_breaks=-1), "max_breaks"),
+        (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
+    ],
+)
+def test_budgets_that_make_no_sense_have_a_fault(budgets, said):
+    assert said in budgets.fault()
+    assert bool(budgets.fault()) == bool(said)

@@ -1,0 +1,182 @@
+"""Replaced tails: what ended a request and gave way to what the conversation went on with."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from lore.judge.pairs import Pairs, lost_tokens
+from lore.judge.tail import evidence_of, replaced_tail
+from lore.model.events import Billed
+from lore.model.evidence import VolatileText
+from model.making import assistant, body, parsed, turn
+
+LONG = "one two " * 4000
+CLOCK = "The current time is 2026-10-02 10:30:00."
+OTHER = "The current time is 2026-10-02 10:31:00."
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def text(said, **fields):
+    return {"type": "text", "text": said, **fields}
+
+
+def user(*blocks):
+    return {"role": "user", "content": [text(one) if isinstance(one, str) else one for one in blocks]}
+
+
+def result(said):
+    return {"type": "tool_result", "tool_use_id": "t", "content": said}
+
+
+def use():
+    return {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]}
+
+
+def found(left, right, dialect="anthropic"):
+    return replaced_tail(parsed(left, dialect), parsed(right, dialect))
+
+
+def chat(*messages):
+    roles = {"s": "system", "u": "user", "a": "assistant", "t": "tool", "d": "developer"}
+    return {
+        "model": "gpt-5.1",
+        "messages": [
+            {"role": roles[role], "content": said} for role, _, said in (one.partition(":") for one in messages)
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "path", "role"),
+    [
+        (body("a", "now"), body("a", assistant("b"), "c", "then"), "messages[1]", "user"),
+        (
+            body("x", assistant("y"), user("a", "now")),
+            body("x", assistant("y"), user("a"), assistant("b"), user("c", "then")), "messages[2].content[1]", "user",
+        ),
+        (
+            body("a", use(), user(result("r"), "now")), body("a", use(), user(result("r")), assistant("b"), "c"),
+            "messages[2].content[1]", "user",
+        ),
+        (body("a", {"role": "system", "content": "now"}), body("a", assistant("b"), "c"), "messages[1]", "system"),
+    ],
+)  # fmt: skip
+def test_what_gives_way_to_the_models_answer_is_a_tail(left, right, path, role):
+    tail = found(left, right)
+    assert tail is not None
+    assert (tail.segments[0].path, tail.role) == (path, role)
+    assert not tail.repeated
+
+
+@pytest.mark.parametrize("role", ["u", "s", "d"])
+def test_a_tail_may_have_any_role_and_dialect(role):
+    tail = found(chat("s:x", "u:a", f"{role}:now"), chat("s:x", "u:a", "a:b", "u:c", f"{role}:then"), "openai-chat")
+    assert tail is not None
+    assert tail.segments[0].path == "messages[2]"
+
+
+def test_the_same_text_at_the_end_again_is_a_tail_that_is_repeated():
+    tail = found(body("a", "now"), body("a", assistant("b"), "c", "now"))
+    assert tail is not None
+    assert tail.repeated
+
+
+def test_a_tail_is_one_also_where_something_before_it_changed():
+    tail = found(body("x", assistant("b"), "c", "now"), body("y", assistant("b"), "c", assistant("d"), "e"))
+    assert tail is not None
+    assert tail.segments[0].path == "messages[3]"
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (body("a", assistant("b"), "c"), body("a", assistant("b"), "C", assistant("d"), "e")),  # edited
+        (body("a", "now"), body("a", "then", assistant("b"), "c")),  # another text stands in its place
+        (body("a", "now"), body("a", assistant("b"), "now", "c")),  # it moved
+        (body("now"), body(assistant("b"), "c")),  # nothing stands before it
+        (body("a", assistant("b")), body("a", "c")),  # an answer of the model
+        (body("a", assistant("b"), "now"), body("a", assistant("b"), assistant("c"), "d")),  # what was asked is gone
+        (body("a", use(), user(result("r"))), body("a", use(), assistant("b"), "c")),  # a result is gone
+        (body("a", use(), user("x", result("r"))), body("a", use(), user("x"), assistant("b"))),
+        (body("a", "now"), body("a")),  # the model has said nothing
+        (body("a", "b"), body("a", "b", assistant("c"))),  # it stays
+    ],
+)
+def test_what_only_looks_like_a_tail_is_none(left, right):
+    assert found(left, right) is None
+
+
+def test_the_result_of_a_tool_that_is_a_message_is_no_tail():
+    left = chat("u:a", "t:r")
+    left["messages"][1]["tool_call_id"] = "t"
+    assert found(left, chat("u:a", "a:b", "u:c"), "openai-chat") is None
+
+
+def test_two_dialects_have_no_tail_in_common():
+    assert replaced_tail(parsed(body("a", "now")), parsed(chat("u:a", "a:b"), "openai-chat")) is None
+
+
+def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():
+    tail = found(body("a", CLOCK), body("a", assistant("b"), "c", OTHER))
+    assert tail is not None
+    evidence = evidence_of(tail, 4.0)
+    size = len('"role":"user"') + len(f'"{CLOCK}"')
+    assert (evidence.path, evidence.bytes, evidence.tokens, evidence.role) == (
+        "messages[1]", size, round(size / 4), "user",
+    )  # fmt: skip
+    assert evidence.holds == ("a clock",)
+
+
+# in pairs
+
+
+def pair(left, right, *, usages=(None, None), **fields):
+    pairs = Pairs(**fields)
+    pairs.advance(turn(parsed(left), 1, usage=usages[0], asked=0.0))
+    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], asked=10.0))
+    assert made is not None
+    return made
+
+
+def told(made):
+    return [(cause.code, cause.kind) for cause in made.causes]
+
+
+def test_a_tail_is_expected_costs_no_break_and_is_out_of_the_reuse():
+    made = pair(body(LONG, CLOCK), body(LONG, assistant("b"), "c", OTHER))
+    assert (told(made), made.is_break, made.reuse) == ([("LORE156", "expected")], False, 1.0)
+    assert (made.lost, lost_tokens(made, 0)) == ((0,), (0, "estimated"))
+
+
+def test_a_tail_excuses_no_break_before_it():
+    left = body("Today is 2026-10-02. " + LONG, assistant("a"), "b", CLOCK)
+    right = body("Today is 2026-10-03. " + LONG, assistant("a"), "b", assistant("c"), "d", OTHER)
+    made = pair(left, right)
+    assert (told(made)[-1], made.worst, made.is_break) == (("LORE156", "expected"), "waste", True)
+    assert made.lost[0] > 30_000
+    assert made.lost[-1] == 0
+
+
+@pytest.mark.parametrize(("mark", "code", "kind"), [({}, "LORE301", "unattributable"), (MARK, "LORE153", "waste")])
+def test_a_bill_that_fell_behind_a_breakpoint_on_the_tail_fell_because_of_it(mark, code, kind):
+    left = body(user(text(LONG)), user(text(CLOCK, **mark)))
+    right = body(user(text(LONG)), assistant("b"), user("c"), user(text(OTHER, **mark)))
+    made = pair(left, right, usages=(Billed(3, 0, 9000), Billed(3, 0, 9100)))
+    assert told(made) == [(code, kind), ("LORE156", "expected")]
+    assert lost_tokens(made, 0) == (9000, "recorded")
+    if mark:
+        evidence = made.causes[0].evidence
+        assert isinstance(evidence, VolatileText)
+        assert evidence.on_breakpoint
+
+
+def test_a_transcript_has_no_tail():
+    """Its prompts were never sent: what it takes out is an event of its own."""
+    pairs = Pairs()
+    left, right = parsed(body("a", "now")), parsed(body("a", assistant("b"), "c"))
+    for number, prompt in enumerate((left, right), 1):
+        prompt = replace(prompt, fidelity="reconstructed")
+        made = pairs.advance(turn(prompt, number))
+    assert made is not None
+    assert "LORE156" not in [cause.code for cause in made.causes]

@@ -1,0 +1,71 @@
+"""LORE306: breakpoints in prompts that are too short to be cached."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
+from lore.model.evidence import BelowMinimum
+from lore.report.sentences import worded
+from lore.run.verdicts import Dated
+
+TEXTS = ("one", "1", "two", "2", "three")
+SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}
+
+
+def talk(*bills, **fields):
+    fields = {**SHORT, **fields}
+    return [asked(60 * n, body(*TEXTS[: 2 * n + 1], **fields), one) for n, one in enumerate(bills)]
+
+
+def test_a_bill_says_how_short_a_prompt_is():
+    (one,) = told(talk(bill(0, 0, 900), bill(0, 0, 950)))
+    assert (one.code, one.kind, one.turn) == ("LORE306", "unattributable", 1)
+    assert one.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
+    said = worded(one).message
+    assert "the prompt has 900 tokens; 4,096 are the fewest that claude-opus-4-6 caches" in said
+    assert "all 2 requests with breakpoints of this chain" in said
+
+
+def test_without_a_bill_bytes_say_it_with_room():
+    assert codes(talk(None, None)) == ["LORE306"]
+    assert codes(talk(None, None, system="word " * 2400)) == []  # 3,000 tokens of 4,096: not surely too few
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        talk(bill(0, 0, 900)),  # sent once
+        talk(bill(0, 0, 900), bill(0, 5000)),  # it grew past the minimum
+        talk(bill(0, 0, 900), bill(0, 0, 5000)),
+        talk(bill(0, 0, 900), bill(0, 0, 950), head=None, breakpoint=None),  # no breakpoints
+        talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-opus-5"),  # 512
+        talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # nobody knows
+        talk(bill(None, None, 900), bill(None, None, 950)),  # what was cached is not known
+        [replace(one, asked=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
+        talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
+    ],
+)
+def test_what_is_long_enough_or_not_known_is_no_finding(turns):
+    assert codes(turns) == []
+
+
+def test_one_request_a_conversation_counts_where_they_begin_alike():
+    calls = [asked(60 * n, body(f"case {n}", **SHORT), bill(0, 0, 900), f"c-{n}") for n in range(4)]
+    assert codes(calls) == ["LORE306"]
+    other = asked(60, body("case", system="Be kind.", model="claude-opus-4-6"), bill(0, 0, 900), "c-9")
+    assert codes([calls[0], other]) == []
+
+
+# A breakpoint behind the first words of a long prompt is LORE114 alone.
+def test_a_long_prompt_with_an_early_breakpoint_is_said_once():
+    turns = [
+        asked(60 * n, body(*(SYSTEM * 3, "1", "x")[: 2 * n + 1], breakpoint=None, system="Be brief."), None)
+        for n in range(2)
+    ]
+    judge = Dated().judge()
+    for one in turns:
+        judge.turn(one)
+    assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
+    assert judge.finish(PLACE) == []

@@ -1,0 +1,59 @@
+"""LORE305: writes that are paid for and never read."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from judge.foretelling import SYSTEM, asked, bill, body, codes, told
+from lore.model.evidence import WritesUnread
+from lore.report.sentences import worded
+
+TEXTS = ("one", "1", "two", "2", "three", "3", "four")
+
+
+def talk(*bills, gap=60.0, **fields):
+    return [asked(gap * n, body(*TEXTS[: 2 * n + 1], **fields), one) for n, one in enumerate(bills)]
+
+
+NEVER = talk(*(bill(0, 3000 + 20 * n) for n in range(4)))
+
+
+def test_a_chain_that_reads_nothing_of_what_it_writes():
+    (one,) = told(NEVER)
+    assert (one.code, one.turn, one.lost_tokens, one.tokens) == ("LORE305", 1, 3000 + 3020 + 3040, "recorded")
+    assert one.evidence == WritesUnread(3000 + 3020 + 3040, 3)
+    assert "9,060 tokens were written to the cache by 3 turns" in worded(one).message
+
+
+def test_reads_of_a_head_that_others_wrote_are_no_reads_of_it():
+    assert codes(talk(*(bill(2000, 1500 + 20 * n) for n in range(4)))) == ["LORE305"]
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        NEVER[:1],  # the last turn is always unread
+        NEVER[:2],  # one fall is LORE301's
+        talk(bill(0, 3000), bill(0, 3020), bill(0, 3040), bill(3000, 60)),  # one was read after all
+        talk(bill(0, 3000), bill(0, 3020), bill(0, 3040), None),  # so it may have been
+        talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=400),  # none lived so long
+        talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=3),  # not readable yet
+        talk(*(bill(0, 300) for _ in range(4))),  # too little to speak of
+        talk(*(bill(0, 0, 3000) for _ in range(4)), head=None, breakpoint=None),  # nothing was written
+        [replace(one, asked=None, answered=None) for one in NEVER],
+    ],
+)
+def test_what_may_be_read_or_could_not_be_is_no_finding(turns):
+    assert "LORE305" not in codes(turns)
+
+
+def test_a_cause_that_bytes_show_is_told_there():
+    turns = [asked(60 * n, body(*TEXTS[: 2 * n + 1], system=f"{SYSTEM} {n}:00"), bill(0, 3000)) for n in range(4)]
+    assert codes(turns) == []
+
+
+def test_another_chain_may_have_read_it():
+    beside = asked(500, body("beside"), bill(2500, 60), "side")
+    assert "LORE305" not in codes([*NEVER, beside])
+    assert "LORE305" in codes([*NEVER, asked(500, body("beside", model="claude-opus-4-8"), bill(2500, 60), "side")])

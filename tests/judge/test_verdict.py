@@ -1,0 +1,110 @@
+"""Verdicts: which cause leads, what was lost, wasted and unexplained, and that a quick judge says the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from cache.talk import Talk, bill
+from judge.foretelling import PLACE, START
+from lore.judge.judge import Judge
+from lore.model.events import Billed
+from lore.model.state import Change
+from lore.run.verdicts import Dated
+from model.making import assistant, body, parsed, turn
+
+LONG = "one " * 10_000
+ONE, TWO = body(LONG), body(LONG, assistant("two"), "three")
+OTHER = body("two " * 10_000, assistant("two"), "three")
+
+
+def judged(left, right, *, usages=(None, None), **fields):
+    judge = Dated().judge()
+    judge.turn(turn(parsed(left), 1, usage=usages[0], asked=0.0))
+    return judge.turn(turn(parsed(right), 2, usage=usages[1], asked=10.0, **fields))
+
+
+def lead(verdict):
+    return None if verdict.leading is None else verdict.causes[verdict.leading].code
+
+
+def test_the_first_turn_is_compared_with_nothing():
+    verdict = Dated().judge().turn(turn(parsed(ONE)))
+    assert (verdict.pair, verdict.compared, verdict.causes, verdict.leading) == (None, False, (), None)
+    assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == (None, None, 0)
+    assert verdict.was_foreseen is None
+
+
+def test_a_turn_that_goes_on_lost_nothing():
+    verdict = judged(ONE, TWO, usages=(Billed(0, 0, 9000), Billed(0, 9000, 100)))
+    assert (verdict.compared, verdict.causes, verdict.leading) == (True, (), None)
+    assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("right", "fields", "code", "sums"),
+    [
+        (OTHER, {}, "LORE100", (9000, 9000, 0)),
+        (TWO, {}, "LORE301", (9000, 0, 9000)),
+        (OTHER, {"changes": (Change("LORE125", "compacted"),)}, "LORE125", (9000, 0, 0)),
+    ],
+    ids=["waste", "unattributable", "expected"],
+)
+def test_what_was_lost_is_counted_under_the_kind_of_the_cause_that_leads(right, fields, code, sums):
+    verdict = judged(ONE, right, usages=(Billed(0, 0, 9000), Billed(0, 0, 9100)), **fields)
+    assert lead(verdict) == code
+    assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == sums
+
+
+def test_of_two_causes_waste_leads_and_remarks_never_do():
+    left = body(LONG, assistant("two"), "three", tools=[{"name": "a"}, {"name": "b"}])
+    right = body(LONG, assistant("TWO"), "three", tools=[{"name": "b"}, {"name": "a"}])
+    verdict = judged(left, right, usages=(Billed(0, 0, 9000), Billed(0, 9000, 100)))
+    assert {cause.code for cause in verdict.causes} > {"LORE102", "LORE302"}
+    assert lead(verdict) == "LORE102"  # it loses most
+
+
+def test_no_more_is_paid_again_than_was_asked():
+    """A prompt that shrank was not billed for all that it lost."""
+    verdict = judged(ONE, body("x"), usages=(Billed(0, 0, 9000), Billed(0, 0, 40)))
+    assert (verdict.lost_tokens, verdict.wasted_tokens) == (9000, 40)
+
+
+@pytest.mark.parametrize("sign", ["", "effort", "skill"])
+def test_a_quick_judge_says_the_same_of_a_transcript(sign):
+    talk, verdicts = Talk(), []
+    judges = [Judge(dict, quick=quick) for quick in (False, True)]  # pyright: ignore[reportArgumentType]
+    steps = [bill(10_000, 2_000), bill(12_000, 300), bill(10_000, 2_500), bill(12_500, 50), None, bill(0, 20_000)]
+    for number, one in enumerate(steps):
+        talk.use() if number else talk.ask()
+        talk.turn(one, signs=(sign,) if sign and number == 2 else ())
+        verdicts.append([judge.turn(talk.last) for judge in judges])
+    for whole, quick in verdicts:
+        assert whole.causes == quick.causes
+        assert (whole.lost_tokens, whole.compared) == (quick.lost_tokens, quick.compared)
+        assert (whole.wasted_tokens, whole.was_foreseen) == (quick.wasted_tokens, quick.was_foreseen)
+    assert [bool(whole.causes) for whole, _ in verdicts] == [False, False, True, False, False, False]
+    assert [judge.finish(PLACE) for judge in judges] == [[], []]
+
+
+def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
+    found = []
+    for last in (bill(10_000, 2_500), bill(0, 12_500), bill(12_300, 200)):
+        talk, judge = Talk(), Dated().judge()
+        talk.ask()
+        for number, one in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
+            talk.turn(one, signs=("effort",) if number == 2 else ())
+            verdict = judge.turn(talk.last)
+            talk.use()
+        found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))
+    assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]
+
+
+def test_a_chain_that_is_forgotten_is_said_once():
+    judge = Dated().judge()
+    texts = ["Be brief. " * 3000, assistant("a"), "b", assistant("a"), "b"]
+    for number in range(1, 4):
+        prompt = parsed(body(*texts[: 2 * number - 1], model="claude-opus-5"))
+        judge.turn(turn(prompt, number, asked=START + 60.0 * number))
+    assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
+    assert (judge.forget(["main"], PLACE), judge.finish(PLACE)) == ([], [])
+    assert (judge.chains, judge.turns) == (1, 3)

@@ -1,0 +1,90 @@
+"""Assembly, law: at most four breakpoints; without a reset the last breakpoint of the turn before is a breakpoint
+again; never on the tail, on empty text or on thinking; the longer-lived ones first."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.prompt.settings import Rules
+from strategies import shapes
+from strategies.sessions import Agent, scripts, setups
+
+models = st.sampled_from(["claude-opus-5", "claude-sonnet-4-5", "amazon.nova-pro-v1:0", "gpt-5.6", "gpt-5"])
+WITH_BREAKPOINTS = [("anthropic", "claude-opus-5"), ("bedrock", "anthropic.claude-opus-5-v1:0"),
+                    ("bedrock", "nova-pro"),
+          ("openai-chat", "gpt-5.6"), ("openai-responses", "gpt-5.6")]  # fmt: skip
+
+
+def _played(script, setup, model):
+    return Agent(*setup, model=model).play(script)
+
+
+@given(scripts(), setups, models)
+def test_at_most_four_breakpoints_in_order(script, setup, model):
+    for turn in _played(script, setup, model).turns:
+        breakpoints = turn.prompt.breakpoints
+        assert len(breakpoints) == len(turn.prompt.breakpoint_values) <= 4
+        assert list(breakpoints) == sorted(set(breakpoints))
+        assert shapes.breakpoints_in(turn.body) == len(breakpoints)
+
+
+@given(scripts(), setups, models)
+def test_the_last_breakpoint_of_the_turn_before_is_a_breakpoint_again(script, setup, model):
+    last = {}
+    for turn in _played(script, setup, model).turns:
+        before = last.get(turn.chain)
+        if before is not None and not turn.entitled and before.prompt.breakpoints:
+            assert before.prompt.breakpoints[-1] in turn.prompt.breakpoints
+        last[turn.chain] = turn
+
+
+@given(scripts(), setups, models)
+def test_no_breakpoint_stands_on_the_tail_on_empty_text_or_on_thinking(script, setup, model):
+    for turn in _played(script, setup, model).turns:
+        for position in turn.prompt.breakpoints:
+            segment = turn.prompt.at(position)
+            assert position < turn.prompt.stable
+            assert segment.kind != "envelope"
+            assert not shapes.is_thought(segment)
+            assert json.loads(segment.data).get("text") != ""
+
+
+@given(scripts(), setups, st.sampled_from(WITH_BREAKPOINTS))
+def test_the_end_of_what_was_said_has_a_breakpoint(script, setup, dialect_and_model):
+    dialect, model = dialect_and_model
+    steps = [one for one in script if one[0] != "change" or "model" not in one[2]]
+    for turn in Agent(dialect, setup[1], model=model).play(steps).turns:
+        messages = range(len(turn.prompt.head), turn.prompt.stable)
+        said = [at for at in messages if _may_carry(dialect, turn.prompt.at(at))]
+        held = [at for at in turn.prompt.breakpoints if at in messages]
+        assert said[-1:] == held[-1:]
+
+
+def _may_carry(dialect, segment):
+    """Anything but thinking and empty text; at OpenAI's only what is said to the model, results apart in Chat."""
+    if segment.kind == "envelope" or (dialect in shapes.ITEMS and segment.origin == "assistant"):
+        return False
+    if dialect == "openai-chat" and segment.origin == "tool":
+        return False
+    return not shapes.is_thought(segment) and json.loads(segment.data).get("text") != ""
+
+
+@given(scripts(max_size=8), st.sampled_from([("1h", "1h"), ("1h", "5m"), ("5m", "5m")]))
+def test_longer_lived_breakpoints_come_first(script, ttls):
+    rules = Rules(head_ttl=ttls[0], ttl=ttls[1])
+    for turn in Agent("anthropic", rules).play(script).turns:
+        hours = [b"1h" in value for value in turn.prompt.breakpoint_values]
+        assert hours == sorted(hours, reverse=True)
+        head = [position < len(turn.prompt.head) for position in turn.prompt.breakpoints]
+        assert hours == [ttls[0] == "1h" if one else ttls[1] == "1h" for one in head]
+
+
+@given(scripts(max_size=8), setups)
+def test_breakpoints_change_no_content(script, setup):
+    own, bare = Agent(*setup).play(script), Agent(setup[0], Rules(tail=setup[1].tail, breakpoints="none")).play(script)
+    for one, other in zip(own.turns, bare.turns, strict=True):
+        assert list(one.prompt) == list(other.prompt)
+        assert other.prompt.breakpoints == ()

@@ -1,0 +1,134 @@
+"""Law 7. Breakpoints are not content: a `cache_control` that moves never changes the comparison."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.cli.main import main
+from lore.formats.bodies import Bodies
+from lore.formats.registry import recognise
+from lore.model.exchange import Exchange
+from lore.prefix.causes import causes
+from lore.prefix.chains import Chains
+from lore.prefix.overlap import overlap, relation
+from lore.prompt.base import Memo
+from lore.prompt.dialects import dialect_of
+from lore.prompt.dialects.shared import strip_breakpoints
+from strategies import (
+    CACHE_CONTROL,
+    WITH_BREAKPOINTS,
+    bodies,
+    conversations,
+    places_for_breakpoints,
+    read_all,
+    styles,
+    with_breakpoints,
+    write,
+)
+
+
+def _parsed(raw: bytes):
+    return dialect_of(raw).parse(raw, "wire", Memo())
+
+
+def _some(draw, body) -> set[int]:
+    return draw(st.sets(st.integers(0, len(places_for_breakpoints(body)) - 1), max_size=4))
+
+
+@given(bodies(WITH_BREAKPOINTS), styles, st.booleans(), st.data())
+def test_a_body_with_breakpoints_has_the_segments_of_the_bare_one(body, style, first, data):
+    bare, other = (
+        _parsed(write(body, style)),
+        _parsed(write(with_breakpoints(body, _some(data.draw, body), first=first), style)),
+    )
+    assert [(one.path, one.data) for one in other] == [(one.path, one.data) for one in bare]
+
+
+@given(bodies(WITH_BREAKPOINTS), styles, st.data())
+def test_moving_breakpoints_changes_no_comparison(body, style, data):
+    left = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
+    right = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
+    found = overlap(left, right)
+    assert (found.covered, found.common, relation(left, right, found)) == (True, left.stable, "identical")
+    assert causes(left, right, found, ()) == ()
+
+
+@given(conversations(WITH_BREAKPOINTS), styles, st.data())
+def test_a_conversation_whose_breakpoint_follows_its_end_stays_one_chain(made, style, data):
+    chains, memo = Chains(), Memo()
+    for body in made:
+        raw = write(with_breakpoints(body, _some(data.draw, body)), style)
+        assert chains.link(dialect_of(raw).parse(raw, "wire", memo)).chain == "main"
+
+
+@given(bodies(WITH_BREAKPOINTS), st.data())
+def test_breakpoints_are_remembered_beside_the_bytes(body, data):
+    places = _some(data.draw, body)
+    assert bool(_parsed(write(with_breakpoints(body, places))).breakpoints) == bool(places)
+
+
+@given(bodies(("anthropic", "openai-chat")), st.data())
+def test_a_breakpoint_on_a_message_is_a_breakpoint_on_its_last_segment(body, data):
+    number = data.draw(st.integers(0, len(body["messages"]) - 1))
+    messages = [
+        {**one, "cache_control": CACHE_CONTROL} if n == number else one for n, one in enumerate(body["messages"])
+    ]
+    assert list(_parsed(write({**body, "messages": messages}))) == list(_parsed(write(body)))
+
+
+def test_a_breakpoint_is_cut_out_of_its_own_block_not_out_of_a_copy_inside_another():
+    block = b'{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}'
+    bare = b'{"type":"text","text":"x"}'
+    other = b'{"type":"custom","holds":' + block + b"}"
+    result = b'{"type":"tool_result","tool_use_id":"t","content":[%s,%s]}'
+    assert strip_breakpoints(result % (block, other)).data == result % (bare, other)
+
+
+def test_text_that_looks_like_a_breakpoint_is_content():
+    block = write({"type": "text", "text": '"cache_control":{"type":"ephemeral"}'})
+    assert strip_breakpoints(block) == (block, None)
+
+
+def test_an_input_named_like_a_breakpoint_is_content():
+    block = write({"type": "tool_use", "id": "t", "name": "n", "input": {"cache_control": CACHE_CONTROL}})
+    assert strip_breakpoints(block) == (block, None)
+
+
+def test_moving_breakpoints_is_no_cache_break(desk, capsys):
+    @given(conversations(WITH_BREAKPOINTS), st.data())
+    def law(made, data):
+        lines = [write(with_breakpoints(body, _some(data.draw, body))) for body in [*made, made[-1]]]
+        (desk / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+        main(["check", "log.jsonl", "--json"])
+        summary = json.loads(capsys.readouterr().out)["summary"]
+        assert (summary["chains"], summary["breaks"]) == (1, 0)
+
+    law()
+
+
+def test_diff_prefix_of_bodies_that_differ_in_breakpoints_is_identical(desk, capsys):
+    body = {
+        "model": "claude-x",
+        "system": [{"type": "text", "text": "s"}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+    }
+    (desk / "a.json").write_bytes(write(with_breakpoints(body, {0})))
+    (desk / "b.json").write_bytes(write(with_breakpoints(body, {1})))
+    assert main(["diff-prefix", "a.json", "b.json", "--json", "--no-tokens"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["relation"], answer["divergence"], answer["causes"]) == ("identical", None, [])
+
+
+def test_setting_breakpoints_anew_on_a_recorded_body_changes_no_comparison(recording):
+    data = recording.read_bytes()
+    if recognise(data[: 1 << 18]) is not Bodies:
+        pytest.skip("holds events, not bodies")
+    found = [read.value.body for read in read_all(Bodies(), data) if isinstance(read.value, Exchange)]
+    body = json.loads(found[-1])
+    places = {0, len(places_for_breakpoints(body)) - 1}
+    one, other = _parsed(write(body)), _parsed(write(with_breakpoints(body, places)))
+    assert overlap(one, other).covered

@@ -1,0 +1,323 @@
+"""A harness's side of a store: what is sent, when it counts as saved, and what is folded meanwhile."""
+
+import asyncio
+
+import pytest
+
+from lore.errors import LoreError
+from lore.model import checkpoint
+from lore.session import Session, event
+from lore.store.asynchronous import AsyncStore
+from lore.store.base import Checkpoint, ConflictError, StoreError
+from lore.store.memory import Memory
+from lore.store.session import FOLDED, StoredSession
+
+HEADER = event("session_started", session_id="s1", system="You help.", tools=[])
+
+
+def said(uuid, text="hi"):
+    return event("append", item={"type": "user_message", "uuid": uuid, "text": text})
+
+
+def answered(uuid, text="yes"):
+    return event("append", item={"type": "assistant_message", "uuid": uuid, "text": text})
+
+
+class Failing(Memory):
+    """A store whose next saves fail, before or after they are done."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = self.after = 0
+        self.deltas = []
+
+    def save_delta(self, session_id, delta):
+        self.deltas.append(delta)
+        if self.before:
+            self.before -= 1
+            raise StoreError("no room")
+        head = super().save_delta(session_id, delta)
+        if self.after:
+            self.after -= 1
+            raise StoreError("the answer was lost")
+        return head
+
+
+def uuids(session):
+    return [entry.item.uuid for entry in session.state.main().entries]
+
+
+def stored(store):
+    return Session.read(store.load("s1").log)
+
+
+def same_state(kept):
+    return checkpoint.dump(stored(kept.store).state) == checkpoint.dump(kept.session.state)
+
+
+def test_only_what_is_new_is_sent():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    kept.apply(said("u1"))
+    kept.save()
+    kept.apply(answered("a1"), said("u2"))
+    kept.save()
+    assert [len(delta.new_events) for delta in store.deltas] == [1, 2]
+    assert kept.saved == {1, 2, 3, 4}
+    assert same_state(kept)
+
+
+def test_saving_nothing_sends_nothing():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    assert kept.save() == kept.head
+    assert store.deltas == []
+
+
+def test_what_is_saved_advances_only_after_success():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    kept.apply(said("u1"))
+    store.before = 1
+    with pytest.raises(StoreError):
+        kept.save()
+    assert kept.saved == {1}
+    kept.apply(said("u2"))
+    kept.save()
+    assert kept.saved == {1, 2, 3}
+    assert uuids(stored(store)) == ["u1", "u2"]
+
+
+def test_an_answer_that_was_lost_doubles_nothing():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    kept.apply(said("u1"))
+    kept.note({"a": 1})
+    store.after = 1
+    with pytest.raises(StoreError):
+        kept.save()
+    kept.apply(said("u2"))
+    kept.note({"b": 2}, leaf_id="u2")
+    kept.save()
+    data = store.load("s1")
+    assert uuids(stored(store)) == ["u1", "u2"]
+    assert (data.metadata, data.leaf_id) == (b'{"a":1,"b":2}', "u2")
+    assert (kept.metadata, kept.leaf_id) == (data.metadata, "u2")
+
+
+def test_a_resumed_session_sends_only_what_came_after_loading():
+    store = Failing()
+    first = StoredSession.begin(store, HEADER)
+    first.apply(said("u1"), answered("a1"))
+    first.save()
+    again = StoredSession.begin(store, HEADER)
+    again.apply(said("u2"))
+    again.save()
+    assert [len(delta.new_events) for delta in store.deltas] == [2, 1]
+    assert uuids(again.session) == ["u1", "a1", "u2"]
+    assert same_state(again)
+
+
+def test_what_is_taken_back_goes_first_and_alone():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    kept.apply(said("u1"), answered("bad"))
+    kept.save()
+    kept.remove("bad")
+    kept.apply(answered("good"))
+    delta = kept.delta()
+    assert (delta.removed_ids, len(delta.new_events)) == (("bad",), 1)
+    kept.save()
+    kept.remove("good")
+    assert (kept.delta().removed_ids, kept.delta().new_events) == (("good",), ())
+    kept.save()
+    assert uuids(stored(store)) == ["u1"]
+    assert same_state(kept)
+    assert len(store.load("s1").events) == 6, "nothing leaves the log"
+
+
+def test_what_is_taken_back_before_it_was_saved_stays_at_its_place():
+    """Sent as `removed_ids` it would stand before the very item: the item would come back."""
+    kept = StoredSession.begin(Failing(), HEADER)
+    kept.apply(answered("bad"))
+    kept.remove("bad")
+    assert kept.delta().removed_ids == ()
+    kept.save()
+    assert uuids(stored(kept.store)) == []
+
+
+def test_two_removals_in_a_row_are_both_kept():
+    kept = StoredSession.begin(Failing(), HEADER)
+    kept.apply(said("u1"), said("u2"))
+    kept.save()
+    kept.remove("u1")
+    kept.remove("u2")
+    kept.remove()
+    kept.save()
+    assert uuids(stored(kept.store)) == []
+    assert kept.head.number == len(kept.saved) == 5
+
+
+def test_a_compaction_is_one_event_of_its_delta_and_nothing_is_sent_again():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    kept.apply(*(said(f"u{n}") for n in range(20)))
+    kept.save()
+    kept.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u19"], summary="short"))
+    kept.save()
+    assert len(store.deltas[-1].new_events) == 1
+    assert uuids(stored(store)) == ["d", "u19"]
+    assert len(store.load("s1").events) == 22
+
+
+def test_what_a_turn_needs_in_its_log_is_saved_before_it_is_sent():
+    kept = StoredSession.begin(Failing(), HEADER, rules=None)
+    kept.apply(event("knowledge", op="add", id="k1", title="Name", content="Ada"), said("u1"))
+    kept.begin_turn({"current_time": "10:00"})
+    kept.save()
+    kept.apply(answered("a1"), event("turn_completed", turn=1))
+    kept.apply(event("knowledge", op="add", id="k2", title="Town", content="Bern"), said("u2"))
+    prompt = kept.begin_turn({"current_time": "10:05"})
+    kept.save()
+    assert len(kept.store.prompt_deltas("s1")) == 1
+    again = StoredSession.open(kept.store, "s1")
+    assert again.session.write(again.session.assembled().prompt) == kept.session.write(prompt)
+
+
+def test_another_writer_is_told_of_and_taken_in():
+    store = Failing()
+    mine, theirs = StoredSession.begin(store, HEADER), StoredSession.begin(store, HEADER)
+    theirs.apply(said("t1"))
+    theirs.save()
+    mine.apply(said("m1"))
+    mine.note({"who": "me"})
+    with pytest.raises(ConflictError):
+        mine.save()
+    assert [one.item.uuid for one in mine.reload()] == ["t1"]
+    mine.save()
+    assert uuids(stored(store)) == uuids(mine.session) == ["t1", "m1"]
+    assert store.load("s1").metadata == b'{"who":"me"}'
+    assert same_state(mine)
+
+
+def test_taking_another_writer_in_doubles_nothing_that_the_store_had_taken():
+    store = Failing()
+    mine = StoredSession.begin(store, HEADER)
+    mine.apply(said("m1"), said("m2"))
+    store.after = 1
+    with pytest.raises(StoreError):
+        mine.save()
+    theirs = StoredSession.begin(store, HEADER)
+    theirs.apply(said("t1"))
+    theirs.save()
+    mine.apply(said("m3"))
+    with pytest.raises(ConflictError):
+        mine.save()
+    assert [one.item.uuid for one in mine.reload()] == ["t1"]
+    mine.save()
+    assert uuids(stored(store)) == ["m1", "m2", "t1", "m3"]
+
+
+def test_a_removal_waits_through_a_reload():
+    store = Failing()
+    mine = StoredSession.begin(store, HEADER)
+    mine.apply(said("m1"))
+    mine.save()
+    theirs = StoredSession.begin(store, HEADER)
+    theirs.apply(said("t1"))
+    theirs.save()
+    mine.remove("m1")
+    mine.reload()
+    mine.save()
+    assert uuids(stored(store)) == uuids(mine.session) == ["t1"]
+
+
+def test_a_checkpoint_spares_what_came_before_it():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    kept.apply(*(said(f"u{n}") for n in range(50)))
+    kept.save()
+    kept.checkpoint()
+    kept.apply(said("late"))
+    kept.save()
+    asked = []
+    store.load = lambda session_id, after=0: asked.append(after) or Memory.load(store, session_id, after=after)
+    again = StoredSession.open(store, "s1")
+    assert asked == [51]
+    assert uuids(again.session) == uuids(kept.session)
+    again.apply(said("later"))
+    again.save()
+    assert again.head.number == 53
+
+
+def test_a_checkpoint_that_does_not_fit_is_passed_over_and_said():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+    kept.apply(said("u1"))
+    kept.save()
+    good = Checkpoint(2, kept.head.digest, FOLDED, kept.session.dump())
+    for bad in (
+        Checkpoint(2, "00" * 32, FOLDED, good.data), Checkpoint(2, good.digest, "lore 0", good.data),
+        Checkpoint(9, good.digest, FOLDED, good.data), Checkpoint(2, good.digest, FOLDED, b"junk"),
+        Checkpoint(2, "no digest", FOLDED, good.data), Checkpoint(-1, good.digest, FOLDED, good.data),
+    ):  # fmt: skip
+        store.save_checkpoint("s1", bad)
+        heard = []
+        assert uuids(StoredSession.open(store, "s1", tell=heard.append).session) == ["u1"]
+        assert len(heard) == 1
+        assert "all events are folded" in heard[0]
+
+
+def test_a_checkpoint_is_only_of_what_is_saved():
+    kept = StoredSession.begin(Memory(), HEADER)
+    kept.apply(said("u1"))
+    with pytest.raises(LoreError, match="wait to be saved"):
+        kept.checkpoint()
+
+
+def test_a_session_begins_with_its_header():
+    with pytest.raises(LoreError, match="session_started"):
+        StoredSession.begin(Memory(), said("u1"))
+
+
+def test_events_that_come_while_a_save_is_under_way_go_with_the_next():
+    store = Failing()
+    kept = StoredSession.begin(store, HEADER)
+
+    async def talk():
+        kept.apply(said("u1"))
+        first = asyncio.create_task(kept.save_async())
+        await asyncio.sleep(0)
+        with pytest.raises(LoreError, match="being saved"):
+            kept.save()
+        kept.apply(said("u2"))
+        await asyncio.gather(first, kept.save_async())
+
+    asyncio.run(talk())
+    assert [len(delta.new_events) for delta in store.deltas] == [1, 1]
+    assert uuids(stored(store)) == ["u1", "u2"]
+
+
+def test_every_store_serves_an_event_loop():
+    async def talk():
+        store = AsyncStore(Memory())
+        kept = StoredSession.begin(store.store, HEADER)
+        kept.apply(said("u1"))
+        await store.save_delta("s1", kept.delta())
+        await store.bind("client", "s1")
+        await store.move("s1", "p")
+        assert await store.resolve("client") == "s1"
+        assert [one.project_id for one in await store.list("p")] == ["p"]
+        data = await store.load("s1", after=1)
+        assert (data.first, len(data.events)) == (2, 1)
+        await store.save(await store.load("s1"))
+        await store.save_checkpoint("s1", Checkpoint(1, "", "f", b""))
+        assert (await store.checkpoint("s1")).format == "f"
+        assert await store.prompt_deltas("s1") == ()
+        assert not (await store.verify()).damage
+        assert await store.vacuum() == 0
+        assert await store.delete("s1") == ("s1",)
+        await store.create(b'{"kind":"session_started","session_id":"s2"}')
+        await store.close()
+
+    asyncio.run(talk())
