@@ -76,8 +76,3 @@ def test_cost_is_linear_and_exact(one, other):
 @given(usages, st.integers(0, 1000))
 def test_cost_grows_with_every_factor(tokens, times):
     assert CLAUDE.cost(**{name: count * times for name, count in tokens.items()}) == times * CLAUDE.cost(**tokens)
-
-
-def test_storage_is_paid_by_token_and_hour():
-    assert Price(storage_hour=Decimal("4.5")).storage(2 * M, 0.5) == Decimal("4.5")
-    assert CLAUDE.storage(M, 1) is None

@@ -8,10 +8,12 @@ import pytest
 
 from lore.formats.bodies import Bodies
 from lore.formats.registry import READERS, recognise
+from lore.model import jsonslice
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
 from lore.model.problems import Problem
 from lore.recording.corpus import open_head
+from lore.recording.opening import open_recording
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
@@ -226,3 +228,26 @@ def test_every_reader_is_registered_under_its_name():
 def test_exports_of_other_tools_that_have_messages_are_no_bodies(export):
     """Session exports of two other agents were taken for one clean request each."""
     assert recognise(json.dumps(export).encode()) is None
+
+
+class Counting:
+    """A decoder that counts how often it is given one text."""
+
+    def __init__(self, decoder, text):
+        self._decoder, self._text, self.found = decoder, text, 0
+
+    def decode(self, data):
+        self.found += bytes(data).strip() == self._text
+        return self._decoder.decode(data)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_body_that_is_recognised_is_not_decoded_again_to_be_read(end, tmp_path, monkeypatch):
+    text = dumps(body("a", "b", "c"))
+    path = tmp_path / "a.json"
+    path.write_bytes(text + end)
+    decoders = [Counting(getattr(jsonslice, name), text) for name in ("_TABLE", "_RAW")]
+    for name, decoder in zip(("_TABLE", "_RAW"), decoders, strict=True):
+        monkeypatch.setattr(jsonslice, name, decoder)
+    assert len(list(open_recording(str(path)).turns())) == 1
+    assert sum(decoder.found for decoder in decoders) == 1

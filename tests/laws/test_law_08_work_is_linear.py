@@ -15,7 +15,7 @@ from lore.model.prompt import Segment
 from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.base import Memo
-from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, points, shared
+from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, shared
 from lore.recording.options import Options
 from lore.run import diff_metrics
 from lore.run.diff import Comparison, diff_session
@@ -125,7 +125,7 @@ def test_each_line_of_a_claude_code_log_is_decoded_once_beside_its_recognition(j
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, monkeypatch, dialect):
     seen: Tally[int] = Tally()
-    for module in (bodies, anthropic, openai_chat, openai_responses, gemini, bedrock, points, shared):
+    for module in (bodies, anthropic, openai_chat, openai_responses, gemini, bedrock, shared):
         original = module.table
         monkeypatch.setattr(module, "table", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
     lines = MAKERS[dialect](120)

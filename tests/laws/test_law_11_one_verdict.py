@@ -25,8 +25,8 @@ from lore.pytest_plugin.judging import judge
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.options import Options
-from lore.recording.ordering import BY_TIME
 from lore.recording.problems import Problems
+from lore.recording.requests import BY_TIME
 from lore.run.check import check
 from lore.run.check_watch import follow_check
 from lore.run.diff import Comparison, compared

@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.prompt import Prompt
 from lore.model.state import Entry
-from lore.model.turn import Basis, Made, Turn
+from lore.model.turn import Basis, Turn, TurnPrompt
 from lore.model.vector import Vector
 from model.making import append, user
 
@@ -16,7 +16,9 @@ def entries(*groups):
 
 
 def turn(timeline, *rest):
-    return Turn("main", 1, lambda: Made(Prompt("anthropic", "reconstructed")), basis=Basis(timeline, "anthropic", rest))
+    return Turn(
+        "main", 1, lambda: TurnPrompt(Prompt("anthropic", "reconstructed")), basis=Basis(timeline, "anthropic", rest)
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,6 @@ def test_another_head_is_no_extension():
 
 def test_a_prompt_is_made_once():
     made = []
-    one = Turn("main", 1, lambda: made.append(1) or Made(Prompt("anthropic", "wire")))
+    one = Turn("main", 1, lambda: made.append(1) or TurnPrompt(Prompt("anthropic", "wire")))
     assert one.prompt is one.prompt
     assert made == [1]

@@ -10,7 +10,7 @@ from fuzz.samples import CORPUS
 from lore.cache.predictor import Predictor
 from lore.formats.claude_code import ClaudeCode
 from lore.judge.agreement import Agreement, agreement
-from lore.recording.base import Source
+from lore.recording.base import RecordedInput
 from lore.recording.opening import open_recording
 from lore.recording.problems import Problems
 from lore.run.rules import packaged
@@ -20,7 +20,7 @@ SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
 
 
-class Told(Source):
+class Told(RecordedInput):
     """A transcript of turns that are at hand."""
 
     def __init__(self, turns):

@@ -68,10 +68,6 @@ class Price(NamedTuple):
         known = {kind: count for kind, count in counts.items() if count and prices[kind] is not None}
         return {kind: count * prices[kind] / MILLION for kind, count in known.items()}
 
-    def storage(self, tokens: int, hours: float) -> Decimal | None:
-        """Return what it costs to keep tokens for some hours."""
-        return None if self.storage_hour is None else tokens * Decimal(str(hours)) * self.storage_hour / MILLION
-
     def times(self, factors: dict[str, Decimal]) -> Price:
         """Return these prices, each kind multiplied by its factor."""
         return Price(*(

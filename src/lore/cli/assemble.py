@@ -178,7 +178,7 @@ def _one(name: Name, options: Options, asked: _Asked, appender: Appender | None)
 
 
 def _explain(made: Assembly, options: Options, asked: _Asked) -> None:
-    from lore.run.explaining import explained
+    from lore.run.assembling import explained
 
     result = explained(made, options.ruled.tail)
     if asked.as_json:

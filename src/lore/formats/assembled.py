@@ -14,15 +14,15 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Struct
 
-from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.formats.base import Read, Yields
+from lore.formats.line_reader import LineReader, problem
+from lore.formats.lines import Line, each
 from lore.model import lenient
 from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.exchange import Fidelity
 from lore.model.jsonslice import table
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.turn import Turn
 from lore.model.vector import Vector
@@ -42,15 +42,11 @@ class _Saved(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    number: int
-    byte: int
-    pending: bytes
-    skipping: bool
     lost: bool
     chains: dict[str, _Saved]
 
 
-class _Held(Struct, frozen=True):
+class _ChainPrompt(Struct, frozen=True):
     """A chain's latest prompt; `sums[n]` are the bytes of its first n segments (grown with the chain)."""
 
     prompt: Prompt
@@ -65,64 +61,40 @@ class _MissedError(_RefusedError):
     """A line that does not fit what came before it, as far as that could be read."""
 
 
-class Assembled:
+class Assembled(LineReader):
     """Reader of assembled sessions."""
 
     name: ClassVar[str] = "assembled"
     yields: ClassVar[Yields] = "turns"
-    clock: ClassVar[Clock] = "end"
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        super().__init__()
         self._lost = False  # whether a line could not be read: of which chain, nobody knows
-        self._chains: dict[str, _Held] = {}
+        self._chains: dict[str, _ChainPrompt] = {}
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return (table(next(each(head), b"")) or {}).keys() >= _SIGNS
 
-    @classmethod
-    def restore(cls, state: bytes) -> Assembled:
-        saved = msgspec.msgpack.decode(state, type=_State)
-        made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._lost = saved.lost
-        made._chains = {name: _held(one) for name, one in saved.chains.items()}
-        return made
-
-    @property
-    def state(self) -> bytes:
-        lines = self._lines
+    def _save(self) -> bytes:
         chains = {name: _saved(held.prompt) for name, held in self._chains.items()}
-        return msgspec.msgpack.encode(
-            _State(lines.number, lines.byte, lines.pending, lines.skipping, self._lost, chains)
-        )
+        return msgspec.msgpack.encode(_State(self._lost, chains))
 
-    def feed(self, data: bytes) -> list[Read]:
-        return [read for line in self._lines.feed(data) for read in self._read(line, torn=False)]
+    def _load(self, saved: bytes) -> None:
+        state = msgspec.msgpack.decode(saved, type=_State)
+        self._lost = state.lost
+        self._chains = {name: _held(one) for name, one in state.chains.items()}
 
-    def finish(self) -> list[Read]:
-        return [read for line in self._lines.finish() for read in self._read(line, torn=True)]
-
-    def _read(self, line: Line, *, torn: bool) -> list[Read]:
-        if not line.data:
-            self._lost = True
-            return [_problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line)]
+    def _record(self, line: Line) -> list[Read] | None:
         told = _decoded(line.data)
-        if told is not None:
-            return [self._turn(told, line)]
-        reason = fault(line.data)
-        if not reason:
-            self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
-            return [_problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
-        joined = split_joined(line.data)
-        if joined is None:
-            self._lost = True
-            return [_problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line)]
-        found = [_problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)]
-        for piece in joined:
-            found.extend(self._read(Line(line.number, line.byte, piece), torn=False))
-        return found
+        return None if told is None else [self._turn(told, line)]
+
+    def _odd(self, line: Line) -> list[Read]:
+        self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
+        return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
+
+    def _lose(self) -> None:
+        self._lost = True
 
     def _turn(self, told: AssembledTurn, line: Line) -> Read:
         held = self._chains.pop(told.chain, None)
@@ -131,15 +103,11 @@ class Assembled:
         except _RefusedError as error:
             where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
-            return _problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
+            return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
         self._chains[told.chain] = made
         changes = changes_of(told.reset)
         turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)
         return Read(turn, line.number, line.byte)
-
-
-def _problem(code: str, message: str, line: Line) -> Read:
-    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
 
 
 def _decoded(data: bytes) -> AssembledTurn | None:
@@ -162,12 +130,12 @@ def _slow(data: bytes) -> AssembledTurn | None:
     return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.breakpoints) else None
 
 
-def _continued(told: AssembledTurn, held: _Held | None) -> _Held:
+def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
     """Return the prompt that a line makes of the one before; raises `_RefusedError` where it does not fit."""
     if held is None:
         if told.keep_segments or told.keep_bytes:
             raise _MissedError(f"keeps {told.keep_segments} segments of a turn before, which is missing")
-        held = _Held(Prompt(told.dialect, told.fidelity), [0])
+        held = _ChainPrompt(Prompt(told.dialect, told.fidelity), [0])
     kept, before = told.keep_segments, held.prompt
     if kept > before.stable:
         raise _MissedError(f"keeps {kept} segments of a turn that has {before.stable}")
@@ -187,7 +155,7 @@ def _continued(told: AssembledTurn, held: _Held | None) -> _Held:
 
 def _extended(
     told: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
-) -> _Held:
+) -> _ChainPrompt:
     kept, size, added = told.keep_segments, len(before.head), 0
     if kept <= size:
         added = next((place for place, one in enumerate(new) if one.section == "messages"), len(new))
@@ -208,7 +176,7 @@ def _extended(
     for one in new:
         total += len(one.data)
         sums.append(total)
-    return _Held(prompt, sums)
+    return _ChainPrompt(prompt, sums)
 
 
 def _segment(told: AssembledSegment) -> Segment:
@@ -220,8 +188,8 @@ def _saved(prompt: Prompt) -> _Saved:
     return _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
 
 
-def _held(saved: _Saved) -> _Held:
+def _held(saved: _Saved) -> _ChainPrompt:
     prompt = Prompt(
         saved.dialect, saved.fidelity, head=saved.head, messages=Vector(saved.messages), params=saved.params
     )  # fmt: skip
-    return _Held(prompt, list(accumulate((len(one.data) for one in prompt), initial=0)))
+    return _ChainPrompt(prompt, list(accumulate((len(one.data) for one in prompt), initial=0)))

@@ -11,35 +11,28 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.answers import Answer, answer_of
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Read
 from lore.formats.contents import events_in, unescaped
 from lore.formats.http import headers_of, status_of
 from lore.formats.identity import call_of, endpoint_of
-from lore.formats.lines import BOM, Line, Lines, fault, is_crowded, split_joined, too_long, too_many
+from lore.formats.line_reader import LineReader, problem
+from lore.formats.lines import BOM, Line, Lines, fault, is_crowded, split_joined, too_many
 from lore.formats.requests import ASKED, is_body
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import seconds
 from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.exchange import Exchange, Fidelity, Form, Streamed
-from lore.model.jsonslice import Sliced, is_json, parts, table
-from lore.model.problems import Problem
+from lore.model.exchange import Exchange, Form, Streamed
+from lore.model.jsonslice import Sliced, parts, table
+
+_SPACE = b" \t\r\n"
 
 
-class _State(Struct, frozen=True):
-    number: int
-    byte: int
-    pending: bytes
-    held: bytes | None
-    skipping: bool = False
-
-
-class Bodies:
+class Bodies(LineReader):
     """Reader of request bodies.
 
     Until a line is met that is a record by itself, the file may be one JSON value over several lines, and
@@ -48,11 +41,11 @@ class Bodies:
     """
 
     name: ClassVar[str] = "bodies"
-    yields: ClassVar[Yields] = "exchanges"
-    clock: ClassVar[Clock] = "end"
 
-    def __init__(self) -> None:
-        self._lines = Lines()
+    def __init__(self, known: bytes | None = None) -> None:
+        """Read a file of which `known` is the first request, where it was sliced already."""
+        super().__init__()
+        self._known = known
         self._probe = Lines()
         self._held: list[bytes] | None = []
         self._size = 0  # of what is held
@@ -66,101 +59,82 @@ class Bodies:
             return True
         return _looks_like_body(head) and bool(fault(lines[0].data))  # what decodes all of it comes last
 
-    @classmethod
-    def restore(cls, state: bytes) -> Bodies:
-        saved = msgspec.msgpack.decode(state, type=_State)
-        made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._held = None if saved.held is None else [saved.held]
-        made._size = len(saved.held or b"")
-        made._probe.feed(saved.held or b"")
-        return made
+    def _save(self) -> bytes:
+        return msgspec.msgpack.encode(None if self._held is None else b"".join(self._held))
 
-    @property
-    def state(self) -> bytes:
-        lines = self._lines
-        held = None if self._held is None else b"".join(self._held)
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, held, lines.skipping))
+    def _load(self, saved: bytes) -> None:
+        held = msgspec.msgpack.decode(saved, type=bytes | None)
+        self._held = None if held is None else [held]
+        self._size = len(held or b"")
+        self._probe.feed(held or b"")
 
     def feed(self, data: bytes) -> list[Read]:
         if self._held is None:
-            return _read_all(self._lines.feed(data))
+            return super().feed(data)
         self._held.append(data)
         self._size += len(data)
-        if any(_stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
+        if any(self._stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
             return self._by_lines()
         return []
 
     def finish(self) -> list[Read]:
         if self._held is None:
-            return _read_all(self._lines.finish(), torn=True)
+            return super().finish()
         whole = b"".join(self._held)
         last = self._probe.finish()
-        if last and last[0].number > 1 and _stands_alone(last[0]):
-            return [*self._by_lines(), *_read_all(self._lines.finish(), torn=True)]
+        if last and last[0].number > 1 and self._stands_alone(last[0]):
+            return [*self._by_lines(), *super().finish()]
         self._held = None
         start = len(whole) - len(whole.removeprefix(BOM))
-        return _read(Line(1, start, whole[start:]), torn=False) if whole[start:].strip(b" \t\r\n") else []
+        return self._read([Line(1, start, whole[start:])]) if whole[start:].strip(_SPACE) else []
 
     def _by_lines(self) -> list[Read]:
         held, self._held, self._probe = self._held or [], None, Lines()
-        return _read_all(self._lines.feed(b"".join(held)))
+        return self._read(self._lines.feed(b"".join(held)))
 
+    def _stands_alone(self, line: Line) -> bool:
+        """Tell whether a line shows that the file is read line by line."""
+        if line.data[:1] != b"{":
+            return False
+        if line.number > 1:
+            return _exchange(line.data) is not None
+        text = line.data.strip(_SPACE)
+        if self._known != text or not isinstance(self._known, Sliced):
+            members = table(text)
+            self._known = None if members is None else Sliced.of(text, members)
+        return self._known is not None or split_joined(text) is not None
 
-def _stands_alone(line: Line) -> bool:
-    """Tell whether a line shows that the file is read line by line."""
-    if line.data[:1] != b"{":
-        return False
-    if line.number == 1:
-        return is_json(line.data) or split_joined(line.data) is not None
-    return _exchange(line.data) is not None
+    def _record(self, line: Line) -> list[Read] | None:
+        if is_crowded(line.data):
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
+        text = line.data.strip(_SPACE)
+        if self._known is not None and self._known == text:
+            text, self._known = self._known, None
+        exchange = _exchange(text)
+        return None if exchange is None else [Read(exchange, line.number, line.byte)]
+
+    def _odd(self, line: Line) -> list[Read]:
+        return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
 
 
 def _looks_like_body(head: bytes) -> bool:
-    text = head.removeprefix(BOM).lstrip(b" \t\r\n")
+    text = head.removeprefix(BOM).lstrip(_SPACE)
     named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
     gemini = b'"contents"' in text and b'"parts"' in text
     responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in ASKED)
     return text[:1] == b"{" and (named or gemini or responses)
 
 
-def _read_all(lines: list[Line], *, torn: bool = False) -> list[Read]:
-    return [read for line in lines for read in _read(line, torn=torn)]
-
-
-def _read(line: Line, *, torn: bool) -> list[Read]:
-    if not line.data:
-        return [_problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line)]
-    if is_crowded(line.data):
-        return [_problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
-    exchange = _exchange(line.data)
-    if exchange is not None:
-        return [Read(exchange, line.number, line.byte)]
-    reason = fault(line.data)
-    if not reason:
-        return [_problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
-    joined = split_joined(line.data)
-    if joined is None:
-        return [_problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line)]
-    found = [_problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)]
-    for piece in joined:
-        found.extend(_read(Line(line.number, line.byte, piece), torn=False))
-    return found
-
-
-def _problem(code: str, message: str, line: Line) -> Read:
-    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
-
-
 def _exchange(data: bytes) -> Exchange | None:
     """Read one JSON object; None where it is neither a body nor a record of one."""
-    data = data.strip(b" \t\r\n")
+    data = data if isinstance(data, Sliced) else data.strip(_SPACE)
     record = table(data)
     if record is None:
         return None
     if is_body(record):
         return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
-    body, fidelity = _body(record.get("request", record.get("request_body", b"")))
+    given = record.get("request", record.get("request_body", b""))
+    body, fidelity = (unescaped(given).strip(), "wire") if given[:1] == b'"' else (given, "parsed")
     members = parts(body)
     if not is_body(members):
         return None
@@ -180,10 +154,6 @@ def _exchange(data: bytes) -> Exchange | None:
         output=answer.output,
         call=call,
     )
-
-
-def _body(raw: bytes) -> tuple[bytes, Fidelity]:
-    return (unescaped(raw).strip(), "wire") if raw[:1] == b'"' else (raw, "parsed")
 
 
 def _answer(record: dict[str, bytes]) -> Answer:

@@ -52,17 +52,17 @@ def result_of(call_id: bytes, content: bytes) -> bytes:
     return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
 
 
-class Kept(NamedTuple):
+class RecordedBody(NamedTuple):
     """A request body that was kept whole: `wire` as text, `parsed` as JSON."""
 
     body: bytes
     fidelity: Fidelity
 
 
-def kept(raw: bytes) -> Kept | None:
+def kept(raw: bytes) -> RecordedBody | None:
     """Read a body that stands in a record; None where it is none."""
     text = unescaped(raw).strip() if raw[:1] == b'"' else raw
     own = table(text) if text[:1] == b"{" else None
     if own is None or not any(key in own for key in ("messages", "input", "contents")):
         return None
-    return Kept(text, "wire" if raw[:1] == b'"' else "parsed")
+    return RecordedBody(text, "wire" if raw[:1] == b'"' else "parsed")

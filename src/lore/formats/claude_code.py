@@ -22,8 +22,7 @@ from msgspec import Raw
 from lore.formats import claude_signs as signs
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_content import billed, output_of, prompt_of, spoken, summary_of, verdict_of
-from lore.formats.claude_memory import ChainMemory, Held, Memory, branch, kept_items, preserved
-from lore.formats.claude_names import first_line, item_name, name_of
+from lore.formats.claude_memory import ChainMemory, HeldEvent, Memory, branch, kept_items, preserved
 from lore.formats.claude_records import (
     MARKERS,
     METADATA,
@@ -41,17 +40,17 @@ from lore.formats.claude_records import (
     source_of,
     type_of,
 )  # fmt: skip
-from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.formats.line_reader import LineReader, problem
+from lore.formats.lines import Line, each
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import Item, OpaqueItem
-from lore.model.problems import Problem
 from lore.model.state import Sign
 
 _SYNTHETIC = "<synthetic>"
 
 
-class ClaudeCode:
+class ClaudeCode(LineReader):
     """Reader of Claude Code's session logs."""
 
     name: ClassVar[str] = "claude-code"
@@ -59,8 +58,8 @@ class ClaudeCode:
     clock: ClassVar[Clock] = "first_line"
 
     def __init__(self) -> None:
+        super().__init__()
         self._state = Memory()
-        self._lines = Lines()
         self._found: list[Read] = []
         self._line = Line(0, 0, b"")
 
@@ -70,38 +69,23 @@ class ClaudeCode:
             any(marker in line for marker in MARKERS) and type_of(line) in METADATA | MODELLED for line in each(head)
         )
 
-    @classmethod
-    def restore(cls, state: bytes) -> ClaudeCode:
-        made = cls()
-        made._state = msgspec.json.decode(state, type=Memory)
-        saved = made._state
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._line = Line(*saved.last, b"")
-        saved.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in saved.chains.items()}
-        return made
+    def _save(self) -> bytes:
+        self._state.last = (self._line.number, self._line.byte)
+        return msgspec.json.encode(self._state)
 
-    @property
-    def state(self) -> bytes:
-        lines, state = self._lines, self._state
-        state.number, state.byte, state.pending = lines.number, lines.byte, lines.pending
-        state.skipping, state.last = lines.skipping, (self._line.number, self._line.byte)
-        return msgspec.json.encode(state)
+    def _load(self, saved: bytes) -> None:
+        self._state = state = msgspec.json.decode(saved, type=Memory)
+        self._line = Line(*state.last, b"")
+        state.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in state.chains.items()}
 
-    def feed(self, data: bytes) -> list[Read]:
-        for line in self._lines.feed(data):
-            self._read(line, torn=False)
-        return self._taken()
-
-    def finish(self) -> list[Read]:
-        for line in self._lines.finish():
-            self._read(line, torn=True)
+    def _rest(self) -> list[Read]:
         for name, chain in self._state.chains.items():
             self._flush_boundary(name, chain)
             self._close(name, chain)
         for parent, places in self._state.missing.items():
             for number, byte in places:
                 said = f"parent {parent!r} is not in the file; file order carries on"
-                self._found.append(Read(Problem(Code.DANGLING_PARENT, said, line=number, byte=byte), number, byte))
+                self._found.append(problem(Code.DANGLING_PARENT, said, Line(number, byte, b"")))
         return self._taken()
 
     def _taken(self) -> list[Read]:
@@ -113,34 +97,24 @@ class ClaudeCode:
         self._found.append(Read(event, line.number, line.byte))
 
     def _problem(self, code: str, message: str) -> None:
-        place = self._line
-        problem = Problem(code, message, line=place.number, byte=place.byte)
-        self._found.append(Read(problem, place.number, place.byte))
+        self._found.append(problem(code, message, self._line))
 
-    def _read(self, line: Line, *, torn: bool) -> None:
+    def _record(self, line: Line) -> list[Read] | None:
         self._line = line
         try:
             record = decode_record(line.data)
         except OddContentError as error:
             self._take(error.record, str(error))
-            return
-        if record is not None:
-            self._take(record)
-            return
-        if not line.data:
-            self._problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}")
-            return
-        reason = fault(line.data)
-        if not reason:
-            self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
-            return
-        joined = split_joined(line.data)
-        if joined is None:
-            self._problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}")
-            return
-        self._problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read")
-        for piece in joined:
-            self._read(Line(line.number, line.byte, piece), torn=False)
+            return self._taken()
+        if record is None:
+            return None
+        self._take(record)
+        return self._taken()
+
+    def _odd(self, line: Line) -> list[Read]:
+        self._line = line
+        self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
+        return self._taken()
 
     def _opaque(self, code: str, message: str) -> None:
         self._problem(code, message)
@@ -179,7 +153,7 @@ class ClaudeCode:
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {odd or first_line(error)}; kept as opaque")
+            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {odd or _first_line(error)}; kept as opaque")
 
     def _observe(self, seen: Sequence[Sign], record: Record, name: str) -> None:
         for sign in seen:
@@ -251,7 +225,7 @@ class ClaudeCode:
 
     def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
         """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
-        parent, uuid = record.parent_uuid, name_of(record, self._line)
+        parent, uuid = record.parent_uuid, _line_name(record, self._line)
         if parent is not None and not record.is_meta and not beside:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
@@ -279,7 +253,7 @@ class ClaudeCode:
         message, line = record.message, self._line
         parts = said_in(message)
         assert message is not None
-        uuid = record.uuid or name_of(record, line)
+        uuid = record.uuid or _line_name(record, line)
         if chain.boundary is not None:
             self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
@@ -294,9 +268,9 @@ class ClaudeCode:
         if record.uuid is not None:
             chain.order[uuid] = response
             if len(parts) != 1:
-                self._state.items[uuid] = tuple(item_name(uuid, number) for number in range(len(parts)))
+                self._state.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
-            own = item_name(uuid, number) if number else uuid
+            own = _block_name(uuid, number) if number else uuid
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
@@ -369,7 +343,7 @@ class ClaudeCode:
             chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
         chain.prompts = {}
         return e.CompactApplied(
-            uuid=name_of(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
+            uuid=_line_name(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
             pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, preserved_uuids=items,
         )  # fmt: skip
 
@@ -384,12 +358,12 @@ class ClaudeCode:
 
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Keep an attachment as it is; one between a boundary and its summary comes after both."""
-        self._append(record, name, OpaqueItem(name_of(record, self._line), Raw(self._line.data)))
+        self._append(record, name, OpaqueItem(_line_name(record, self._line), Raw(self._line.data)))
         if record.uuid is not None:
             chain.order[record.uuid] = None
         if chain.boundary is not None:
             read = self._found.pop()
-            chain.held.append(Held(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
+            chain.held.append(HeldEvent(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
         self._observe(signs.of_attachment(self._line.data), record, name)
 
     def _append(self, record: Record, name: str, item: Item) -> None:
@@ -402,3 +376,18 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
     "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+def _line_name(record: Record, line: Line) -> str:
+    """Name the item of a line."""
+    return record.uuid or f"line-{line.number}"
+
+
+def _block_name(uuid: str, number: int) -> str:
+    """Name the item of a line's content block."""
+    return f"{uuid}:{number}" if number else uuid
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the beginning of what an error says."""
+    return str(error).partition("\n")[0][:120]

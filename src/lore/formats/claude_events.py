@@ -17,7 +17,7 @@ from lore.formats.answers import answered
 from lore.formats.base import Read
 from lore.formats.identity import call_of
 from lore.formats.lines import Line
-from lore.formats.otel import Told, told
+from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records
 from lore.model.codes import Code
 from lore.model.exchange import Exchange
@@ -28,7 +28,7 @@ WAITING = 16
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 
-class _Asked(Struct, frozen=True):
+class _Pending(Struct, frozen=True):
     """A request without a response: the exchange (None: its body was cut), and what its response is known by."""
 
     exchange: Exchange | None
@@ -48,16 +48,14 @@ class ClaudeEvents(RecordReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._asked: list[_Asked] = []
+        self._asked: list[_Pending] = []
         self._cut = False
 
-    @property
     def _own(self) -> bytes:
         return msgspec.msgpack.encode((self._cut, self._asked))
 
-    @_own.setter
-    def _own(self, saved: bytes) -> None:
-        self._cut, self._asked = msgspec.msgpack.decode(saved, type=tuple[bool, list[_Asked]])
+    def _remember(self, saved: bytes) -> None:
+        self._cut, self._asked = msgspec.msgpack.decode(saved, type=tuple[bool, list[_Pending]])
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -65,7 +63,7 @@ class ClaudeEvents(RecordReader):
             return False
         return any(_kind(one) for record in first_records(head) for one in told(record))
 
-    def _record(self, data: bytes, line: Line) -> list[Problem | Read]:
+    def _values(self, data: bytes, line: Line) -> list[Problem | Read]:
         found: list[Problem | Read] = []
         for one in told(data):
             kind = _kind(one)
@@ -79,7 +77,7 @@ class ClaudeEvents(RecordReader):
         left, self._asked = self._asked, []
         return [read for one in left for read in one.reads() if isinstance(read, Read)]
 
-    def _request(self, one: Told, line: Line) -> list[Problem | Read]:
+    def _request(self, one: SpanRecord, line: Line) -> list[Problem | Read]:
         body = _body(one)
         asked, said = None, list[Problem | Read]()
         if body is None:
@@ -89,10 +87,10 @@ class ClaudeEvents(RecordReader):
             session, agent = one.text("session.id") or known.session, one.text("agent.id", "agent_id")
             call = msgspec.structs.replace(known, session=session, agent=agent, purpose=one.text("query_source"))
             asked = Exchange(body, "wire", one.at, call=call)
-        self._asked.append(_Asked(asked, _key(one), line.number, line.byte))
+        self._asked.append(_Pending(asked, _key(one), line.number, line.byte))
         return [*said, *(self._asked.pop(0).reads() if len(self._asked) > WAITING else [])]
 
-    def _response(self, one: Told) -> list[Problem | Read]:
+    def _response(self, one: SpanRecord) -> list[Problem | Read]:
         body = _body(one)
         said = self._said_once(one) if body is None else []
         place = next((n for n, asked in enumerate(self._asked) if asked.key == _key(one)), None)
@@ -104,7 +102,7 @@ class ClaudeEvents(RecordReader):
             asked = msgspec.structs.replace(asked, exchange=whole)
         return [*said, *asked.reads()]
 
-    def _said_once(self, one: Told) -> list[Problem | Read]:
+    def _said_once(self, one: SpanRecord) -> list[Problem | Read]:
         """Say that bodies were cut, at the first one."""
         if self._cut:
             return []
@@ -114,17 +112,17 @@ class ClaudeEvents(RecordReader):
         return [Problem(Code.BODY_CUT, f"{what} was cut when it was recorded; cut bodies are not judged")]
 
 
-def _kind(one: Told) -> str:
+def _kind(one: SpanRecord) -> str:
     name = one.text("event.name", "event_name") or one.name
     name = name.removeprefix("claude_code.")
     return name if name in (_REQUEST, _RESPONSE) else ""
 
 
-def _key(one: Told) -> tuple[str, str, str]:
+def _key(one: SpanRecord) -> tuple[str, str, str]:
     return one.text("session.id"), one.text("model"), one.text("query_source")
 
 
-def _body(one: Told) -> bytes | None:
+def _body(one: SpanRecord) -> bytes | None:
     """Return the body, if it is whole: a text, or JSON that an exporter decoded."""
     text = one.text("body").encode("utf-8", "backslashreplace").strip()
     cut = one.attributes.get("body_truncated", b"false").strip(b'"') == b"true"

@@ -15,7 +15,7 @@ from lore.model.items import NULL
 WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
 
 
-class Held(Struct, frozen=True):
+class HeldEvent(Struct, frozen=True):
     """An event that waits, with the place where it was read."""
 
     line: int
@@ -41,7 +41,7 @@ class ChainMemory(Struct):
     asked_at: str | None = None
     seen: dict[str, int] = {}
     boundary: e.CompactApplied | None = None
-    held: list[Held] = []
+    held: list[HeldEvent] = []
     order: dict[str, str | None] = {}
     calls: dict[str, str] = {}
     prompts: dict[str, str] = {}
@@ -58,10 +58,6 @@ class Memory(Struct):
     lines that rewinds took back; `walked` how many lines compactions were followed over.
     """
 
-    number: int = 0
-    byte: int = 0
-    pending: bytes = b""
-    skipping: bool = False
     last: tuple[int, int] = (0, 0)
     session: str | None = None
     parents: dict[str, str | None] = {}

@@ -133,7 +133,7 @@ class Diagnostics(Struct, frozen=True, gc=False):
     cache_miss_reason: Miss | str | None = None
 
 
-class _Said(Struct, frozen=True, gc=False):
+class _MessageFields(Struct, frozen=True, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
@@ -141,13 +141,13 @@ class _Said(Struct, frozen=True, gc=False):
     diagnostics: Diagnostics | None = None
 
 
-class Message(_Said, frozen=True, gc=False, kw_only=True):
+class Message(_MessageFields, frozen=True, gc=False, kw_only=True):
     """`message` of a user or assistant line."""
 
     content: list[Known]  # and what only the slower lanes make of it: a `Sequence[Part]`
 
 
-class _RawMessage(_Said, frozen=True, gc=False):
+class _RawMessage(_MessageFields, frozen=True, gc=False):
     content: Raw = NULL
 
 
@@ -341,7 +341,7 @@ def _message(raw: bytes) -> Message:
     else:
         raise ValueError("content is neither text nor blocks")
     return Message(
-        content=cast("list[Known]", parts), **{name: getattr(said, name) for name in _Said.__struct_fields__}
+        content=cast("list[Known]", parts), **{name: getattr(said, name) for name in _MessageFields.__struct_fields__}
     )
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from lore.formats.chat import body_of, call_of, message_of, result_of, text_block
 from lore.formats.contents import unescaped
 from lore.formats.lines import Line
-from lore.formats.otel import Told, told
+from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records
 from lore.formats.span_messages import messages_in, tools_in
 from lore.formats.usage import billed_of
@@ -52,11 +52,11 @@ class GenAI(RecordReader):
             return False
         return any(_is_call(one) for record in first_records(head) for one in told(record))
 
-    def _record(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+    def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
         return [_exchange(one) for one in told(data) if _is_call(one)]
 
 
-def _is_call(one: Told) -> bool:
+def _is_call(one: SpanRecord) -> bool:
     """Tell whether this is a call of a model: an agent's own span sums up those of its calls."""
     own = one.attributes
     if one.text("gen_ai.operation.name") in _OTHER or "gen_ai.tool.call.id" in own:
@@ -64,7 +64,7 @@ def _is_call(one: Told) -> bool:
     return any(key in own for key in ("gen_ai.request.model", *_INPUT))
 
 
-def _exchange(one: Told) -> Exchange | Problem:
+def _exchange(one: SpanRecord) -> Exchange | Problem:
     own = one.attributes
     given = next((_list(own[key]) for key in _INPUT if key in own), b"")
     asked = [piece for raw in array(given) for piece in _messages(raw)] if given else messages_in(own)

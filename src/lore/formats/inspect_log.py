@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.base import Read
-from lore.formats.chat import Kept, body_of, call_of, message_of, result_of, text_block
+from lore.formats.chat import RecordedBody, body_of, call_of, message_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
 from lore.formats.packs import Member, PackReader
@@ -98,7 +98,7 @@ class InspectArchive(PackReader):
         return _sampled(member.data, member.header.name)
 
 
-class _Kept(NamedTuple):
+class _SampleParts(NamedTuple):
     """What a sample keeps apart from its events: long texts by name, messages, messages of requests."""
 
     attachments: Mapping[str, Raw]
@@ -114,7 +114,7 @@ def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem
         yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {str(error).partition(' - at')[0]}")
         return
     pools = sample.events_data or _Pools(sample.message_pool, sample.call_pool)
-    held = _Kept(sample.attachments, pools.messages, pools.calls)
+    held = _SampleParts(sample.attachments, pools.messages, pools.calls)
     session = _plain(sample.id) + ":" + (_plain(sample.epoch) or "1")
     for raw in sample.events:
         event = bytes(raw)
@@ -128,7 +128,7 @@ def _plain(raw: Raw | UnsetType) -> str:
     return "" if raw is UNSET else text_of(bytes(raw))
 
 
-def _called(data: bytes, held: _Kept, session: str) -> Exchange | Problem | None:
+def _called(data: bytes, held: _SampleParts, session: str) -> Exchange | Problem | None:
     """Read one event; None where it is no call, or one that a cache of Inspect's own answered."""
     event = table(data) or {}
     if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
@@ -145,7 +145,7 @@ def _called(data: bytes, held: _Kept, session: str) -> Exchange | Problem | None
     )  # fmt: skip
 
 
-def _requested(call: dict[str, bytes], held: _Kept) -> Kept | None:
+def _requested(call: dict[str, bytes], held: _SampleParts) -> RecordedBody | None:
     """Return the provider's body, its messages from the pool where they are kept there."""
     request = call.get("request", b"")
     own = table(request) or {}
@@ -154,8 +154,8 @@ def _requested(call: dict[str, bytes], held: _Kept) -> Kept | None:
         key = key if key != "null" else "messages"
         members = [encode(name) + b":" + value for name, value in own.items() if name != key]
         listed = b"[" + b",".join(_from(call["call_refs"], held.calls)) + b"]"
-        return Kept(b"{" + b",".join([*members, encode(key) + b":" + listed]) + b"}", "parsed")
-    return Kept(request, "parsed") if any(name in own for name in ("messages", "input", "contents")) else None
+        return RecordedBody(b"{" + b",".join([*members, encode(key) + b":" + listed]) + b"}", "parsed")
+    return RecordedBody(request, "parsed") if any(name in own for name in ("messages", "input", "contents")) else None
 
 
 def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
@@ -173,7 +173,7 @@ def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
             yield text
 
 
-def _asked(event: dict[str, bytes], held: _Kept) -> Kept | None:
+def _asked(event: dict[str, bytes], held: _SampleParts) -> RecordedBody | None:
     """Put together what Inspect handed to the provider's client."""
     given = event.get("input", b"")
     listed = array(given) if given[:1] == b"[" else []
@@ -185,7 +185,7 @@ def _asked(event: dict[str, bytes], held: _Kept) -> Kept | None:
     params = {key: value for key, value in config.items() if key in _PARAMS}
     if "tool_choice" in event:
         params["tool_choice"] = event["tool_choice"]
-    return Kept(body_of(event.get("model", b"null"), messages, event.get("tools", b""), params), "structural")
+    return RecordedBody(body_of(event.get("model", b"null"), messages, event.get("tools", b""), params), "structural")
 
 
 _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_tokens", "stop_seqs",

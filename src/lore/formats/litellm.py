@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from lore.formats.chat import Kept, body_of, kept
+from lore.formats.chat import RecordedBody, body_of, kept
 from lore.formats.contents import unescaped
 from lore.formats.http import status_of
 from lore.formats.lines import Line
@@ -45,7 +45,7 @@ class LiteLLM(RecordReader):
             return False
         return any(is_logged(table(record) or {}) for record in first_records(head))
 
-    def _record(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+    def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
         record = table(data) or {}
         record = table(record.get("standard_logging_object", b"null")) or record
         return [found for found in [exchange_of(record)] if found is not None]
@@ -82,7 +82,7 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     )  # fmt: skip
 
 
-def _sent(record: dict[str, bytes]) -> Kept | None:
+def _sent(record: dict[str, bytes]) -> RecordedBody | None:
     nested = [table(record.get(key, b"null")) or {} for key in ("additional_args", "hidden_params", "metadata")]
     raws = [one[key] for one in (record, *nested) for key in ("raw_request_body", "complete_input_dict") if key in one]
     request = table(record.get("proxy_server_request", b"null")) or {}
@@ -91,7 +91,7 @@ def _sent(record: dict[str, bytes]) -> Kept | None:
     return own or (asked and asked._replace(fidelity="parsed")) or _normalised(record)
 
 
-def _normalised(record: dict[str, bytes]) -> Kept | None:
+def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
     """Put together what was handed to LiteLLM: messages, and its parameters beside them."""
     messages = record.get("messages", b"")
     if messages[:1] == b'"':  # a payload's text: LiteLLM says so where content must not be logged
@@ -106,7 +106,7 @@ def _normalised(record: dict[str, bytes]) -> Kept | None:
     model = record.get("model", model if model != b"null" else response.get("model", b"null"))
     for key in ("messages", "api_key"):
         params.pop(key, None)
-    return Kept(body_of(model, listed, tools, params), "structural")
+    return RecordedBody(body_of(model, listed, tools, params), "structural")
 
 
 def _usage(record: dict[str, bytes], response: dict[str, bytes], metadata: dict[str, bytes]) -> Billed | None:

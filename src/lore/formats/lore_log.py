@@ -11,8 +11,9 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw
 
-from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import Line, Lines, each, fault, split_joined, too_long
+from lore.formats.base import Read, Yields
+from lore.formats.line_reader import LineReader, problem
+from lore.formats.lines import Line, each
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import printable, text_of
@@ -30,28 +31,18 @@ from lore.model.items import (
     is_absent,
 )  # fmt: skip
 from lore.model.jsonslice import elements, members, table
-from lore.model.problems import Problem
 
 _DECODER = msgspec.json.Decoder(e.Event)
 
 
-class _State(msgspec.Struct, frozen=True):
-    number: int
-    byte: int
-    pending: bytes
-    begun: bool
-    skipping: bool = False
-
-
-class LoreLog:
+class LoreLog(LineReader):
     """Reader of lore's own logs."""
 
     name: ClassVar[str] = "lore"
     yields: ClassVar[Yields] = "events"
-    clock: ClassVar[Clock] = "end"
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        super().__init__()
         self._begun = False
 
     @classmethod
@@ -59,76 +50,34 @@ class LoreLog:
         kind = (table(next(each(head), b"")) or {}).get("kind", b"")
         return lenient.snake(text_of(kind)) in e.KINDS
 
-    @classmethod
-    def restore(cls, state: bytes) -> LoreLog:
-        saved = msgspec.msgpack.decode(state, type=_State)
-        made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._begun = saved.begun
-        return made
+    def _save(self) -> bytes:
+        return msgspec.msgpack.encode(self._begun)
 
-    @property
-    def state(self) -> bytes:
-        lines = self._lines
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, self._begun, lines.skipping))
+    def _load(self, saved: bytes) -> None:
+        self._begun = msgspec.msgpack.decode(saved, type=bool)
 
-    def feed(self, data: bytes) -> list[Read]:
-        found: list[Read] = []
-        for line in self._lines.feed(data):
-            self._read(line, found, torn=False)
-        return found
-
-    def finish(self) -> list[Read]:
-        found: list[Read] = []
-        for line in self._lines.finish():
-            self._read(line, found, torn=True)
-        return found
-
-    def _read(self, line: Line, found: list[Read], *, torn: bool) -> None:
-        if not line.data:
-            found.append(_problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line))
-            return
+    def _record(self, line: Line) -> list[Read] | None:
         event = _event(line.data)
-        if event is not None:
-            self._begin(line, found, header=isinstance(event, e.SessionStarted))
-            found.append(Read(event, line.number, line.byte))
-            return
-        reason = fault(line.data)
-        if not reason:
-            self._begin(line, found, header=b'"session_started"' in line.data)
-            self._opaque(line, found)
-            return
-        joined = split_joined(line.data)
-        if joined is not None:
-            found.append(_problem(Code.JOINED_LINES, f"{len(joined)} records on one line", line))
-            for piece in joined:
-                self._read(Line(line.number, line.byte, piece), found, torn=False)
-            return
-        code = Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE
-        found.append(_problem(code, f"unreadable line: {reason}", line))
+        if event is None:
+            return None
+        read = Read(event, line.number, line.byte)
+        return [read] if self._begun else [*self._begin(line, header=isinstance(event, e.SessionStarted)), read]
 
-    def _begin(self, line: Line, found: list[Read], *, header: bool) -> None:
-        if not self._begun and not header:
-            found.append(_problem(Code.BAD_HEADER, "the log does not begin with session_started", line))
-        self._begun = True
-
-    def _opaque(self, line: Line, found: list[Read]) -> None:
+    def _odd(self, line: Line) -> list[Read]:
         """Keep a record of unknown kind, or whose fields have the wrong types, as it is."""
         kind = _kind_of(line.data) or "(none)"
         if lenient.snake(kind) in e.KINDS:
-            problem = _problem(
-                Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line
-            )
+            found = problem(Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line)
         else:
-            problem = _problem(
-                Code.UNKNOWN_RECORD, f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line
-            )
-        found.append(problem)
-        found.append(Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte))
+            found = problem(Code.UNKNOWN_RECORD, f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line)
+        opaque = Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte)
+        return [*self._begin(line, header=b'"session_started"' in line.data), found, opaque]
 
-
-def _problem(code: str, message: str, line: Line) -> Read:
-    return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
+    def _begin(self, line: Line, *, header: bool) -> list[Read]:
+        begun, self._begun = self._begun, True
+        if begun or header:
+            return []
+        return [problem(Code.BAD_HEADER, "the log does not begin with session_started", line)]
 
 
 def _event(data: bytes) -> e.Event | None:
@@ -174,7 +123,7 @@ def _well_formed(event: e.Event) -> bool:
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
             return is_string(text)
         case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
-            return _good_system(system) and _good_params(params)
+            return _good_system(system) and (bytes(params)[:1] == b"{" or is_absent(params))
         case _:
             return True
 
@@ -211,7 +160,3 @@ def _good_output(output: Raw) -> bool:
 def _good_system(raw: Raw) -> bool:
     text = bytes(raw)
     return is_string(raw) or (text[:1] == b"[" and all(one[:1] == b'"' for one in elements(text)))
-
-
-def _good_params(raw: Raw) -> bool:
-    return bytes(raw)[:1] == b"{" or is_absent(raw)

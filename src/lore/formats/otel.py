@@ -19,7 +19,7 @@ _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time
            "observedTimeUnixNano")  # fmt: skip
 
 
-class Told(NamedTuple):
+class SpanRecord(NamedTuple):
     """A span or log record: its name, its attributes (JSON text by name), when it began."""
 
     name: str
@@ -31,10 +31,10 @@ class Told(NamedTuple):
         return next((text_of(self.attributes[key]) for key in keys if key in self.attributes), "")
 
 
-def told(data: bytes) -> list[Told]:
+def told(data: bytes) -> list[SpanRecord]:
     """Return the spans and log records that an object holds; one that is none of these has no attributes."""
     record = table(data) or {}
-    found: list[Told] = []
+    found: list[SpanRecord] = []
     for outer, middle, inner in _NESTED:
         for resource in _tables(record.get(outer, b"")):
             shared = attributes((table(resource.get("resource", b"")) or {}).get("attributes", b""))
@@ -43,7 +43,7 @@ def told(data: bytes) -> list[Told]:
     return found or [_one(record, {})]
 
 
-def _one(record: dict[str, bytes], shared: dict[str, bytes]) -> Told:
+def _one(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
     own = {**shared, **attributes(record.get("attributes", b""))}
     for event in _tables(record.get("events", b"")):
         for key, value in attributes(event.get("attributes", b"")).items():
@@ -51,7 +51,7 @@ def _one(record: dict[str, bytes], shared: dict[str, bytes]) -> Told:
     body = plain(record["body"]) if "body" in record else b'""'
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
     at = next((found for key in _STARTS if (found := seconds(record.get(key, b"null"))) is not None), None)
-    return Told(name or (text_of(body) if body[:1] == b'"' else ""), own, at)
+    return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), own, at)
 
 
 def attributes(raw: bytes) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ from lore.formats.lines import is_crowded
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import LoreLog
 from lore.formats.proxy import Proxy, ProxyList
-from lore.formats.requests import is_plain
+from lore.formats.requests import plain_request
 from lore.formats.vcr import Vcr
 
 READERS: dict[str, type[Reader]] = {
@@ -46,8 +46,16 @@ BUILT_IN = frozenset(READERS)
 
 def recognise(head: bytes) -> type[Reader] | None:
     """Return lore's own reader of a file that begins like this; None where it is no recording."""
+    reader = reader_of(head)
+    return None if reader is None else type(reader)
+
+
+def reader_of(head: bytes) -> Reader | None:
+    """Make lore's own reader of a file that begins like this; what was sliced to recognise it is not sliced again."""
     if not may_be_recording(head) or is_crowded(head):
         return None
-    if is_plain(head):  # by far the most of what stands in folders of bodies: the others need not look through it
-        return Bodies
-    return next((READERS[name] for name in READERS if name in BUILT_IN and READERS[name].recognises(head)), None)
+    request = plain_request(head)
+    if request is not None:  # by far the most of what stands in folders of bodies: the others need not look through it
+        return Bodies(request)
+    kinds = (READERS[name] for name in READERS if name in BUILT_IN)
+    return next((kind() for kind in kinds if kind.recognises(head)), None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.jsonslice import first_element, parts, table
+from lore.model.jsonslice import Sliced, first_element, is_text, parts, table
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
 _SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
@@ -44,13 +44,18 @@ _FIELDS = frozenset((
 ))  # fmt: skip
 
 
-def is_plain(head: bytes) -> bool:
-    """Tell at the cost of one look whether a file's beginning is one whole request on one line, and nothing else."""
+def plain_request(head: bytes) -> bytes | None:
+    """Return the request that a file's beginning is, where it is a whole one on one line and nothing else.
+
+    Costs one look. The request comes sliced, unless it is huge or no UTF-8.
+    """
     text = head.strip(b" \t\r\n")
     if text[:1] != b"{" or b"\n" in text:
-        return False
+        return None
     members = parts(text)
-    return bool(members) and members.keys() <= _FIELDS and is_body(members)
+    if not members or not members.keys() <= _FIELDS or not is_body(members):
+        return None
+    return Sliced.of(text, members) if is_text(text) else text
 
 
 def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:

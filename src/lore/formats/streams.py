@@ -38,7 +38,7 @@ def answer_of_stream(text: bytes) -> Answer:
 
 def answer_of_events(events: Iterable[bytes]) -> Answer:
     """Read events, each as JSON; those without a telling word are not looked at, but for the first."""
-    made = _Made()
+    made = _GrowingAnswer()
     for number, raw in enumerate(events):
         if not number or any(word in raw for word in _TELLING):
             members = table(raw)
@@ -47,7 +47,7 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
     return made.answer()
 
 
-class _Made:
+class _GrowingAnswer:
     """An answer that grows."""
 
     def __init__(self) -> None:

@@ -147,7 +147,7 @@ class Sliced(bytes):
     @classmethod
     def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:
         """Keep the members that were sliced from this text; of a huge one nothing is kept twice."""
-        if len(raw) > 4 * 1024 * 1024:
+        if len(raw) > 4 * 1024 * 1024 or isinstance(raw, cls):
             return raw
         made = cls(raw)
         made.members = members
@@ -190,6 +190,15 @@ def check_text(data: bytes) -> None:
         end = _REST.match(data, at + _PIECE).end() if at + _PIECE < len(data) else len(data)  # pyright: ignore[reportOptionalMemberAccess]
         str(view[at:end], "utf-8")
         at = end
+
+
+def is_text(data: bytes) -> bool:
+    """Tell whether bytes are UTF-8."""
+    try:
+        check_text(data)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def is_json(data: bytes) -> bool:

@@ -15,7 +15,7 @@ from lore.model.state import Change, Entry, Sign
 from lore.model.vector import Vector
 
 
-class Made(NamedTuple):
+class TurnPrompt(NamedTuple):
     """A prompt, and the blocks that its dialect could not express."""
 
     prompt: Prompt
@@ -36,7 +36,7 @@ class Basis(NamedTuple):
         return first if isinstance(first, str) else None
 
 
-Source: TypeAlias = Prompt | Callable[[], Made]
+Source: TypeAlias = Prompt | Callable[[], TurnPrompt]
 
 
 class Turn(Struct):

@@ -41,9 +41,5 @@ ROWS: tuple[Row, ...] = (
 
 def takes_system_messages(model: str | None, dialect: str) -> bool:
     """Tell whether a model is known to honour a system message that is not the first."""
-    name = _bare(model)
+    name = (model or "").rsplit("/", 1)[-1]
     return any(row.dialect == dialect and fnmatchcase(name, row.model) for row in ROWS)
-
-
-def _bare(model: str | None) -> str:
-    return (model or "").rsplit("/", 1)[-1]

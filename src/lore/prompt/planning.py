@@ -11,6 +11,7 @@ the ninth delta is a reset instead. Not safe between threads: one planner follow
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 
 import msgspec
@@ -21,7 +22,7 @@ from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, 
 from lore.model.inserts import Told, moved, place_in, selector, told
 from lore.model.items import NULL, is_absent
 from lore.model.materiality import signature
-from lore.model.state import Chain, Fact, Insert, Session
+from lore.model.state import Chain, Fact, Session
 from lore.prompt.ahead import Ahead
 from lore.prompt.knowledge import News, delta_text
 from lore.prompt.placing import anchor, safe
@@ -70,7 +71,7 @@ class Planner:
         if chain.pinned is None:
             return  # the turn itself pins what is known
         seen = (session.knowledge, session.late_layers, session.start_layers, chain.pinned, chain.deltas)
-        if len(self._settled) == len(seen) and all(map(_is, self._settled, seen)):
+        if len(self._settled) == len(seen) and all(map(operator.is_, self._settled, seen)):
             return
         news, signs = self._news(session, chain)
         if not news.changed and not news.layers and not (news.removed and self.rules.removals):
@@ -129,7 +130,7 @@ class Planner:
             self._base = Told(pinned, (), {layer.name: _sign(layer) for layer in chain.pinned_layers})
             self._pinned = (chain.pinned, chain.pinned_layers)
         entries, layers = dict(self._base.changed), dict(self._base.layers)
-        for delta in sorted(chain.deltas.values(), key=_number):
+        for delta in sorted(chain.deltas.values(), key=lambda delta: delta.number):
             news = told(delta)
             entries.update(news.changed)
             layers.update(news.layers)
@@ -138,17 +139,9 @@ class Planner:
         return Told(entries, (), layers)
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
 def _name(chain: Chain) -> str:
     """Return a chain's name; the main one's is that very text, or an encoder would not know it for the default."""
     return MAIN if chain.id == MAIN else chain.id
-
-
-def _number(delta: Insert) -> int:
-    return delta.number
 
 
 def _sign(layer: Layer) -> str:

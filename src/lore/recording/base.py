@@ -58,7 +58,7 @@ class Recording(Protocol):
         ...
 
 
-class Source:
+class RecordedInput:
     """A reader with the bytes of its input: what it finds, problems apart."""
 
     def __init__(self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems) -> None:

@@ -30,7 +30,7 @@ from lore.model.events import (
 from lore.model.items import is_absent
 from lore.model.problems import Problem
 from lore.model.state import Chain, Session
-from lore.model.turn import Basis, Made, Turn
+from lore.model.turn import Basis, Turn, TurnPrompt
 from lore.prompt.ahead import KINDS, Ahead
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect
@@ -38,7 +38,7 @@ from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
 from lore.recording import corpus, plugins
-from lore.recording.base import Recording, Source
+from lore.recording.base import RecordedInput, Recording
 from lore.recording.overrides import Completion, Unsaid, completed, rated
 from lore.recording.problems import Problems
 from lore.recording.subagents import Family
@@ -53,7 +53,7 @@ class Template(NamedTuple):
     file: str
 
 
-class EventRecording(Source):
+class EventRecording(RecordedInput):
     """One session log: with its companions, and completed by what the caller adds to its prompts.
 
     `reading` names the file that is being read. With `watchful`, turns say what stands in their timeline and in no
@@ -258,6 +258,6 @@ def look_ahead(path: str) -> Ahead:
     return Ahead(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
 
 
-def _made(assembler: Assembler, session: Session, chain: Chain) -> Made:
+def _made(assembler: Assembler, session: Session, chain: Chain) -> TurnPrompt:
     made = assembler.assemble(session, chain)
-    return Made(made.prompt, made.omitted)
+    return TurnPrompt(made.prompt, made.omitted)

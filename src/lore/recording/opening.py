@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lore.errors import LoreError
 from lore.formats.base import Reader
-from lore.formats.registry import BUILT_IN, READERS, recognise
+from lore.formats.registry import BUILT_IN, READERS, reader_of
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import dialect_named, dialect_names
 from lore.prompt.settings import Rules
@@ -31,35 +31,40 @@ def open_recording(
     """
     growing = opened is not None  # what is being written is judged as it comes
     opened = opened or corpus.open_head(path)
-    kind = kind_of(opened.head, format)
-    if kind is None:
+    reader = _reader(opened.head, format)
+    if reader is None:
         what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
         raise UnrecognisedError(f"{corpus.show(path)} {what}", hint=HINT_FORMATS)
     chosen = _dialect_named(dialect) if dialect else None
     problems = problems or Problems()
-    if kind.yields == "events":
-        completes = None if completion is None else completion.chain(kind, opened.head)
+    if reader.yields == "events":
+        completes = None if completion is None else completion.chain(type(reader), opened.head)
         return EventRecording(
-            path, kind(), opened.data, problems, dialect=chosen, rules=rules or Rules(), template=template,
+            path, reader, opened.data, problems, dialect=chosen, rules=rules or Rules(), template=template,
             companions=companions, completion=completion, completes=completes,
         )  # fmt: skip
-    if kind.yields == "turns":
-        return PromptRecording(path, kind(), opened.data, problems)
+    if reader.yields == "turns":
+        return PromptRecording(path, reader, opened.data, problems)
     return RequestRecording(
-        path, kind(), opened.data, problems, dialect=chosen, memos={} if memos is None else memos, growing=growing,
+        path, reader, opened.data, problems, dialect=chosen, memos={} if memos is None else memos, growing=growing,
         forced=format is not None,
     )  # fmt: skip
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
     """Return the reader of this name, else the one that recognises the beginning of a file; None where none does."""
-    return reader_named(format) if format else recognise(head) or _plugged(head)
+    reader = _reader(head, format)
+    return None if reader is None else type(reader)
 
 
-def _plugged(head: bytes) -> type[Reader] | None:
+def _reader(head: bytes, format: str | None) -> Reader | None:
+    return reader_named(format)() if format else reader_of(head) or _plugged(head)
+
+
+def _plugged(head: bytes) -> Reader | None:
     plugins.load()
-    added = (reader for name, reader in READERS.items() if name not in BUILT_IN)
-    return next((reader for reader in added if reader.recognises(head)), None)
+    added = (kind for name, kind in READERS.items() if name not in BUILT_IN)
+    return next((kind() for kind in added if kind.recognises(head)), None)
 
 
 def reader_named(name: str) -> type[Reader]:

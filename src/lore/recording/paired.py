@@ -80,7 +80,8 @@ class Filed(NamedTuple):
     @classmethod
     def of_completions(cls, folder: str, names: list[str]) -> Filed:
         """Order completion files by the time that each holds, then by name."""
-        timed = [(_timestamp(os.path.join(folder, name)), name) for name in names]
+        stamps = ((_table(os.path.join(folder, name)).get("timestamp", b"null"), name) for name in names)
+        timed = [(seconds(stamp) or 0.0, name) for stamp, name in stamps]
         return cls([Header("completions", name, place=True) for _, name in sorted(timed)])
 
     @classmethod
@@ -101,10 +102,6 @@ class Filed(NamedTuple):
         taken = {one.response for one in requests}
         left = [name for name in responses.values() if name not in taken]
         return cls(headers + [Header("body-pairs", name, orphan=True, place=True) for name in left])
-
-
-def _timestamp(path: str) -> float:
-    return seconds(_table(path).get("timestamp", b"null")) or 0.0
 
 
 def _modified(path: str) -> float:

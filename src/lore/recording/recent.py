@@ -30,21 +30,21 @@ class NoRecordingError(LoreError):
     """There is no recording where one was looked for."""
 
 
-class Found(NamedTuple):
+class Whereabouts(NamedTuple):
     """Where recordings were looked for, in this order, and where some are (empty: nowhere)."""
 
     looked: tuple[str, ...]
     path: str
 
 
-def whereabouts(environment: Mapping[str, str], home: str, folder: str) -> Found:
+def whereabouts(environment: Mapping[str, str], home: str, folder: str) -> Whereabouts:
     """Look where agents keep their logs; the last place is the current folder, which is not looked into."""
     looked: list[str] = []
     for place in _places(environment, home, folder):
         looked.append(place)
         if _holds_logs(place):
-            return Found(tuple(looked), place)
-    return Found((*looked, os.curdir), "")
+            return Whereabouts(tuple(looked), place)
+    return Whereabouts((*looked, os.curdir), "")
 
 
 def _places(environment: Mapping[str, str], home: str, folder: str) -> Iterator[str]:
@@ -109,7 +109,7 @@ def newest(paths: list[str], format: str | None) -> str:
         session = subagents[one.path] or one.path
         times[session] = max(times.get(session, 0.0), _written(one.path) or 0.0)
     for path in sorted(times, key=lambda one: (-times[one], one)):
-        if os.path.isfile(path) and _is_recording(path, format):
+        if os.path.isfile(path) and kind_of(corpus.open_head(path).head, format) is not None:
             return path
     where = ", ".join(corpus.show(path) for path in paths)
     raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
@@ -119,10 +119,6 @@ def _session(path: str) -> str | None:
     """Return the session that a subagent's file in its folder belongs to; None for other files."""
     below = re.fullmatch(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", path, re.DOTALL)
     return None if below is None else f"{below[1]}.jsonl"
-
-
-def _is_recording(path: str, format: str | None) -> bool:
-    return kind_of(corpus.open_head(path).head, format) is not None
 
 
 def nothing(looked: Iterable[str]) -> LoreError:

@@ -6,8 +6,10 @@ order in which they were asked; what cannot is a problem.
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 import msgspec
 
@@ -23,10 +25,12 @@ from lore.prefix.chains import Chains
 from lore.prefix.dropped import without_dropped
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import dialect_of
-from lore.recording.base import HINT_FORMATS, Source, UnrecognisedError
-from lore.recording.ordering import BY_TIME, in_time
+from lore.recording.base import HINT_FORMATS, RecordedInput, UnrecognisedError
 from lore.recording.problems import Problems
 from lore.recording.response_chaining import Continuations
+
+BY_TIME = frozenset(("har", "otel-genai", "litellm"))  # formats that say when, and promise no order
+HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies and streams, and exchanges, that are held back
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (
@@ -43,7 +47,7 @@ UNREADABLE = (
 )
 
 
-class PromptRecording(Source):
+class PromptRecording(RecordedInput):
     """Turns whose prompts stand ready, as the recording itself holds them."""
 
     def turns(self) -> Iterator[Turn]:
@@ -51,7 +55,7 @@ class PromptRecording(Source):
         return (read.value for read in self.reads() if isinstance(read.value, Turn))
 
 
-class RequestRecording(Source):
+class RequestRecording(RecordedInput):
     """The requests of one recording.
 
     `dialect` is the one asked for; `memos` are shared by recordings that are compared. A recording that is `growing`
@@ -117,3 +121,32 @@ class RequestRecording(Source):
 
     def _odd(self, read: Read, code: str, said: str) -> None:
         self.problems.add(Problem(code, said), self.shown, read.line, read.byte)
+
+
+def in_time(reads: Iterable[Read]) -> Iterator[Read]:
+    """Yield exchanges by the time at which they were asked; everything else at once.
+
+    Spans are written when they end, and exports list the latest first. What has no time stays behind what stood
+    before it; equal times keep their order. What is held back is bounded: order is restored as far as that reaches.
+    """
+    waiting: list[tuple[float, int, Read]] = []
+    numbers, size, latest = count(), 0, 0.0
+    for read in reads:
+        exchange = read.value
+        if not isinstance(exchange, Exchange):
+            yield read
+            continue
+        latest = latest if exchange.at is None else exchange.at
+        heapq.heappush(waiting, (latest, next(numbers), read))
+        size += _size(exchange)
+        while size > HELD or len(waiting) > MOST:
+            first = heapq.heappop(waiting)[2]
+            size -= _size(first.value) if isinstance(first.value, Exchange) else 0
+            yield first
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _size(exchange: Exchange) -> int:
+    output = exchange.output
+    return len(exchange.body) + len(output if isinstance(output, bytes) else output.raw)

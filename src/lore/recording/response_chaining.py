@@ -32,7 +32,7 @@ _ITEM = re.compile(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"
 
 
-class _Said(NamedTuple):
+class _Response(NamedTuple):
     """What stands behind a response: messages, items before the next one, leading system items, breakpoints."""
 
     messages: Vector[Segment]
@@ -55,7 +55,7 @@ class Continuations:
     """Follow what continues what in one recording."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._said: dict[str, _Said] = {}  # the latest last
+        self._said: dict[str, _Response] = {}  # the latest last
         self._room = remembered
 
     def whole(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> Whole:
@@ -90,14 +90,14 @@ class Continuations:
         gone = self._said.pop(name, None)
         self._room += (gone.size if gone else 0) - size
         breakpoints = tuple(one for one in breakpoints if one[0] >= 0)
-        self._said[name] = _Said(prompt.messages, items, system, breakpoints, output, prompt.partial, size)
+        self._said[name] = _Response(prompt.messages, items, system, breakpoints, output, prompt.partial, size)
         while self._room < 0 and len(self._said) > 1:
             self._room += self._said.pop(next(iter(self._said))).size
 
 
-def _joined(before: _Said, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
+def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
     """Put a request behind what it continues; also return how many items there are now."""
-    answer = _answer(before.output, prompt, dialect)
+    answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     said = _renumbered(answer.messages, before.items)
     items = before.items + _items(answer)
     own = [one for one in prompt.head if not _ITEM.match(one.path)]
@@ -124,10 +124,6 @@ def _joined(before: _Said, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, in
 
 def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
     return ((place, one.breakpoint) for place, one in enumerate(segments, start) if one.breakpoint is not None)
-
-
-def _answer(output: bytes, prompt: Prompt, dialect: Dialect) -> Prompt:
-    return dialect.parse(b'{"input":' + (output or b"[]") + b"}", prompt.fidelity, Memo())
 
 
 def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:

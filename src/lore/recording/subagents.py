@@ -36,7 +36,7 @@ class Family:
         """Pass on the session's own reads, and remember its chains."""
         for read in reads:
             self._started = self._started or isinstance(read.value, SessionStarted)
-            self._taken.add(_chain_of(read))
+            self._taken.add(MAIN if isinstance(read.value, Problem | Exchange) else read.value.chain)
             yield read
 
     def reads(self) -> Iterator[tuple[str, Read]]:
@@ -88,7 +88,3 @@ class Family:
             number += 1
         self._taken.add(name)
         return name
-
-
-def _chain_of(read: Read) -> str:
-    return MAIN if isinstance(read.value, Problem | Exchange) else read.value.chain

@@ -11,15 +11,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec import Raw
+
 from lore.errors import LoreError
 from lore.fold import inserts
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.prompt import Prompt
+from lore.model.results import CapabilityResult, Explained, OmittedResult, SegmentResult
 from lore.model.state import Chain, Session
 from lore.model.turn import Turn
+from lore.prefix.measure import size
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Capability, Dialect
+from lore.prompt.base import Capability
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
@@ -103,10 +107,10 @@ class AssembledAll:
         for turn in self._recording.turns():
             self.turns += 1
             self._last[turn.chain] = turn
-            yield whole(turn, self._dialect(turn)) if self._full else deltas.line(turn)
-
-    def _dialect(self, turn: Turn) -> Dialect:
-        return DIALECTS.get(turn.dialect) or self._recording.dialect_for(self._recording.state)
+            if self._full:
+                yield whole(turn, DIALECTS.get(turn.dialect) or self._recording.dialect_for(self._recording.state))
+            else:
+                yield deltas.line(turn)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -170,3 +174,32 @@ def _notes(recording: EventRecording, prompt: Prompt, omitted: Iterable[str]) ->
     if prompt.fidelity != "rendered" and not any(one.section == "messages" for one in prompt):
         notes.append("the prompt holds no message: providers refuse such a request")
     return notes
+
+
+def explained(made: Assembly, policy: str) -> Explained:
+    """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
+    prompt = made.prompt
+    breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
+    segments = [
+        SegmentResult(
+            number=place, section=one.section, path=one.path, bytes=size(one), stable=place < prompt.stable,
+            breakpoint=Raw(breakpoints[place]) if place in breakpoints else None, origin=one.origin or None,
+        )
+        for place, one in enumerate(prompt)
+    ]  # fmt: skip
+    tail_bytes = sum(map(size, prompt.tail))
+    return Explained(
+        session=made.shown,
+        chain=made.chain,
+        turn=made.turn,
+        dialect=prompt.dialect,
+        model=prompt.model,
+        fidelity=prompt.fidelity,
+        tail=policy,
+        stable_bytes=sum(one.bytes for one in segments) - tail_bytes,
+        tail_bytes=tail_bytes,
+        segments=segments,
+        omitted=[OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
+        capabilities=[CapabilityResult(name, *one) for name, one in made.capabilities.items()],
+        problems=made.problems.kept,
+    )

@@ -138,7 +138,8 @@ def find(state: Session, name: str) -> str:
     if len(alike) == 1:
         return alike[0]
     if alike:
-        raise LoreError(f"{name!r} is the beginning of {len(alike)} ids", hint="say more of it: " + _listed(alike))
+        listed = ", ".join(sorted(alike)[:5]) + (", …" if len(alike) > 5 else "")
+        raise LoreError(f"{name!r} is the beginning of {len(alike)} ids", hint=f"say more of it: {listed}")
     if name and any(one.startswith(name) for one in known):
         raise LoreError(
             f"{name!r} is too little of an id: at least {SHORTEST_ID} characters are needed, or all of it",
@@ -155,10 +156,6 @@ def _nearest(name: str, known: list[str]) -> str:
     starts = sorted(one for one in known if name and one.startswith(name))
     near = starts or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=ALIKE)
     return f"the nearest id is {near[0]}; {every}" if near else every
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
 
 
 def derived_id(fields: Fields) -> str:

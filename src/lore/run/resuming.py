@@ -17,7 +17,6 @@ import msgspec
 from lore import __version__
 from lore.errors import LoreError
 from lore.model.checkpoint import save
-from lore.model.problems import Problem
 from lore.recording import corpus
 from lore.recording.opening import reader_named
 from lore.recording.options import Options
@@ -131,9 +130,5 @@ def _run(folding: LogFold, digester: Digester) -> Run:
 
 def _recall(problems: Problems, run: Run, shown: str) -> None:
     """Put back the problems of earlier runs, under the name that the log has now."""
-    problems.kept = [_named(one, shown) for one in run.problems]
+    problems.kept = [msgspec.structs.replace(one, file=shown) for one in run.problems]
     problems.counts.update({(code, shown): number for code, number in run.counts.items()})
-
-
-def _named(problem: Problem, shown: str) -> Problem:
-    return msgspec.structs.replace(problem, file=shown)

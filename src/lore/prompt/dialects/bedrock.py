@@ -1,13 +1,15 @@
 """Amazon Bedrock's Converse API: `toolConfig.tools`, `system`, `messages`.
 
 Source: the Converse API reference. Roles alternate and the user begins, so what one role says in a row is
-one message. A breakpoint is a `cachePoint` behind a tool, a system or content block (`points.py`). `toolConfig`
-without its tools is a parameter.
+one message. A breakpoint is a `cachePoint` behind a tool, a system or content block.
+It is read as the breakpoint of the segment before it, and blocks are numbered without it; one with nothing before it
+holds for nothing, and is gone. Written, it stands behind its segment again. `toolConfig` without its tools is a
+parameter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import ClassVar
 
@@ -29,7 +31,6 @@ from lore.prompt.dialects.content import (
     outcome,
     output_blocks,
 )
-from lore.prompt.dialects.points import POINT, point_in, take, with_points
 from lore.prompt.dialects.shared import (
     Shape,
     Writing,
@@ -43,6 +44,7 @@ from lore.prompt.dialects.shared import (
     write_messages,
 )
 
+_POINT = "cachePoint"
 _OWN = ("modelId", "system", "messages")
 _SHAPE: Shape = {"content": None}
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
@@ -50,7 +52,7 @@ _CACHED = ("claude", "nova")  # models that take cache points; others refuse the
 _FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _BLOCKS = frozenset((
     "text", "image", "document", "video", "audio", "toolUse", "toolResult", "guardContent", "reasoningContent",
-    "citationsContent", "searchResult", POINT,
+    "citationsContent", "searchResult", _POINT,
 ))  # fmt: skip
 
 
@@ -71,7 +73,7 @@ def _thinking(block: ThinkingBlock) -> bytes:
 
 _WORDS = Words(
     text=lambda text: b'{"text":' + text + b"}",
-    own=lambda own: _is_block(own) and [*own] != [POINT],  # a point is a breakpoint, not content
+    own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
     image=_image,
     thinking=_thinking,
 )
@@ -117,13 +119,13 @@ class Bedrock:
         head, rest = _tool_config(members.pop("toolConfig", None))
         if rest is not None:
             members["toolConfig"] = rest
-        take(listed(members.get("system", b"null"), "system", "system", "text", "text", ()), head)
+        _take(listed(members.get("system", b"null"), "system", "system", "text", "text", ()), head)
         found = sliced(members.get("messages", b""), "messages", memo, _message)
         return prompt_of(self.name, fidelity, members, head, found.messages, _OWN)
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         raws = b"[" + b",".join([_tool(tool) for tool in apart(tools)]) + b"]"
-        found = take(listed(raws, "toolConfig.tools", "tools", "tool", keys=()), [])
+        found = _take(listed(raws, "toolConfig.tools", "tools", "tool", keys=()), [])
         texts = [Segment("system", f"system[{n}]", _WORDS.text(text), "text") for n, text in enumerate(system)]
         return (*found, *texts)
 
@@ -153,7 +155,7 @@ class Bedrock:
         return "reasoningContent" not in own and own.get("text") != b'""'
 
     def write(self, prompt: Prompt) -> bytes:
-        segments = [*with_points(prompt), *prompt.tail]
+        segments = [*_with_points(prompt), *prompt.tail]
         parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
         for one in segments:
             parts[one.section].append(one)
@@ -174,7 +176,7 @@ class Bedrock:
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
     """Slice the tools out of `toolConfig`; what is left of it, if anything."""
     own = table(raw or b"") or {}
-    found = take(listed(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
+    found = _take(listed(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
     if not found or found[0].kind != "tool":
         return [], raw
     rest = [(key, value) for key, value in own.items() if key != "tools"]
@@ -182,7 +184,7 @@ def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
 
 
 def _message(raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
-    return tuple(take(message(raw, path, section, _SHAPE, ()), []))
+    return tuple(_take(message(raw, path, section, _SHAPE, ()), []))
 
 
 def _tool(raw: bytes) -> bytes:
@@ -201,10 +203,10 @@ def _say(blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> l
     """
     breakpoints: list[bytes | None] = [None] * len(parts)
     for block in blocks:
-        point = point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
+        point = _point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
         if point is not None and breakpoints:
             if breakpoints[-1] is not None:
-                omitted.append(POINT)
+                omitted.append(_POINT)
             breakpoints[-1] = point
         elif (made := _WORDS.say(block, omitted)) is not None:
             parts.append(made)
@@ -222,3 +224,39 @@ def _result(call: ToolCall, omitted: list[str]) -> bytes:
     content = b"[" + b",".join(_WORDS.all(output_blocks(output), omitted) or [_WORDS.text(b'""')]) + b"]"
     status = b',"status":"error"}}' if failed else b"}}"
     return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status
+
+
+def _take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
+    """Add segments to those before them; a cache point becomes the breakpoint of the last one."""
+    points = 0
+    for one in found:
+        value = _point_in(one.data) if one.kind != "envelope" else None
+        if value is None:
+            if points:
+                base, _, number = one.path.rpartition("[")
+                one.path = f"{base}[{int(number[:-1]) - points}]"
+            taken.append(one)
+            continue
+        points += 1
+        if taken:
+            taken[-1].breakpoint = value
+    return taken
+
+
+def _point_in(data: bytes) -> bytes | None:
+    """Return the breakpoint that a block is, as JSON; None where it is content."""
+    own = table(data) or {} if b'"cachePoint"' in data else {}
+    value = own.get(_POINT, b"")
+    return value if len(own) == 1 and value[:1] == b"{" else None
+
+
+def _with_points(prompt: Prompt) -> list[Segment]:
+    """Return the segments of head and messages with cache points behind those that have one."""
+    breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
+    found: list[Segment] = []
+    for position, one in enumerate([*prompt.head, *prompt.messages]):
+        found.append(one)
+        if position in breakpoints and (one.kind == "envelope" or one.path.endswith("]")):
+            path = f"{one.path}.content[0]" if one.kind == "envelope" else one.path
+            found.append(Segment(one.section, path, b'{"cachePoint":' + breakpoints[position] + b"}"))
+    return found

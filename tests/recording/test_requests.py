@@ -10,9 +10,9 @@ from formats.calls import ASKED, har
 from lore.formats.base import Read
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
-from lore.recording import ordering
+from lore.recording import requests
 from lore.recording.opening import open_recording
-from lore.recording.ordering import in_time
+from lore.recording.requests import in_time
 
 
 def reads(*times):
@@ -43,7 +43,7 @@ def test_a_problem_is_not_held_back():
 
 
 def test_no_more_is_held_back_than_fits(monkeypatch):
-    monkeypatch.setattr(ordering, "MOST", 2)
+    monkeypatch.setattr(requests, "MOST", 2)
     assert places(in_time(reads(9.0, 8.0, 1.0, 2.0))) == [3, 4, 2, 1]
 
 

@@ -1,0 +1,42 @@
+"""A line that is no record: the same problem, whatever the format."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.formats.assembled import Assembled
+from lore.formats.bodies import Bodies
+from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude_events import ClaudeEvents
+from lore.formats.genai import GenAI
+from lore.formats.line_reader import LineReader
+from lore.formats.lines import Lines
+from lore.formats.litellm import LiteLLM
+from lore.formats.lore_log import LoreLog
+from lore.formats.proxy import Proxy
+from lore.formats.registry import READERS
+from lore.model.problems import Problem
+from lore.testing.readers import everything
+
+BY_LINES = (Assembled, Bodies, ClaudeCode, ClaudeEvents, GenAI, LiteLLM, LoreLog, Proxy)
+LADDER = (
+    (b'{"a":\n{}\n', "LORE201", 1),
+    (b'{}\n{"a":', "LORE202", 2),
+    (b"{}\n{} {}\n", "LORE209", 2),
+    (b"{}\n" + b"x" * 64 + b"\n", "LORE217", 2),
+    (b"{}\n\xff\n", "LORE201", 2),
+    (b"{}\n" + b"[" * 3000 + b"\n", "LORE201", 2),
+)
+
+
+def test_every_reader_of_lines_is_one():
+    assert {one for one in READERS.values() if issubclass(one, LineReader)} == set(BY_LINES)
+
+
+@pytest.mark.parametrize("reader", BY_LINES, ids=lambda one: one.name)
+@pytest.mark.parametrize(("data", "code", "line"), LADDER)
+def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(reader, data, code, line, monkeypatch):
+    monkeypatch.setattr(Lines, "limit", 48 if code == "LORE217" else 4096)
+    made = reader()
+    problems = [one for one in everything(made, data) if isinstance(one.value, Problem)]
+    assert (code, line) in {(one.value.code, one.line) for one in problems}
