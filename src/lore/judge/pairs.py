@@ -307,6 +307,8 @@ class Pairs:
 def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
     if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
         return cause
+    if cause.code == "LORE118":  # its bytes do not say how many tokens an image is
+        return cause
     within = Cause(cause.code, cause.section, WithinBlock(tokens, block), cause.position, path=cause.path)
     return replace(cause, code="LORE146", here=None, qualifiers=("within-a-block",), also=(within,))
 
