@@ -35,7 +35,7 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
 
 
 def _is_claudes(turn: Turn) -> bool:
-    return turn.dialect == "anthropic" or "claude" in (turn.prompt.model or "")
+    return turn.dialect == "anthropic" or "claude" in (turn.model or "")
 
 
 def expiry(left: Turn, right: Turn, lives: float | None, *, missed: bool = False) -> Expiry | None:

@@ -14,9 +14,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from lore.cache.turn_context import Situation
 from lore.judge.expected import started_in_parallel
-from lore.judge.pairs import Extension, Pair, Pairs
+from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
 from lore.model.vector import Vector
@@ -33,7 +32,7 @@ class Chained:
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
         self.seen = self.turns = 0
 
-    def advance(self, turn: Turn, situation: Situation | None = None) -> Pair | None:
+    def advance(self, turn: Turn, look: Look = unknown) -> Pair | None:
         """Take the next turn; None where it has nothing to be compared with."""
         self.turns += 1
         pairs = self._chains.get(turn.chain)
@@ -41,12 +40,12 @@ class Chained:
             pairs = self._begun(turn)
         if turn.basis is None and not turn.failed:
             self._latest[turn.chain] = turn
-        return pairs.advance(turn, situation)
+        return pairs.advance(turn, look)
 
-    def extended(self, turn: Turn, situation: Situation | None = None) -> Extension | None:
+    def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
         """Take the next turn if it surely extends the last one of its chain; None where that is not sure."""
         pairs = self._chains.get(turn.chain)
-        return None if pairs is None else pairs.extended(turn, situation)
+        return None if pairs is None else pairs.extended(turn, look)
 
     def forget(self, names: Iterable[str]) -> None:
         """Let go of chains that no turn will continue."""

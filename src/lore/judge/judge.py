@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from lore.cache.predictor import Predicted, Transcripts, cache_of, served_by
 from lore.cache.prices import MILLION
 from lore.cache.rules import Rules
+from lore.cache.turn_context import Situation
 from lore.judge.base import Place
 from lore.judge.chained import Chained
 from lore.judge.rules import ChainRules
@@ -26,6 +27,7 @@ from lore.model.turn import Turn
 from lore.prefix.causes import Cause
 
 DAY = 86_400.0  # seconds
+WAITING = 512  # turns of a recording
 
 
 class _Pace(NamedTuple):
@@ -43,6 +45,37 @@ def _costing(cause: Cause, daily: float) -> Cause:
     return replace(cause, evidence=replace(evidence, dollars_a_day=round(evidence.tokens * daily, 6)))
 
 
+class _Levels:
+    """What levels say of a transcript's turn, made when it is asked: most turns lose nothing, and nobody asks.
+
+    Turns wait until then, at most `WAITING` of them, and are followed in their order.
+    """
+
+    def __init__(self) -> None:
+        self._transcripts = Transcripts()
+        self._waiting: list[Turn] = []
+        self.seen: Predicted | None = None
+
+    def take(self, turn: Turn, foreseen: Predicted | None) -> None:
+        """Take the next turn; `foreseen` is what levels said of it, where somebody followed them already."""
+        self.seen = foreseen
+        if foreseen is None:
+            self._waiting.append(turn)
+            if len(self._waiting) > WAITING:
+                self._follow()
+
+    def situation(self) -> Situation | None:
+        """Return what was known of the turn before its bill; None where levels say nothing of it."""
+        if self._waiting:
+            self._follow()
+        return None if self.seen is None or self.seen.odd else self.seen.situation
+
+    def _follow(self) -> None:
+        for turn in self._waiting:
+            self.seen = self._transcripts.turn(turn)
+        self._waiting.clear()
+
+
 class Judge:
     """Judge the turns of one recording.
 
@@ -53,7 +86,7 @@ class Judge:
     def __init__(self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False) -> None:
         self._chained = Chained()
         self._rules = ChainRules(rules, tolerance)
-        self._transcripts = Transcripts()
+        self._levels = _Levels()
         self._quick = quick
         self._dated = rules
         self._paces: dict[str, _Pace] = {}
@@ -70,15 +103,12 @@ class Judge:
 
     def turn(self, turn: Turn, foreseen: Predicted | None = None) -> Verdict:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
-        levels = foreseen if foreseen is not None and _by_levels(foreseen, turn) else self._transcripts.turn(turn)
-        situation = None if levels is None or levels.odd else levels.situation
-        foreseen = foreseen if foreseen is not None else levels
-        extension = self._chained.extended(turn, situation) if self._quick else None
-        if extension is not None:
-            verdict = Verdict(turn, extension.pair, compared=True, foreseen=foreseen)
-        else:
-            pair = self._chained.advance(turn, situation)
-            verdict = Verdict(turn, pair, compared=pair is not None, foreseen=foreseen)
+        levels = self._levels
+        levels.take(turn, foreseen if foreseen is not None and _by_levels(foreseen, turn) else None)
+        extension = self._chained.extended(turn, levels.situation) if self._quick else None
+        pair = self._chained.advance(turn, levels.situation) if extension is None else extension.pair
+        foreseen = foreseen if foreseen is not None else levels.seen
+        verdict = Verdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
         verdict = self._with_daily_cost(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             self._rules.turn(turn, verdict.pair)

@@ -9,7 +9,8 @@ Cost: O(what is new).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -48,6 +49,13 @@ BY_BILL = frozenset(
 )
 # What is worth saying of a pair though nothing was lost by it.
 REMARKS = frozenset(("LORE134", "LORE146", "LORE156", "LORE302", "LORE303"))
+
+
+Look: TypeAlias = Callable[[], "Situation | None"]  # what levels knew before the bill: asked where the bill fell
+
+
+def unknown() -> None:
+    """Know nothing of levels."""
 
 
 class Pair(Struct, frozen=True):
@@ -122,7 +130,7 @@ class Pairs:
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
         self._told: set[str] = set()  # what is true of every turn of a chain is said once
 
-    def extended(self, turn: Turn, situation: Situation | None = None) -> Extension | None:
+    def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
         """Take the next turn if it surely extends the last one; None where that is not sure.
 
         No prompt is made and nothing is measured then: where bytes do not part, only the bill can have
@@ -135,24 +143,24 @@ class Pairs:
         fell = fall(left, short)
         if fell and recorded(turn.changes):
             return None
-        pair = self._unmeasured(left, turn, fell, short, situation) if fell else None
+        pair = self._unmeasured(left, turn, fell, short, look) if fell else None
         self._go_on(turn)
         return Extension(pair)
 
-    def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None, seen: Situation | None) -> Pair:
+    def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None, look: Look) -> Pair:
         found = Overlap(0, 0, 0, covered=True, covered_canonical=True)
-        context = self._context(left, right, found, fell, seen)
+        context = self._context(left, right, found, fell, look)
         why = self._of_bill(context)
         three = columns(context, why, None)
         nothing = Measured(0, 0, 0)
         return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
 
-    def advance(self, turn: Turn, situation: Situation | None = None) -> Pair | None:
+    def advance(self, turn: Turn, look: Look = unknown) -> Pair | None:
         """Take the next turn; None for the first, and for one that failed."""
         if turn.failed:
             return None
         left = self._last
-        pair = None if left is None else self._pair(left, turn, situation)
+        pair = None if left is None else self._pair(left, turn, look)
         self._go_on(turn)
         return pair
 
@@ -167,9 +175,11 @@ class Pairs:
         self._lives = lifetime(turn, self._lives)
 
     def _context(
-        self, left: Turn, right: Turn, found: Overlap, fell: int | None, seen: Situation | None
+        self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look
     ) -> PairContext:  # fmt: skip
-        return PairContext(left, right, found, fell, self._lives, self._positions, self._billed, seen)
+        return PairContext(
+            left, right, found, fell, self._lives, self._positions, self._billed, look() if fell else None
+        )
 
     def _measure(self, left: Turn) -> None:
         """Measure the left turn, if turns passed since the last one that was measured."""
@@ -177,7 +187,7 @@ class Pairs:
         if before is not left:
             self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
 
-    def _pair(self, left: Turn, right: Turn, seen: Situation | None) -> Pair:
+    def _pair(self, left: Turn, right: Turn, look: Look) -> Pair:
         self._measure(left)
         found = overlap(left.prompt, right.prompt)
         tail = None
@@ -189,7 +199,7 @@ class Pairs:
                 found = overlap(left.prompt, right.prompt)
         tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
         short = shortfall(left, right) if self._billed else None
-        context = self._context(left, right, found, fall(left, short), seen)
+        context = self._context(left, right, found, fall(left, short), look)
         why = self._causes(context)
         begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
