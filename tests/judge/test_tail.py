@@ -180,3 +180,13 @@ def test_a_transcript_has_no_tail():
         made = pairs.advance(turn(prompt, number))
     assert made is not None
     assert "LORE156" not in [cause.code for cause in made.causes]
+
+
+def test_a_role_that_no_dialect_knows_is_not_quoted():
+    """A role was passed on as lore's own word, and redaction left it in."""
+    tail = found(
+        chat("u:a") | {"messages": [{"role": "user", "content": "a"}, {"role": "bob@example.com", "content": "now"}]},
+        chat("u:a", "a:b", "u:c"), "openai-chat",
+    )  # fmt: skip
+    assert tail is not None
+    assert evidence_of(tail, 4.0).role == ""

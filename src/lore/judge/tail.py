@@ -25,6 +25,7 @@ from lore.prefix.topics import topic
 from lore.prefix.volatile_now import surely_varies
 
 LONGEST = 64  # segments of a last message that are looked at
+_ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
 _LARGE = 262_144  # bytes of a block that is not looked into for what varies
 
 
@@ -111,8 +112,9 @@ def without_tail(left: Prompt, tail: Tail) -> Prompt:
 def evidence_of(tail: Tail, per_token: float) -> TailReplaced:
     """Describe a tail; `per_token` is the bytes of a token."""
     size = sum(len(segment.data) for segment in tail.segments)
+    role = tail.role or "user"
     return TailReplaced(
-        tail.segments[0].path, size, round(size / per_token), tail.role or "user",
+        tail.segments[0].path, size, round(size / per_token), role if role in _ROLES else "",
         tuple(dict.fromkeys(_volatile(tail.segments))), tail.repeated,
     )  # fmt: skip
 

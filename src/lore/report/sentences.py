@@ -22,7 +22,7 @@ from lore.model.signs import SIGNS
 from lore.report.difference_sentences import DIFFERENCES
 
 SHOWN = 5  # names of one kind
-_MASK = {"content": mask, "name": mask, "path": mask}
+_MASK = {"content": mask, "name": mask, "path": mask, "model": mask}
 
 
 def duration(seconds: float) -> str:
