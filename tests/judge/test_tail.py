@@ -190,3 +190,24 @@ def test_a_role_that_no_dialect_knows_is_not_quoted():
     )  # fmt: skip
     assert tail is not None
     assert evidence_of(tail, 4.0).role == ""
+
+
+def test_a_tail_may_have_very_many_blocks():
+    """A hundred recalled documents, a block each, were taken for messages that were taken out."""
+    tail = found(body("a", user(*map(str, range(10_000)))), body("a", assistant("b"), "c"))
+    assert tail is not None
+    assert len(tail.segments) == 10_001
+    found_behind = found(
+        body("x", use(), user(result("r"), *map(str, range(10_000)))),
+        body("x", use(), user(result("r")), assistant("b")),
+    )
+    assert found_behind is not None
+    assert found_behind.segments[0].path == "messages[2].content[1]"
+
+
+def test_a_tail_may_say_what_the_history_says_that_both_share():
+    """A reminder that was kept in the history once hid that each later one was replaced."""
+    shared = ("a", assistant("b"), "be brief", assistant("c"), "d")
+    tail = found(body(*shared, "be brief"), body(*shared, assistant("e"), "f", "be brief"))
+    assert tail is not None
+    assert (tail.segments[0].path, tail.repeated) == ("messages[5]", True)

@@ -27,7 +27,7 @@ from lore.report.sentences import cause_result, worded
 CANARY = "canary in a coalmine"
 CREDENTIAL = "sk-ant-api03-canary0123456789abcdef"
 OWN = {"event": "LORE125", "sign": "resume", "code": "LORE101", "reason": "tools_changed"}
-STRUCTS = get_args(Evidence)
+STRUCTS: tuple[type, ...] = get_args(Evidence)
 
 
 def value_of(name: str, hint: Any, text: str) -> Any:
@@ -95,14 +95,14 @@ def written(findings: list[Finding]) -> dict[str, str]:
     return told
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=lambda one: one.__name__)
-def test_a_redacted_finding_quotes_nothing_in_any_report(struct):
+@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+def test_a_redacted_finding_quotes_nothing_in_any_report(struct: type) -> None:
     for name, said in written(list(map(redacted_finding, ways(struct, CANARY)))).items():
         assert CANARY not in said, name
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=lambda one: one.__name__)
-def test_a_credential_is_masked_in_every_field_and_report(struct):
+@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+def test_a_credential_is_masked_in_every_field_and_report(struct: type) -> None:
     found = list(map(worded, ways(struct, CREDENTIAL)))
     for name, said in written(found).items():
         assert CREDENTIAL not in said, name
@@ -111,8 +111,8 @@ def test_a_credential_is_masked_in_every_field_and_report(struct):
         assert CREDENTIAL not in repr((one.evidence, one.also, one.ruled_out))
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=lambda one: one.__name__)
-def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_named(struct):
+@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_named(struct: type) -> None:
     """A key pasted into `model` looks like a model's name, which redaction leaves."""
     for name, said in written(list(map(redacted_finding, ways(struct, CREDENTIAL)))).items():
         assert CREDENTIAL not in said, name
