@@ -131,10 +131,10 @@ def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():
 # in pairs
 
 
-def pair(left, right, *, usages=(None, None), **fields):
+def pair(left, right, *, usages=(None, None), at=0.0, **fields):
     pairs = Pairs(**fields)
-    pairs.advance(turn(parsed(left), 1, usage=usages[0], asked=0.0))
-    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], asked=10.0))
+    pairs.advance(turn(parsed(left), 1, usage=usages[0], asked=at))
+    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], asked=at + 10.0))
     assert made is not None
     return made
 
@@ -211,3 +211,29 @@ def test_a_tail_may_say_what_the_history_says_that_both_share():
     tail = found(body(*shared, "be brief"), body(*shared, assistant("e"), "f", "be brief"))
     assert tail is not None
     assert (tail.segments[0].path, tail.repeated) == ("messages[5]", True)
+
+
+def billed_chat(reads):
+    """Pairs of one request that was sent twice and then went on, its last message replaced."""
+    stable, late = "u:" + LONG, "s:" + "It is 10:30 now. " * 300
+    sent = [chat(stable, late), chat(stable, late), chat(stable, "a:b", "u:c", "s:It is 10:31 now.")]
+    pairs, made = Pairs(), None
+    for number, (one, read) in enumerate(zip(sent, reads, strict=True), 1):
+        usage = Billed(10_000 - read, read, 0)
+        made = pairs.advance(turn(parsed(one, "openai-chat"), number, usage=usage, asked=10.0 * number))
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(("read", "codes"), [(8064, ["LORE156"]), (2048, ["LORE301", "LORE156"])])
+def test_what_a_cache_held_of_the_tail_alone_is_lost_with_it(read, codes):
+    """A request that was retried had its tail cached; the next read less by the tail, and nothing explained it."""
+    assert [cause.code for cause in billed_chat((0, 9856, read)).causes] == codes
+
+
+def test_a_breakpoint_that_the_provider_sets_itself_stands_on_the_tail():
+    """`cache_control` of the whole request marks the last block, and so the tail: LORE301 said nothing explains it."""
+    left = body(LONG, CLOCK, **MARK)
+    right = body(LONG, assistant("b"), "c", OTHER, **MARK)
+    made = pair(left, right, usages=(Billed(3, 0, 9000), Billed(3, 0, 9100)), at=1_789_000_000.0)  # of September 2026
+    assert told(made) == [("LORE153", "waste"), ("LORE156", "expected")]
