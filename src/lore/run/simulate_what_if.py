@@ -17,7 +17,6 @@ from lore.cache.registry import Option
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.judge.policy import Policy, Ruling
-from lore.model.codes import CODES
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
 from lore.recording import corpus
@@ -60,7 +59,7 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
         savings = [
             saving for text, change in changes for saving in _saved(text, change, base, files, asked, options, rules)
         ]
-        notes = [*base.notes, *_idle(savings)]
+        notes = [*base.notes, *_idle(savings, base)]
         if RANK in asked.changes:
             savings += ranked(base)
             notes += _longer(base)
@@ -126,6 +125,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
         yield f"{copied:,} turns are copies of others and counted once"
 
 
+_SO_ALREADY = "what is written here lives that long already, or no pause was long enough to matter"
 _HOLDS = {
     "ttl": "entries live as long as a client asks at Anthropic and Bedrock alone",
     "breakpoints": "it holds for requests to caches with breakpoints, and transcripts hold no breakpoints",
@@ -133,10 +133,12 @@ _HOLDS = {
 }
 
 
-def _idle(savings: Iterable[Saving]) -> Iterator[str]:
+def _idle(savings: Iterable[Saving], base: Simulated) -> Iterator[str]:
     """Say of changes that change nothing why that is."""
+    chosen = {one.cache for one in base.turns} & {"anthropic", "bedrock"}
     for one in savings:
-        why = _HOLDS.get(one.change.partition("=")[0].strip())
+        key = one.change.partition("=")[0].strip()
+        why = _SO_ALREADY if key == "ttl" and chosen else _HOLDS.get(key)
         if why is not None and not one.turns and not one.saved:
             yield f"--what-if {one.change} changes nothing here: {why}"
 
@@ -236,7 +238,7 @@ def removed(base: Simulated, code: str, text: str = "") -> list[Saving]:
     found = [one for one in base.turns if one.cause is not None and meant.wants(one.cause.code, one.cause.name)]
     if not found:
         return [Saving(change=text or f"cause={code}", turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")]
-    fixes = {CODES[one.cause.code].fix for one in found if one.cause is not None}
+    fixes = {one.cause.fix for one in found if one.cause is not None}
     return [
         Saving(
             change=text or f"cause={code}", turns=len(found), tokens=sum(one.lost_tokens or 0 for one in found),
@@ -253,7 +255,7 @@ def _again(turn: SimulatedTurn) -> float | None:
 
 
 def ranked(base: Simulated) -> list[Saving]:
-    """Rank the fixes of the causes found by what each would have saved; what is expected has none."""
-    codes = {one.cause.code for one in base.turns if one.cause is not None and one.cause.kind != "expected"}
+    """Rank the fixes of the causes found by what each would have saved; what is expected or unexplained has none."""
+    codes = {one.cause.code for one in base.turns if one.cause is not None and one.cause.kind == "waste"}
     found = [saving for code in sorted(codes) for saving in removed(base, code)]
     return sorted(found, key=lambda one: (-(one.saved or 0.0), -one.tokens, one.change))
