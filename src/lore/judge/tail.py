@@ -3,7 +3,8 @@
 In: two prompts that lore did not assemble. Out: where the left's tail begins, or None. Rules: the tail is the last
 message or its last blocks (also behind a tool's result); something of the same side of the conversation stands
 before it and stays; in its place the right has the model's next message; nothing of the tail stands in the right behind
-what both share, but at the right's own end. A result or an answer of the model is no tail. It holds for every dialect and role.
+what both share, but at the right's own end. A result or an answer of the model is no tail. It holds for every dialect
+and role.
 Cost: O(the tail and what is new) where nothing before the tail changed, else O(messages).
 """
 
