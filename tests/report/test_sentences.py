@@ -32,3 +32,9 @@ def test_an_end_within_a_block_is_told_once():
 )
 def test_a_sentence_counts_as_a_person_would(evidence, said):
     assert said in sentence(evidence)
+
+
+def test_what_a_reader_found_wrong_is_told_in_its_own_words():
+    """A continued response that was not recorded was said to make the prompt partial, twice."""
+    made = worded(finding("LORE132", Place("a"), e.Damage("a request continues r1: its prompt is partial")))
+    assert made.message == "a request continues r1: its prompt is partial"

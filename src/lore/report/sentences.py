@@ -386,7 +386,7 @@ def message(one: Finding) -> str:
 
 
 def _lead(one: Finding) -> str:
-    if one.code in _LEADS:
+    if one.code in _LEADS and not isinstance(one.evidence, e.Damage):  # a reader's problem says it whole
         return _LEADS[one.code]
     if one.strength is None or one.code[:5] not in ("LORE1", "LORE3"):
         return ""
