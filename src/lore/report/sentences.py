@@ -48,7 +48,7 @@ def money_of(value: float | None) -> str:
 def listed(names: Iterable[str], most: int = SHOWN) -> str:
     """Name a few, and count the others."""
     every = list(names)
-    more = f" and {len(every) - most} more" if len(every) > most else ""
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
 
 
