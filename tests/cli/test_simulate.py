@@ -444,3 +444,16 @@ def test_a_row_spends_its_words_on_what_shows_a_cause():
     row = next(line for line in lore("simulate", path).out.splitlines() if "LORE101" in line)
     assert "09:14" in row.partition(" became ")[0]
     assert "09:15" in row.partition(" became ")[2]
+
+
+def test_what_nothing_explains_is_no_change_to_make_first():
+    """LORE301 was ranked among what would have saved most, though nothing mends it."""
+    ran = lore("simulate", capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 60)))
+    assert "LORE301" in ran.out
+    assert "cause=LORE301" not in ran.out
+
+
+def test_a_lifetime_that_was_asked_for_already_says_so():
+    """The note said that only Anthropic lets a client choose, of a session of Anthropic's."""
+    ran = lore("simulate", stable(), "--what-if", "ttl=5m")
+    assert "lives that long already" in ran.out

@@ -131,10 +131,10 @@ def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():
 # in pairs
 
 
-def pair(left, right, *, usages=(None, None), **fields):
+def pair(left, right, *, usages=(None, None), at=0.0, **fields):
     pairs = Pairs(**fields)
-    pairs.advance(turn(parsed(left), 1, usage=usages[0], asked=0.0))
-    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], asked=10.0))
+    pairs.advance(turn(parsed(left), 1, usage=usages[0], asked=at))
+    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], asked=at + 10.0))
     assert made is not None
     return made
 
@@ -180,3 +180,60 @@ def test_a_transcript_has_no_tail():
         made = pairs.advance(turn(prompt, number))
     assert made is not None
     assert "LORE156" not in [cause.code for cause in made.causes]
+
+
+def test_a_role_that_no_dialect_knows_is_not_quoted():
+    """A role was passed on as lore's own word, and redaction left it in."""
+    tail = found(
+        chat("u:a") | {"messages": [{"role": "user", "content": "a"}, {"role": "bob@example.com", "content": "now"}]},
+        chat("u:a", "a:b", "u:c"), "openai-chat",
+    )  # fmt: skip
+    assert tail is not None
+    assert evidence_of(tail, 4.0).role == ""
+
+
+def test_a_tail_may_have_very_many_blocks():
+    """A hundred recalled documents, a block each, were taken for messages that were taken out."""
+    tail = found(body("a", user(*map(str, range(10_000)))), body("a", assistant("b"), "c"))
+    assert tail is not None
+    assert len(tail.segments) == 10_001
+    found_behind = found(
+        body("x", use(), user(result("r"), *map(str, range(10_000)))),
+        body("x", use(), user(result("r")), assistant("b")),
+    )
+    assert found_behind is not None
+    assert found_behind.segments[0].path == "messages[2].content[1]"
+
+
+def test_a_tail_may_say_what_the_history_says_that_both_share():
+    """A reminder that was kept in the history once hid that each later one was replaced."""
+    shared = ("a", assistant("b"), "be brief", assistant("c"), "d")
+    tail = found(body(*shared, "be brief"), body(*shared, assistant("e"), "f", "be brief"))
+    assert tail is not None
+    assert (tail.segments[0].path, tail.repeated) == ("messages[5]", True)
+
+
+def billed_chat(reads):
+    """Pairs of one request that was sent twice and then went on, its last message replaced."""
+    stable, late = "u:" + LONG, "s:" + "It is 10:30 now. " * 300
+    sent = [chat(stable, late), chat(stable, late), chat(stable, "a:b", "u:c", "s:It is 10:31 now.")]
+    pairs, made = Pairs(), None
+    for number, (one, read) in enumerate(zip(sent, reads, strict=True), 1):
+        usage = Billed(10_000 - read, read, 0)
+        made = pairs.advance(turn(parsed(one, "openai-chat"), number, usage=usage, asked=10.0 * number))
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(("read", "codes"), [(8064, ["LORE156"]), (2048, ["LORE301", "LORE156"])])
+def test_what_a_cache_held_of_the_tail_alone_is_lost_with_it(read, codes):
+    """A request that was retried had its tail cached; the next read less by the tail, and nothing explained it."""
+    assert [cause.code for cause in billed_chat((0, 9856, read)).causes] == codes
+
+
+def test_a_breakpoint_that_the_provider_sets_itself_stands_on_the_tail():
+    """`cache_control` of the whole request marks the last block, and so the tail: LORE301 said nothing explains it."""
+    left = body(LONG, CLOCK, **MARK)
+    right = body(LONG, assistant("b"), "c", OTHER, **MARK)
+    made = pair(left, right, usages=(Billed(3, 0, 9000), Billed(3, 0, 9100)), at=1_789_000_000.0)  # of September 2026
+    assert told(made) == [("LORE153", "waste"), ("LORE156", "expected")]

@@ -6,6 +6,7 @@ import pytest
 
 from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
+from lore.cache.predictor import Transcripts
 from lore.judge.judge import Judge
 from lore.model.events import Billed
 from lore.model.state import Change
@@ -89,11 +90,11 @@ def test_a_quick_judge_says_the_same_of_a_transcript(sign):
 def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
     found = []
     for last in (bill(10_000, 2_500), bill(0, 12_500), bill(12_300, 200)):
-        talk, judge = Talk(), Dated().judge()
+        talk, judge, levels = Talk(), Dated().judge(), Transcripts()
         talk.ask()
         for number, one in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
             talk.turn(one, signs=("effort",) if number == 2 else ())
-            verdict = judge.turn(talk.last)
+            verdict = judge.turn(talk.last, levels.turn(talk.last))
             talk.use()
         found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))
     assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]

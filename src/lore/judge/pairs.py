@@ -47,6 +47,7 @@ from lore.prefix.overlap import Overlap, overlap
 BY_BILL = frozenset(
     ("LORE113", "LORE128", "LORE129", "LORE131", "LORE155", "LORE301", *(f"LORE{n}" for n in range(157, 167)))
 )
+_ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 # What is worth saying of a pair though nothing was lost by it.
 REMARKS = frozenset(("LORE134", "LORE146", "LORE156", "LORE302", "LORE303"))
 
@@ -243,12 +244,15 @@ class Pairs:
         )
 
     def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
-        """Add the replaced tail; a bill that fell behind a breakpoint on it fell because of that."""
+        """Add the replaced tail: a bill fell because of a breakpoint on it, or by what a cache held of it alone."""
         left, evidence = context.left, evidence_of(tail, ratio)
         position = left.prompt.stable
-        if context.fell and [cause.code for cause in why] == ["LORE301"] and self._marked(tail):
-            marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
-            why = (Cause("LORE153", "messages", marked, position, "waste", evidence.path, strength="strong"),)
+        if context.fell and [cause.code for cause in why] == ["LORE301"]:
+            if left.prompt.auto_breakpoint or self._marked(tail):
+                marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
+                why = (Cause("LORE153", "messages", marked, position, "waste", evidence.path, strength="strong"),)
+            elif context.fell <= evidence.tokens * _ESTIMATED + block_tokens(left):
+                why = ()
         return (*why, Cause("LORE156", "messages", evidence, position, path=evidence.path))
 
     @staticmethod

@@ -2,9 +2,10 @@
 
 In: two prompts that lore did not assemble. Out: where the left's tail begins, or None. Rules: the tail is the last
 message or its last blocks (also behind a tool's result); something of the same side of the conversation stands
-before it and stays; in its place the right has the model's next message; nothing of the tail stands in the right, but
-at the right's own end. A result or an answer of the model is no tail. It holds for every dialect and role.
-Cost: O(1) where nothing before the tail changed, else O(messages).
+before it and stays; in its place the right has the model's next message; nothing of the tail stands in the right behind
+what both share, but at the right's own end. A result or an answer of the model is no tail. It holds for every dialect
+and role.
+Cost: O(the tail and what is new) where nothing before the tail changed, else O(messages).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from lore.prefix.likeness import is_models
 from lore.prefix.topics import topic
 from lore.prefix.volatile_now import surely_varies
 
-LONGEST = 64  # segments of a last message that are looked at
+LONGEST = 16_384  # segments of a last message that are looked at
+_ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
 _LARGE = 262_144  # bytes of a block that is not looked into for what varies
 
 
@@ -56,8 +58,9 @@ def replaced_tail(left: Prompt, right: Prompt) -> Tail | None:
     if begin == start and (b"_output" in envelope.data or b"tool_call_id" in envelope.data):  # a result is a message
         return None
     blocks = {segment.data for segment in tail if segment.kind != "envelope"}
-    ends = last_message(right)
-    if not blocks or any(segment.data in blocks for segment in islice(right.messages, ends)):
+    ends, same = last_message(right), left.messages.common(right.messages)
+    new = islice(right.messages.since(same), max(0, ends - same))
+    if not blocks or any(segment.data in blocks for segment in new):
         return None
     repeated = any(segment.data in blocks for segment in right.messages.since(ends))
     role = (table(b"{" + envelope.data + b"}") or {}).get("role", b"")
@@ -84,6 +87,8 @@ def _gives_way(left: Prompt, right: Prompt, begin: int, place: int, start: int) 
     follows = right.messages[place]
     if follows.kind != "envelope" or not is_models(follows):
         return False
+    if begin > start:  # behind a block of the user's own message
+        return True
     before = begin - 1
     while before > 0 and left.messages[before].kind != "envelope":
         before -= 1
@@ -111,8 +116,9 @@ def without_tail(left: Prompt, tail: Tail) -> Prompt:
 def evidence_of(tail: Tail, per_token: float) -> TailReplaced:
     """Describe a tail; `per_token` is the bytes of a token."""
     size = sum(len(segment.data) for segment in tail.segments)
+    role = tail.role or "user"
     return TailReplaced(
-        tail.segments[0].path, size, round(size / per_token), tail.role or "user",
+        tail.segments[0].path, size, round(size / per_token), role if role in _ROLES else "",
         tuple(dict.fromkeys(_volatile(tail.segments))), tail.repeated,
     )  # fmt: skip
 

@@ -65,7 +65,7 @@ _FAMILY: dict[d.ModelFamily, str] = {"claude": "Claude", "openai": "OpenAI's mod
 def names(some: Sequence[str], more: int = 0) -> str:
     """List names: the first few, and how many more there are."""
     more += max(0, len(some) - _NAMED)
-    return ", ".join(some[:_NAMED]) + (f" and {more} more" if more else "")
+    return ", ".join(some[:_NAMED]) + (f" and {more:,} more" if more else "")
 
 
 def _became(before: str, after: str) -> str:

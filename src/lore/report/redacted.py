@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
 from lore.judge.base import lasting_chain
+from lore.model.mask import mask
 from lore.model.problems import Problem
 from lore.model.results import (
     Checked,
@@ -75,7 +76,7 @@ def _section(section: str | None) -> str | None:
 
 
 def _model(name: str) -> str:
-    return name if _MODEL.fullmatch(name) else digest(name)
+    return mask(name) if _MODEL.fullmatch(name) else digest(name)
 
 
 # What becomes of each kind of text in evidence (`lore.model.fields`): lore's own words stay.

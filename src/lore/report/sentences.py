@@ -22,7 +22,7 @@ from lore.model.signs import SIGNS
 from lore.report.difference_sentences import DIFFERENCES
 
 SHOWN = 5  # names of one kind
-_MASK = {"content": mask, "name": mask, "path": mask}
+_MASK = {"content": mask, "name": mask, "path": mask, "model": mask}
 
 
 def duration(seconds: float) -> str:
@@ -48,7 +48,7 @@ def money_of(value: float | None) -> str:
 def listed(names: Iterable[str], most: int = SHOWN) -> str:
     """Name a few, and count the others."""
     every = list(names)
-    more = f" and {len(every) - most} more" if len(every) > most else ""
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
 
 
@@ -75,8 +75,8 @@ def _announced(one: e.ToolsAnnounced) -> str:
 
 def _hook(one: e.HookText) -> str:
     which = f"hook {listed(one.hooks)}" if one.hooks else "a hook"
-    exact = "; exactly what stands before that text was read" if one.exact else ""
-    return f"text of {which} stood behind entry {one.entries:,} until a person spoke again{exact}"
+    exact = "; the bill read exactly what such a change leaves in the cache" if one.exact else ""
+    return f"text of {which} stood behind entry {one.entries:,} of the history until the user spoke again{exact}"
 
 
 # what clocks, shapes and bills show
@@ -246,11 +246,13 @@ def _history_shrank(one: e.HistoryShrank) -> str:
 
 
 def _chain_restarted(one: e.ChainRestarted) -> str:
-    return f"the client dropped all {one.tools} tools as a new user turn began, its system prompt unchanged"
+    what = "its only tool" if one.tools == 1 else f"all {one.tools} tools"
+    return f"the client dropped {what} as a new user turn began, its system prompt unchanged"
 
 
 def _messages_taken_back(one: e.MessagesTakenBack) -> str:
-    return f"{one.messages} messages were taken back, and something else was asked"
+    taken = "1 message was" if one.messages == 1 else f"{one.messages:,} messages were"
+    return f"{taken} taken back, and something else was asked"
 
 
 def _within_block(one: e.WithinBlock) -> str:
@@ -341,7 +343,7 @@ _LEADS = {
     "LORE146": "the prompt differs",
     "LORE155": "the newest entry was not readable yet",
     "LORE156": "the end of the prompt was replaced, as expected",
-    "LORE159": "the billed read fell, and only the provider says why; the recording does not show what changed",
+    "LORE159": "the billed read fell, and the recording does not show what changed",
     "LORE301": "the billed read fell",
     "LORE302": "bytes, bill and verdict contradict one another",
     "LORE303": "the bill does not belong to the recorded body",
@@ -363,18 +365,19 @@ _QUALIFIERS = {
     "stored-otherwise": "one body was stored otherwise by its recorder",
     "another-process": "another process went on with the session",
     "after-a-pause": "the session went on after a pause",
-    "within-a-block": "what is lost is less than a block of the cache, at the end: nothing of it could be cached",
 }
 
 
 def message(one: Finding) -> str:
     """Say what a finding found: what is so, what shows it, what else was seen, what was ruled out."""
     said = sentence(one.evidence) + (f" (and {one.more} more like it)" if one.more else "")
-    said += f"; {one.skipped} more differences of this kind were not looked at one by one" if one.skipped else ""
+    said += f"; {one.skipped:,} more differences of this kind were not looked at one by one" if one.skipped else ""
     lead = _lead(one)
     parts = [f"{lead}: {said}" if lead and said else lead or said]
     parts += [_QUALIFIERS[name] for name in one.qualifiers if name in _QUALIFIERS]
-    seen = [f"{other.name}: {other.message}" for other in one.also if other.code != one.code]
+    parts += [other.message for other in one.also if isinstance(other.evidence, e.WithinBlock)]
+    also = [other for other in one.also if other.code != one.code and not isinstance(other.evidence, e.WithinBlock)]
+    seen = [f"{other.name}: {other.message}" for other in also]
     parts += [f"also seen: {'; '.join(seen)}"] if seen else []
     parts += _ruled_out(one.ruled_out)
     parts += [f"{one.times} turns of this chain"] if one.times > 1 else []
@@ -383,7 +386,7 @@ def message(one: Finding) -> str:
 
 
 def _lead(one: Finding) -> str:
-    if one.code in _LEADS:
+    if one.code in _LEADS and not isinstance(one.evidence, e.Damage):  # a reader's problem says it whole
         return _LEADS[one.code]
     if one.strength is None or one.code[:5] not in ("LORE1", "LORE3"):
         return ""

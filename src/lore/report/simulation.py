@@ -77,7 +77,7 @@ def _row(one: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
         yield f"{why.code} {why.name}{lost}", _STYLES[why.kind]
         yield _shortened(f"{sure} {grounds(why)}")
     elif said is not None and bill is not None and bill > said + _WARM:
-        yield "warmed elsewhere: more was read than anything recorded here had written", "dim"
+        yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
 
 
 def _shortened(text: str) -> str:

@@ -1,0 +1,118 @@
+"""Redaction and masking by field: no text of a recording in any report of any evidence, nor a credential.
+
+Each evidence struct is made with a canary in every field that holds a recording's text, and goes through every report.
+"""
+
+from __future__ import annotations
+
+import io
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from lore.judge.base import Place, finding
+from lore.model.evidence import Evidence, RuledOut, Told
+from lore.model.fields import kind_of
+from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary
+from lore.model.simulated import PredictedResult, SimulatedTurn
+from lore.report import diff as diff_report
+from lore.report import simulation
+from lore.report.console import console
+from lore.report.json_report import render
+from lore.report.redacted import redacted_finding
+from lore.report.registry import REPORTS
+from lore.report.sentences import cause_result, worded
+
+CANARY = "canary in a coalmine"
+CREDENTIAL = "sk-ant-api03-canary0123456789abcdef"
+OWN = {"event": "LORE125", "sign": "resume", "code": "LORE101", "reason": "tools_changed"}
+STRUCTS: tuple[type, ...] = get_args(Evidence)
+
+
+def value_of(name: str, hint: Any, text: str) -> Any:
+    """Make a value of a field: text of a recording where it may hold one, else the least of its type."""
+    origin, kind = get_origin(hint), kind_of(hint)
+    if origin in (Union, UnionType):
+        return value_of(name, next(arm for arm in get_args(hint) if arm is not type(None)), text)
+    if origin is tuple:
+        return (value_of(name, get_args(hint)[0], text),)
+    if origin is Literal:
+        return get_args(hint)[-1]
+    if kind is not None:
+        return OWN.get(name, "own") if kind == "own" else f"messages[0].{text}" if kind == "path" else text
+    return True if hint is bool else 7
+
+
+def made(struct: type, text: str) -> Any:
+    hints = get_type_hints(struct, include_extras=True)
+    return struct(**{name: value_of(name, hints[name], text) for name in struct.__struct_fields__})
+
+
+def ways(struct: type, text: str) -> list[Finding]:
+    """Return findings that hold the evidence: as their own, beside another one's, as a reason that was ruled out."""
+    evidence, place = made(struct, text), Place("a.jsonl")
+    also = (AlsoSeen("LORE123", "resumed", "time", "weak", evidence),)
+    ruled = (made(RuledOut, text), RuledOut("model", None, detail=text))
+    fields: dict[str, Any] = {
+        "line": 1, "chain": text, "turn": 2, "section": text, "json_path": f"messages[0].{text}", "lost_tokens": 5,
+    }  # fmt: skip
+    return [
+        finding("LORE110", place, evidence, strength="certain", **fields),
+        finding("LORE159", place, evidence, strength="strong", also=also, **fields),
+        finding("LORE301", place, Told(text), strength="weak", ruled_out=ruled, also=also, **fields),
+    ]
+
+
+def written(findings: list[Finding]) -> dict[str, str]:
+    """Return what each report writes of findings, and the lines of `lore diff-prefix` and `lore simulate`."""
+    told: dict[str, str] = {}
+    result = Checked(summary=Summary(), top=[], findings=findings, problems=[])
+    for name, report in REPORTS.items():
+        out = io.StringIO()
+        report.write(result, console(out, colour=False, terminal=False), verbose=True)
+        told[name] = out.getvalue()
+    causes = [cause_result(one) for one in findings]
+    diff = Diff(
+        left=Side("a"), right=Side("b"), causes=causes, file=None, prompt=None, relation=None, divergence=None,
+        reuse_ratio=None, caches=[], billed=None, verdict=None, problems=[],
+    )  # fmt: skip
+    out = io.StringIO()
+    diff_report.write(diff, console(out, colour=False, terminal=False))
+    told["diff"], told["diff json"] = out.getvalue(), render(diff)
+    turns = [
+        SimulatedTurn(
+            path="a.jsonl", turn=1, chain="main", line=1, at=None, model=None, cache="none",
+            predicted=PredictedResult(read_tokens=None, write_tokens=None, uncached_tokens=None, confidence="rule"),
+            billed=None, verdict=None, causes=[one], cost=None, lost_tokens=None, waste_tokens=None,
+            unexplained_tokens=None, foreseen=None,
+        )
+        for one in causes
+    ]  # fmt: skip
+    out = io.StringIO()
+    simulation._turns(turns, console(out, colour=False, terminal=False), every=True)
+    told["simulate"], told["simulate json"] = out.getvalue(), "\n".join(map(render, turns))
+    return told
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+def test_a_redacted_finding_quotes_nothing_in_any_report(struct: type) -> None:
+    for name, said in written(list(map(redacted_finding, ways(struct, CANARY)))).items():
+        assert CANARY not in said, name
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+def test_a_credential_is_masked_in_every_field_and_report(struct: type) -> None:
+    found = list(map(worded, ways(struct, CREDENTIAL)))
+    for name, said in written(found).items():
+        assert CREDENTIAL not in said, name
+    for one in found:  # as library and plugin hand them on
+        assert CREDENTIAL not in one.message
+        assert CREDENTIAL not in repr((one.evidence, one.also, one.ruled_out))
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_named(struct: type) -> None:
+    """A key pasted into `model` looks like a model's name, which redaction leaves."""
+    for name, said in written(list(map(redacted_finding, ways(struct, CREDENTIAL)))).items():
+        assert CREDENTIAL not in said, name
