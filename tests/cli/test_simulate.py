@@ -456,4 +456,4 @@ def test_what_nothing_explains_is_no_change_to_make_first():
 def test_a_lifetime_that_was_asked_for_already_says_so():
     """The note said that only Anthropic lets a client choose, of a session of Anthropic's."""
     ran = lore("simulate", stable(), "--what-if", "ttl=5m")
-    assert "lives that long already" in ran.out
+    assert "is so already" in ran.out
