@@ -21,6 +21,7 @@ from lore.cache.growth import Growth, growth, runs_collapse, shared, timeline
 from lore.cache.lifetime import ONE_HOUR, lifetime
 from lore.cache.model_state import Anchor, Lane
 from lore.cache.turn_context import DROP, POSITIONS, SOON, Level, Situation
+from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.turn import Turn
 
@@ -102,7 +103,7 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
     entries, rest = timeline(turn)
     size, same = len(lane.entries), shared(lane.entries, entries)
     moved_head = not new and rest != lane.rest
-    if any(one.cause == "LORE125" for one in turn.changes):
+    if any(one.cause == Code.COMPACTION for one in turn.changes):
         chain.waiting = None
     top = lane.before(same)
     base = size if same == size else 0 if top is None else top.size
@@ -204,7 +205,7 @@ def _cut_back(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float
     if situation.same == situation.size:
         return None
     lane.at(situation.same)
-    why = "compaction" if situation.changed("LORE125") else "shrunk"
+    why = "compaction" if situation.changed(Code.COMPACTION) else "shrunk"
     return Level(_left(lane, situation.same, at), why)
 
 

@@ -24,7 +24,7 @@ from lore.cache.turn_context import POSITIONS
 from lore.judge.columns import SECTIONS, said_by
 from lore.judge.expected import PairContext, expired, older_entry, parallel
 from lore.judge.ruled_out import rerouted, unexplained
-from lore.model.codes import CODES
+from lore.model.codes import CODES, Code
 from lore.model.evidence import (
     HistoryShrank,
     HookText,
@@ -39,20 +39,20 @@ from lore.model.state import Sign
 from lore.prefix.causes import Cause, Strength
 
 # A sign of the log -> the code of its cause.
-SIGN_CODES: dict[str, str] = {
-    "client-version": "LORE157",
-    "effort": "LORE120",
-    "tool-reference": "LORE124",
-    "tools-delta": "LORE103",
-    "resume": "LORE123",
-    "api-error": "LORE164",
-    "slash-command": "LORE162",
-    "micro-compaction": "LORE117",
-    "permission-mode": "LORE165",
-    "interrupt": "LORE163",
-    "instructions-delta": "LORE166",
-    "skill": "LORE161",
-    "image": "LORE118",
+SIGN_CODES: dict[str, Code] = {
+    "client-version": Code.CLIENT_UPDATED,
+    "effort": Code.GENERATION_SETTINGS_CHANGED,
+    "tool-reference": Code.DEFERRED_TOOLS_LOADED,
+    "tools-delta": Code.TOOLS_ADDED_OR_REMOVED,
+    "resume": Code.RESUME_RERENDERED,
+    "api-error": Code.ERROR_BETWEEN,
+    "slash-command": Code.SLASH_COMMAND,
+    "micro-compaction": Code.TOOL_RESULT_REWRITTEN,
+    "permission-mode": Code.PERMISSION_MODE_CHANGED,
+    "interrupt": Code.INTERRUPTED,
+    "instructions-delta": Code.SERVER_INSTRUCTIONS_CHANGED,
+    "skill": Code.SKILL_LOADED,
+    "image": Code.IMAGE_CHANGED,
 }
 _WEAK = (
     "resume", "api-error", "slash-command", "micro-compaction", "permission-mode", "interrupt",
@@ -82,7 +82,7 @@ def fits(code: str, about: str | None, section: str | None) -> bool:
     """Tell whether a cause may lead beside a verdict on a section; a client's update rewrites tools and system."""
     if section not in ("tools", "system", "messages"):
         return True
-    if code in ("LORE157", "LORE145"):
+    if code in (Code.CLIENT_UPDATED, Code.SESSION_CHANGED):
         return section != "messages"
     return about == section
 
@@ -93,13 +93,13 @@ def _provider(context: PairContext) -> Cause | None:
     if said is None or said.reason == "unavailable":
         return None
     section = SECTIONS.get(said.reason) or _OUTSIDE.get(said.reason, "outside")
-    return Cause("LORE159", section, said, strength="strong")
+    return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, said, strength="strong")
 
 
 _OUTSIDE = {"model_changed": "model", "previous_message_not_found": "time"}
 
 
-def _change(code: str) -> _Look:
+def _change(code: Code) -> _Look:
     def look(context: PairContext) -> Cause | None:
         for change in context.right.changes:
             if change.cause == code:
@@ -109,7 +109,7 @@ def _change(code: str) -> _Look:
     return look
 
 
-def _strong(code: str, evidence: Recorded | SignSeen | ToolsAnnounced | HistoryShrank | LookbackExceeded) -> Cause:
+def _strong(code: Code, evidence: Recorded | SignSeen | ToolsAnnounced | HistoryShrank | LookbackExceeded) -> Cause:
     return Cause(code, CODES[code].section, evidence, strength="strong")
 
 
@@ -117,21 +117,21 @@ def _model(context: PairContext) -> Cause | None:
     left, right = context.left.model, context.right.model
     if left == right or left is None or right is None:
         return None
-    return Cause("LORE119", "model", ModelChanged(left, right), strength="strong")
+    return Cause(Code.MODEL_CHANGED, "model", ModelChanged(left, right), strength="strong")
 
 
 def _session(context: PairContext) -> Cause | None:
-    found = _change("LORE145")(context)
+    found = _change(Code.SESSION_CHANGED)(context)
     if found is not None or context.situation is None or not context.situation.moved_head:
         return found
-    return _strong("LORE145", Recorded("LORE145", "tools or system prompt differ"))
+    return _strong(Code.SESSION_CHANGED, Recorded(Code.SESSION_CHANGED, "tools or system prompt differ"))
 
 
 def _shrunk(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or seen.same >= seen.size:
         return None
-    return _strong("LORE143", HistoryShrank(seen.same, seen.size))
+    return _strong(Code.REWIND, HistoryShrank(seen.same, seen.size))
 
 
 def _lookback(context: PairContext) -> Cause | None:
@@ -145,7 +145,9 @@ def _lookback(context: PairContext) -> Cause | None:
         return None
     else:
         found = too_far(context)
-    return None if found is None else replace(_strong("LORE113", found), here="waste")  # the bill shows the miss
+    return (
+        None if found is None else replace(_strong(Code.LOOKBACK_EXCEEDED, found), here="waste")
+    )  # the bill shows the miss
 
 
 def too_far(context: PairContext) -> LookbackExceeded | None:
@@ -163,7 +165,13 @@ def _hook(context: PairContext) -> Cause | None:
     read = context.right.usage.read_tokens if context.right.usage is not None else None
     exact = read == seen.put_back
     evidence = HookText(seen.waiting, seen.hooks, exact)
-    return Cause("LORE158", "messages", evidence, strength="strong" if exact else "weak", here=None if exact else _OPEN)
+    return Cause(
+        Code.HOOK_TEXT_MOVED,
+        "messages",
+        evidence,
+        strength="strong" if exact else "weak",
+        here=None if exact else _OPEN,
+    )
 
 
 _OPEN = "unattributable"
@@ -173,7 +181,7 @@ def _idle(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or seen.pause is None or seen.lifetime != ONE_HOUR or not FIVE_MINUTES < seen.pause <= ONE_HOUR:
         return None
-    return Cause("LORE160", "time", Paused(seen.pause, seen.lifetime), strength="weak")
+    return Cause(Code.IDLE_WITHIN_LIFETIME, "time", Paused(seen.pause, seen.lifetime), strength="weak")
 
 
 def _sign(name: str, strength: Strength) -> _Look:
@@ -206,8 +214,22 @@ def _servers(names: tuple[str, ...]) -> Iterator[str]:
 
 
 _LOOKS: tuple[_Look, ...] = (
-    _change("LORE125"), _model, expired, parallel, _change("LORE117"), _change("LORE143"), _session,
-    _sign("client-version", "strong"), _sign("effort", "strong"), _sign("tool-reference", "strong"),
-    _shrunk, older_entry, _lookback, _hook, _sign("tools-delta", "strong"), rerouted,
-    _idle, *(_sign(name, "weak") for name in _WEAK),
-)  # fmt: skip
+    _change(Code.COMPACTION),
+    _model,
+    expired,
+    parallel,
+    _change(Code.TOOL_RESULT_REWRITTEN),
+    _change(Code.REWIND),
+    _session,
+    _sign("client-version", "strong"),
+    _sign("effort", "strong"),
+    _sign("tool-reference", "strong"),
+    _shrunk,
+    older_entry,
+    _lookback,
+    _hook,
+    _sign("tools-delta", "strong"),
+    rerouted,
+    _idle,
+    *(_sign(name, "weak") for name in _WEAK),
+)

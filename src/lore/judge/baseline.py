@@ -18,12 +18,13 @@ from msgspec import Struct
 
 from lore.errors import LoreError, Where
 from lore.judge.base import Place, finding, lasting_chain, lasting_path
+from lore.model.codes import Code
 from lore.model.evidence import Unneeded
 from lore.model.mask import mask
 from lore.model.results import Finding
 
 VERSION = 1
-OF_RUNS = ("LORE402", "LORE403", "LORE404", "LORE405")
+OF_RUNS = (Code.BREAKS_ABOVE_BUDGET, Code.LOST_TOKENS_ABOVE_BUDGET, Code.EXEMPTION_UNUSED, Code.BASELINE_STALE)
 _HINT = "mend it, or delete it and write it anew with --update-baseline"
 _OTHER = "name a file that `lore check --update-baseline` wrote"
 _MERGE = re.compile(rb"^(?:<{7}|={7}|>{7})", re.MULTILINE)
@@ -117,7 +118,7 @@ def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterato
         if about(one):
             where = " ".join(filter(None, (one.path, one.json_path)))
             unneeded = Unneeded("baseline", one.code, where, entries=one.count, left=one.count - left)
-            yield finding("LORE405", place, unneeded, json_path=f"findings[{one.fingerprint}]")
+            yield finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{one.fingerprint}]")
 
 
 def encode(entries: Iterable[Entry]) -> bytes:

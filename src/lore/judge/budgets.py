@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from lore.judge.base import Place, finding
 from lore.judge.pairs import Pair
+from lore.model.codes import Code
 from lore.model.evidence import OverBudget
 from lore.model.results import Finding, Summary
 
@@ -44,7 +45,7 @@ def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]
     if limit is None or reuse is None or reuse >= limit or (pair.causes and pair.worst == "expected"):
         return
     yield finding(
-        "LORE401",
+        Code.REUSE_BELOW_BUDGET,
         place,
         OverBudget("reuse", reuse, limit),
         line=pair.right.line,
@@ -59,6 +60,10 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
     """Find sums that exceed the budget; `of` says what they are the sums of, where not of the whole run."""
     breaks = summary.breaks - summary.expected
     if budgets.max_breaks is not None and breaks > budgets.max_breaks:
-        yield finding("LORE402", place, OverBudget("breaks", breaks, budgets.max_breaks, of))
+        yield finding(Code.BREAKS_ABOVE_BUDGET, place, OverBudget("breaks", breaks, budgets.max_breaks, of))
     if budgets.max_lost_tokens is not None and summary.lost_tokens > budgets.max_lost_tokens:
-        yield finding("LORE403", place, OverBudget("lost-tokens", summary.lost_tokens, budgets.max_lost_tokens, of))
+        yield finding(
+            Code.LOST_TOKENS_ABOVE_BUDGET,
+            place,
+            OverBudget("lost-tokens", summary.lost_tokens, budgets.max_lost_tokens, of),
+        )

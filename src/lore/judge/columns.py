@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lore.judge.bills import TOLERANCE_TOKENS, cached
 from lore.judge.expected import PairContext
+from lore.model.codes import Code
 from lore.model.events import Verdict
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.prefix.causes import Cause, limit_of
@@ -64,7 +65,7 @@ class Sizes(NamedTuple):
 
 def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
     """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
-    told = next((cause.evidence for cause in causes if cause.code == "LORE302"), None)
+    told = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
     dispute = told if isinstance(told, Disputed) else _unexplained(context, causes)
     alone = context.right.verdict is None and (context.fell is None or not context.billed)
     agree = None if alone else dispute is None
@@ -81,7 +82,7 @@ def said_by(verdict: Verdict | None) -> ProviderSaid | None:
 
 def _unexplained(context: PairContext, causes: tuple[Cause, ...]) -> Disputed | None:
     """Return that bytes and bill contradict where nothing that was recorded explains it."""
-    if not any(cause.code == "LORE301" for cause in causes):
+    if not any(cause.code == Code.BILLED_READ_FELL for cause in causes):
         return None
     return Disputed("unexplained", tokens=context.fell)
 
@@ -118,7 +119,16 @@ def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, br
     return (_against_bill(context, sizes) if bytes_part else None) or _against_verdict(context, bytes_part=bytes_part)
 
 
-_OTHER = frozenset(("LORE119", "LORE128", "LORE129", "LORE131", "LORE132", "LORE154"))
+_OTHER = frozenset(
+    (
+        Code.MODEL_CHANGED,
+        Code.CACHE_EXPIRED,
+        Code.PARALLEL_START,
+        Code.ENDPOINT_CHANGED,
+        Code.CONTINUATION,
+        Code.CHAIN_RESTARTED,
+    )
+)
 
 
 def _against_bill(context: PairContext, sizes: Sizes) -> Disputed | None:

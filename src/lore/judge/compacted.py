@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import structs
 
+from lore.model.codes import Code
 from lore.model.evidence import SummaryFound
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.blocks import block_of
@@ -96,7 +97,7 @@ def _caused(
     left: Prompt, right: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
 ) -> Cause:
     found = SummaryFound(path, says, _count(left), _count(right))
-    return Cause("LORE125", "messages", found, len(left.head) + begin)
+    return Cause(Code.COMPACTION, "messages", found, len(left.head) + begin)
 
 
 def _new_texts(left: Prompt, right: Prompt, begin: int) -> Iterator[_Text]:

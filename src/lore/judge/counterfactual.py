@@ -20,12 +20,14 @@ from lore.judge.bills import BILLS_WRITES, asked, bills_writes, cached
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.judge.tally import UNEXPLAINED
 from lore.judge.verdict import Verdict
-from lore.model.codes import CauseKind
+from lore.model.codes import CauseKind, Code
 from lore.model.events import Billed
 from lore.prefix.causes import Cause, Strength
 
-SAID = "LORE159"  # the provider's word that the client changed something, and not what: a witness, and no fix
-_TAIL = "LORE133"  # names its own text in `also`: one fault
+SAID = (
+    Code.CLIENT_CAUSE_UNKNOWN
+)  # the provider's word that the client changed something, and not what: a witness, and no fix
+_TAIL = Code.TAIL_WITHOUT_BREAKPOINT  # names its own text in `also`: one fault
 
 
 class Break(NamedTuple):

@@ -17,6 +17,7 @@ from lore.cache.lifetime import expiry
 from lore.cache.turn_context import SOON, Situation
 from lore.judge.bills import cached
 from lore.judge.compacted import moved_behind, replaced, summed_up
+from lore.model.codes import Code
 from lore.model.evidence import ChainRestarted, MessagesTakenBack, OlderEntry, ParallelStart, Paused
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
@@ -49,7 +50,7 @@ def by_shape(context: PairContext) -> Cause | None:
     left, right, found = context.left, context.right, context.found
     if left.chain != right.chain and right.given_up == left.chain:
         number = sum(segment.section == "tools" for segment in left.prompt.head)
-        return Cause("LORE154", "tools", ChainRestarted(number), found.common)
+        return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), found.common)
     if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
         return None
     before, after = left.prompt, right.prompt
@@ -75,7 +76,7 @@ def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     old = {segment.data for segment in left.messages.since(start) if segment.kind != "envelope"}
     if any(segment.data in old for segment in right.messages.since(start) if segment.kind != "envelope"):
         return None
-    return Cause("LORE143", "messages", MessagesTakenBack(len(gone)), len(left.head) + begin)
+    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(gone)), len(left.head) + begin)
 
 
 def _turn_at(prompt: Prompt, place: int) -> int | None:
@@ -93,7 +94,7 @@ def expired(context: PairContext) -> Cause | None:
     gone = expiry(context.left, context.right, context.lives, missed=bool(context.fell))
     if gone is None or not context.billed:
         return None
-    return Cause("LORE128", "time", Paused(gone.pause, gone.lifetime), strength="strong")
+    return Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, gone.lifetime), strength="strong")
 
 
 def started_in_parallel(left: Turn, right: Turn) -> float | None:
@@ -111,7 +112,7 @@ _HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put 
 def parallel(context: PairContext) -> Cause | None:
     """Return that the right was sent before the entry that it would read was written."""
     early = started_in_parallel(context.left, context.right) if context.billed else None
-    return None if early is None else Cause("LORE129", "time", ParallelStart(early), strength="strong")
+    return None if early is None else Cause(Code.PARALLEL_START, "time", ParallelStart(early), strength="strong")
 
 
 def older_entry(context: PairContext) -> Cause | None:
@@ -122,7 +123,7 @@ def older_entry(context: PairContext) -> Cause | None:
     earlier = None if context.situation is None else context.situation.earlier
     if (read not in context.positions and read != earlier) or read == cached(context.left.usage):
         return None
-    return Cause("LORE155", "time", OlderEntry(soon, read), strength="strong")
+    return Cause(Code.OLDER_ENTRY_SERVED, "time", OlderEntry(soon, read), strength="strong")
 
 
 def since(left: Turn, right: Turn) -> float | None:

@@ -21,6 +21,7 @@ from lore.judge.base import Place
 from lore.judge.chained import Chained
 from lore.judge.rules import ChainRules
 from lore.judge.verdict import Verdict
+from lore.model.codes import Code
 from lore.model.evidence import TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -121,7 +122,7 @@ class Judge:
             return verdict
         pace = self._paces.get(turn.chain)
         pace = self._paces[turn.chain] = _Pace(turn.at, 0) if pace is None else pace._replace(turns=pace.turns + 1)
-        if pair is None or turn.at <= pace.first or not any(cause.code == "LORE156" for cause in pair.causes):
+        if pair is None or turn.at <= pace.first or not any(cause.code == Code.TAIL_REPLACED for cause in pair.causes):
             return verdict
         where = served_by(turn)
         price = self._dated().price(where.provider, turn.model, where.platform, turn.at)

@@ -20,6 +20,7 @@ from lore.cache.rules import Rules
 from lore.judge.base import Place, finding
 from lore.judge.pairs import Pair
 from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
 from lore.model.evidence import BreakpointsCount, BreakpointsMissing, Evidence, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
@@ -33,7 +34,11 @@ from lore.prefix.volatile import LONGEST
 from lore.prefix.volatile_now import surely_varies
 
 MOST_BREAKPOINTS = 4
-_VOLATILE = {"LORE101": "a date or time", "LORE108": "an id", "LORE109": "a count of tokens"}
+_VOLATILE: dict[str, str] = {
+    Code.DATE_IN_PREFIX: "a date or time",
+    Code.ID_IN_PREFIX: "an id",
+    Code.TOKEN_REMINDER_IN_PREFIX: "a count of tokens",
+}
 _BYTES_PER_TOKEN = 4.0
 _SURELY = 1.5  # an estimate is taken for enough tokens where it is so much more
 
@@ -95,7 +100,7 @@ class Laws:
             yield finding(
                 code, place.of(turn), held.evidence, line=turn.line, chain=turn.chain, turn=turn.number,
                 dialect=turn.dialect, section=held.section or None, json_path=held.path or None, times=held.times,
-                fidelity=turn.fidelity, kind="expected" if code == "LORE107" else None,
+                fidelity=turn.fidelity, kind="expected" if code == Code.BILLING_HEADER_CHANGED else None,
             )  # fmt: skip
 
     def _say(self, code: str, turn: Turn, section: str, path: str, evidence: Evidence) -> None:
@@ -105,11 +110,11 @@ class Laws:
 
     def _pair(self, turn: Turn, pair: Pair) -> None:
         for cause in pair.causes:
-            if cause.code == "LORE107" and cause.harmless:
-                self._say("LORE107", turn, "system", cause.path, cause.evidence)
+            if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
+                self._say(Code.BILLING_HEADER_CHANGED, turn, "system", cause.path, cause.evidence)
             elif cause.code in _VOLATILE and cause.position in pair.left.prompt.breakpoints:
                 self._say(
-                    "LORE153",
+                    Code.BREAKPOINT_ON_VOLATILE,
                     turn,
                     cause.section or "",
                     cause.path,
@@ -122,12 +127,12 @@ class Laws:
         if number > MOST_BREAKPOINTS:
             last = prompt.at(prompt.breakpoints[-1])
             path = "" if last is None else last.path
-            self._say("LORE152", turn, "messages", path, BreakpointsCount(number, MOST_BREAKPOINTS))
+            self._say(Code.TOO_MANY_BREAKPOINTS, turn, "messages", path, BreakpointsCount(number, MOST_BREAKPOINTS))
 
     def _volatile(self, turn: Turn) -> None:
         """Look for text in the head that is made anew for each request, and for breakpoints on it."""
         prompt = turn.prompt
-        if prompt.head is self._head or prompt.head == self._head or "LORE151" in self._held:
+        if prompt.head is self._head or prompt.head == self._head or Code.VOLATILE_BEFORE_HISTORY in self._held:
             return
         self._head = prompt.head
         places = frozenset(prompt.breakpoints)
@@ -140,9 +145,9 @@ class Laws:
             if found is None:
                 continue
             shown = VolatileText(found.what, printable(mask(found.text)[:80]))
-            self._say("LORE151", turn, "system", one.path, shown)
+            self._say(Code.VOLATILE_BEFORE_HISTORY, turn, "system", one.path, shown)
             if at in places:
-                self._say("LORE153", turn, "system", one.path, replace(shown, on_breakpoint=True))
+                self._say(Code.BREAKPOINT_ON_VOLATILE, turn, "system", one.path, replace(shown, on_breakpoint=True))
 
     def _messages(self, turn: Turn, same: int) -> None:
         prompt = turn.prompt
@@ -170,7 +175,9 @@ class Laws:
             return
         text = block.text[:LONGEST]
         if is_reminder(text) or surely_varies(text) is not None:
-            self._say("LORE149", turn, "messages", segment.path, ProgramText(printable(mask(text)[:60])))
+            self._say(
+                Code.TEXT_AFTER_TOOL_RESULT, turn, "messages", segment.path, ProgramText(printable(mask(text)[:60]))
+            )
 
     def _orphans(self, turn: Turn) -> None:
         if turn.call.previous or b'"item_reference"' in turn.prompt.params.get("input", b""):
@@ -182,7 +189,7 @@ class Laws:
                 waiting[one.name] += 1
                 paths[one.name] = one.path
             elif waiting[one.name] <= 0:
-                self._say("LORE150", turn, "messages", one.path, OrphanPair("result", printable(one.name)))
+                self._say(Code.ORPHAN_TOOL_PAIR, turn, "messages", one.path, OrphanPair("result", printable(one.name)))
                 return
             else:
                 waiting[one.name] -= 1
@@ -190,14 +197,14 @@ class Laws:
         ends = {one.name for one in self._calls if one.position >= last}
         for name, number in waiting.items():
             if number > 0 and name not in ends:
-                self._say("LORE150", turn, "messages", paths[name], OrphanPair("call", printable(name)))
+                self._say(Code.ORPHAN_TOOL_PAIR, turn, "messages", paths[name], OrphanPair("call", printable(name)))
                 return
 
     def _missing(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent again and again without a breakpoint where nothing is cached without one."""
         prompt = turn.prompt
         if (
-            pair is None or "LORE114" in self._held or prompt.fidelity == "structural"
+            pair is None or Code.BREAKPOINTS_MISSING in self._held or prompt.fidelity == "structural"
         ):  # breakpoints are not in such bodies
             return
         if any((one.usage.read_tokens or one.usage.write_tokens) for one in (turn, pair.left) if one.usage is not None):
@@ -209,13 +216,13 @@ class Laws:
             return
         tokens = round(pair.bytes.left / _BYTES_PER_TOKEN)
         if not prompt.breakpoints and not prompt.auto_breakpoint:
-            self._say("LORE114", turn, "messages", "", BreakpointsMissing(tokens, fewest))
+            self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "", BreakpointsMissing(tokens, fewest))
         elif prompt.breakpoints and not prompt.auto_breakpoint:
             cached = sum(len(one.data) for one in islice(prompt, prompt.breakpoints[-1] + 1))
             if cached / _BYTES_PER_TOKEN * _SURELY < fewest:
                 last = prompt.at(prompt.breakpoints[-1])
                 behind = BreakpointsMissing(tokens, fewest, round(cached / _BYTES_PER_TOKEN))
-                self._say("LORE114", turn, "messages", "" if last is None else last.path, behind)
+                self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "" if last is None else last.path, behind)
 
 
 def _needs_breakpoints(turn: Turn) -> bool:

@@ -37,6 +37,7 @@ from lore.judge.columns import Columns, Sizes, columns, dispute
 from lore.judge.expected import PairContext, by_shape, expired, parallel
 from lore.judge.ruled_out import rerouted
 from lore.judge.tail import Tail, evidence_of, last_message, replaced_tail, without_tail
+from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause, causes, limit_of, recorded
@@ -45,11 +46,27 @@ from lore.prefix.overlap import Overlap, overlap
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.
 BY_BILL = frozenset(
-    ("LORE113", "LORE128", "LORE129", "LORE131", "LORE155", "LORE301", *(f"LORE{n}" for n in range(157, 167)))
+    (
+        Code.LOOKBACK_EXCEEDED,
+        Code.CACHE_EXPIRED,
+        Code.PARALLEL_START,
+        Code.ENDPOINT_CHANGED,
+        Code.OLDER_ENTRY_SERVED,
+        Code.BILLED_READ_FELL,
+        *(f"LORE{n}" for n in range(157, 167)),
+    )
 )
 _ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 # What is worth saying of a pair though nothing was lost by it.
-REMARKS = frozenset(("LORE134", "LORE146", "LORE156", "LORE302", "LORE303"))
+REMARKS = frozenset(
+    (
+        Code.LIFETIME_LOST,
+        Code.CHANGE_AFTER_LAST_BREAKPOINT,
+        Code.TAIL_REPLACED,
+        Code.VERDICT_DISAGREES,
+        Code.BILL_CONTRADICTS_BODY,
+    )
+)
 
 
 Look: TypeAlias = Callable[[], "Situation | None"]  # what levels knew before the bill: asked where the bill fell
@@ -105,7 +122,7 @@ class Pair(Struct, frozen=True):
 
 def is_remark(cause: Cause) -> bool:
     """Tell whether a cause lost nothing here: it is told, and makes no cache break."""
-    if cause.code == "LORE113":  # what no bill shows to be missed
+    if cause.code == Code.LOOKBACK_EXCEEDED:  # what no bill shows to be missed
         return cause.kind != "waste"
     return cause.harmless or cause.code in REMARKS
 
@@ -247,13 +264,23 @@ class Pairs:
         """Add the replaced tail: a bill fell because of a breakpoint on it, or by what a cache held of it alone."""
         left, evidence = context.left, evidence_of(tail, ratio)
         position = left.prompt.stable
-        if context.fell and [cause.code for cause in why] == ["LORE301"]:
+        if context.fell and [cause.code for cause in why] == [Code.BILLED_READ_FELL]:
             if left.prompt.auto_breakpoint or self._marked(tail):
                 marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
-                why = (Cause("LORE153", "messages", marked, position, "waste", evidence.path, strength="strong"),)
+                why = (
+                    Cause(
+                        Code.BREAKPOINT_ON_VOLATILE,
+                        "messages",
+                        marked,
+                        position,
+                        "waste",
+                        evidence.path,
+                        strength="strong",
+                    ),
+                )
             elif context.fell <= evidence.tokens * _ESTIMATED + block_tokens(left):
                 why = ()
-        return (*why, Cause("LORE156", "messages", evidence, position, path=evidence.path))
+        return (*why, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 
     @staticmethod
     def _marked(tail: Tail) -> bool:
@@ -301,17 +328,22 @@ class Pairs:
         found: list[Cause] = []
         broken = any(not is_remark(cause) for cause in why)
         if self._billed:
-            if "LORE303" not in self._told:
-                found += self._once("LORE303", contradiction(left, sums.left) or contradiction(right, sums.right))
-            found += self._once("LORE134", lost_lifetime(left) or lost_lifetime(right))
+            if Code.BILL_CONTRADICTS_BODY not in self._told:
+                found += self._once(
+                    Code.BILL_CONTRADICTS_BODY, contradiction(left, sums.left) or contradiction(right, sums.right)
+                )
+            found += self._once(Code.LIFETIME_LOST, lost_lifetime(left) or lost_lifetime(right))
             if context.fell is None and not broken and right.fidelity != "reconstructed":
                 far = too_far(context)
-                found += [] if far is None else [Cause("LORE113", "messages", far, context.found.common)]
+                found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, context.found.common)]
         # a bill that contradicts its body is no witness
-        said = None if "LORE303" in self._told else dispute(context, why, sizes, broken=broken)
-        return [*found, *([Cause("LORE302", None, said, context.found.common)] if said is not None else [])]
+        said = None if Code.BILL_CONTRADICTS_BODY in self._told else dispute(context, why, sizes, broken=broken)
+        return [
+            *found,
+            *([Cause(Code.VERDICT_DISAGREES, None, said, context.found.common)] if said is not None else []),
+        ]
 
-    def _once(self, code: str, evidence: BillUnlikeBody | LifetimeLost | Disputed | None) -> list[Cause]:
+    def _once(self, code: Code, evidence: BillUnlikeBody | LifetimeLost | Disputed | None) -> list[Cause]:
         if evidence is None or code in self._told:
             return []
         self._told.add(code)
@@ -321,10 +353,12 @@ class Pairs:
 def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
     if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
         return cause
-    if cause.code == "LORE118":  # its bytes do not say how many tokens an image is
+    if cause.code == Code.IMAGE_CHANGED:  # its bytes do not say how many tokens an image is
         return cause
     within = Cause(cause.code, cause.section, WithinBlock(tokens, block), cause.position, path=cause.path)
-    return replace(cause, code="LORE146", here=None, qualifiers=("within-a-block",), also=(within,))
+    return replace(
+        cause, code=Code.CHANGE_AFTER_LAST_BREAKPOINT, here=None, qualifiers=("within-a-block",), also=(within,)
+    )
 
 
 def _lost(context: PairContext, cause: Cause, begins: int, wanted: int) -> int:

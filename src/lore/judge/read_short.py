@@ -26,6 +26,7 @@ from lore.judge.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, r
 from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
 from lore.judge.ruled_out import same_parameters
+from lore.model.codes import Code
 from lore.model.endpoints import place_in
 from lore.model.evidence import ReadBelowForecast
 from lore.model.prompt import Prompt
@@ -94,7 +95,9 @@ class ReadShort:
         if turn.failed or turn.fidelity not in ("wire", "parsed"):
             return
         breaks = () if pair is None else tuple([cause.code for cause in pair.causes if not is_remark(cause)])
-        self._doubted = self._doubted or (pair is not None and any(one.code == "LORE303" for one in pair.causes))
+        self._doubted = self._doubted or (
+            pair is not None and any(one.code == Code.BILL_CONTRADICTS_BODY for one in pair.causes)
+        )
         if not self._doubted and not turn.prompt.partial and turn.usage is not None:
             self._look(turn, breaks)
         self._go_on(turn, breaks)
@@ -107,10 +110,19 @@ class ReadShort:
             return
         turn = held.turn
         yield finding(
-            "LORE304", place.of(turn), held.evidence, line=turn.line, chain=turn.chain, turn=turn.number,
-            dialect=turn.dialect, lost_tokens=held.lost, times=held.times,
-            tokens="estimated" if held.estimated else "recorded", fidelity=turn.fidelity, confidence="rule",
-        )  # fmt: skip
+            Code.READ_SHORT_OF_PREDICTION,
+            place.of(turn),
+            held.evidence,
+            line=turn.line,
+            chain=turn.chain,
+            turn=turn.number,
+            dialect=turn.dialect,
+            lost_tokens=held.lost,
+            times=held.times,
+            tokens="estimated" if held.estimated else "recorded",
+            fidelity=turn.fidelity,
+            confidence="rule",
+        )
 
     # which turns are predicted
 
@@ -126,7 +138,7 @@ class ReadShort:
         """Return the turns that wrote what this one may have missed, in the order in which they were asked."""
         if self.latest is None:
             return [] if breaks else self._elsewhere(turn, read)
-        anchor = self._hour if tuple(breaks) == ("LORE128",) else None if breaks else self._anchor
+        anchor = self._hour if tuple(breaks) == (Code.CACHE_EXPIRED,) else None if breaks else self._anchor
         if anchor is None or (anchor is self.latest and not breaks):
             return []  # the pair says it itself
         kept = _kept_an_hour(anchor) if breaks else cached(anchor.usage)
@@ -187,7 +199,7 @@ class ReadShort:
         if self.latest is None:
             self._head_breakpoints, self._chain = breakpoints, turn.chain
         self.settled = self.settled and breakpoints == self._head_breakpoints
-        if breaks and breaks != ("LORE128",):
+        if breaks and breaks != (Code.CACHE_EXPIRED,):
             self._hour = None
         if usage is not None and usage.write_1h_tokens:
             self._hour = turn

@@ -13,6 +13,7 @@ from lore.cache.lookback import gap
 from lore.cache.turn_context import POSITIONS, SOON
 from lore.judge.bills import cached
 from lore.judge.expected import PairContext, since, started_in_parallel
+from lore.model.codes import Code
 from lore.model.endpoints import place_in
 from lore.model.evidence import ReadFell, Rerouted, RuledOut
 from lore.model.exchange import Call
@@ -27,7 +28,7 @@ def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
     there, read = cached(context.left.usage) or 0, (context.right.usage and context.right.usage.read_tokens) or 0
     fell = ReadFell(context.fell or 0, there, read)
-    return Cause("LORE301", None, fell, strength="weak", ruled_out=tuple(_reasons(context)))
+    return Cause(Code.BILLED_READ_FELL, None, fell, strength="weak", ruled_out=tuple(_reasons(context)))
 
 
 def _reasons(context: PairContext) -> Iterator[RuledOut]:
@@ -122,4 +123,4 @@ def rerouted(context: PairContext) -> Cause | None:
         found = Rerouted(account=True)
     else:
         return None
-    return Cause("LORE131", "outside", found, strength="strong")
+    return Cause(Code.ENDPOINT_CHANGED, "outside", found, strength="strong")

@@ -15,7 +15,7 @@ from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.judge.read_short import Beside, ReadShort
 from lore.judge.under_minimum import UnderMinimum
 from lore.judge.unread import Reads, Unread
-from lore.model.codes import CODES
+from lore.model.codes import CODES, Code
 from lore.model.evidence import Damage
 from lore.model.problems import Problem
 from lore.model.results import AlsoSeen, Finding
@@ -24,7 +24,11 @@ from lore.prefix.causes import Cause
 from lore.prefix.divergence import Place as At
 from lore.prefix.divergence import place_of
 
-BILLED = BY_BILL | {"LORE134", "LORE302", "LORE303"}  # what bills, times and verdicts say
+BILLED = BY_BILL | {
+    Code.LIFETIME_LOST,
+    Code.VERDICT_DISAGREES,
+    Code.BILL_CONTRADICTS_BODY,
+}  # what bills, times and verdicts say
 
 
 def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tuple[int, Finding]]:
@@ -34,7 +38,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
     """
     found: list[tuple[int, Finding]] = []
     for number, cause in enumerate(pair.causes):
-        if cause.code == "LORE107" and cause.harmless:
+        if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
             continue
         where = None if cause.code in BILLED else _where(pair, cause)
         exact = counted if pair.lost[number] == pair.lost_bytes else None
@@ -107,8 +111,8 @@ class ChainRules:
     def ended(self, chain: str, place: Place) -> list[Finding]:
         """Return what was found in a chain that goes on no more."""
         found = [one for rule in self._rules.pop(chain, ()) for one in rule.findings(place)]
-        if any(one.code == "LORE114" for one in found):  # it says where the breakpoints stand, too
-            return [one for one in found if one.code != "LORE306"]
+        if any(one.code == Code.BREAKPOINTS_MISSING for one in found):  # it says where the breakpoints stand, too
+            return [one for one in found if one.code != Code.PROMPT_UNDER_MINIMUM]
         return found
 
 
@@ -122,4 +126,4 @@ def _where(pair: Pair, cause: Cause) -> At | None:
 def _partial(pair: Pair, cause: Cause) -> bool:
     """Tell whether a cause rests on less than the whole prompt; only recorded requests can be partial."""
     sides = (turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
-    return cause.code != "LORE132" and any(sides)
+    return cause.code != Code.CONTINUATION and any(sides)

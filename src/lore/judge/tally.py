@@ -17,12 +17,12 @@ from lore.judge.budgets import below_reuse
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.judge.policy import Out, Ruling
 from lore.judge.rules import RULES, findings_of
-from lore.model.codes import CODES, CauseKind, Reader, fix_of
+from lore.model.codes import CODES, CauseKind, Code, Reader, fix_of
 from lore.model.results import CostlyCause, Finding, Summary
 
 _WORSE = ("expected", "unattributable", "waste")
 TOP = 3
-UNEXPLAINED = "LORE301"  # a bucket of its own: it has no fix
+UNEXPLAINED = Code.BILLED_READ_FELL  # a bucket of its own: it has no fix
 
 
 class Found(NamedTuple):

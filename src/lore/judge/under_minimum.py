@@ -20,6 +20,7 @@ from lore.cache.rules import Rules
 from lore.judge.base import Place, finding
 from lore.judge.bills import BYTES_PER_TOKEN, asked, has_unseen
 from lore.judge.pairs import Pair
+from lore.model.codes import Code
 from lore.model.evidence import BelowMinimum
 from lore.model.prompt import Prompt
 from lore.model.results import Finding
@@ -87,9 +88,16 @@ class UnderMinimum:
         if held.times == 1 and not self._sent_again(turn):
             return
         yield finding(
-            "LORE306", place.of(turn), replace(held.evidence, turns=held.times), line=turn.line, chain=turn.chain,
-            turn=turn.number, dialect=turn.dialect, section="messages", fidelity=turn.fidelity,
-        )  # fmt: skip
+            Code.PROMPT_UNDER_MINIMUM,
+            place.of(turn),
+            replace(held.evidence, turns=held.times),
+            line=turn.line,
+            chain=turn.chain,
+            turn=turn.number,
+            dialect=turn.dialect,
+            section="messages",
+            fidelity=turn.fidelity,
+        )
 
     def _sent_again(self, turn: Turn) -> bool:
         """Tell whether a chain before sent the same tools and system prompt as short; true once."""

@@ -16,6 +16,7 @@ from lore.judge.base import Place, finding
 from lore.judge.bills import TOLERANCE_TOKENS
 from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
+from lore.model.codes import Code
 from lore.model.evidence import WritesUnread
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -73,14 +74,14 @@ class Unread:
 
     def _follows(self, turn: Turn, pair: Pair) -> None:
         left = pair.left
-        if any(one.code == "LORE303" for one in pair.causes):
+        if any(one.code == Code.BILL_CONTRADICTS_BODY for one in pair.causes):
             self._silent = True
             return
         wrote = 0 if left.usage is None else left.usage.write_tokens or 0
         pause = since(left, turn)
         if not wrote or pause is None or not SOON < pause <= (lifetime(left, None) or FIVE_MINUTES):
             return
-        if any(one.code != "LORE301" and not is_remark(one) for one in pair.causes):
+        if any(one.code != Code.BILLED_READ_FELL and not is_remark(one) for one in pair.causes):
             return
         self._first = self._first or left
         self._tokens += wrote
@@ -94,7 +95,14 @@ class Unread:
         if self._reads.beside(turn) > (self._base or 0):
             return
         yield finding(
-            "LORE305", place.of(turn), WritesUnread(self._tokens, self._writes), line=turn.line, chain=turn.chain,
-            turn=turn.number, dialect=turn.dialect, lost_tokens=self._tokens, tokens="recorded",
+            Code.WRITES_NEVER_READ,
+            place.of(turn),
+            WritesUnread(self._tokens, self._writes),
+            line=turn.line,
+            chain=turn.chain,
+            turn=turn.number,
+            dialect=turn.dialect,
+            lost_tokens=self._tokens,
+            tokens="recorded",
             fidelity=turn.fidelity,
-        )  # fmt: skip
+        )

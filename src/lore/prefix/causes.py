@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from lore.model.codes import CODES, CauseKind
+from lore.model.codes import CODES, CauseKind, Code
 from lore.model.differences import (
     BehindBreakpoint,
     HeaderChanged,
@@ -44,12 +44,23 @@ from lore.prefix.params import param_notes
 from lore.prefix.spelling import of_segments
 from lore.prefix.tools import tool_notes
 
-_SPELLINGS = frozenset(("LORE105", "LORE106", "LORE112"))
-_PARAMS = frozenset(("LORE120", "LORE121", "LORE122", "LORE135"))
-_HARMLESS = frozenset((*_SPELLINGS, "LORE107", *_PARAMS))
-_RENDERED = frozenset(("LORE100", "LORE111", "LORE126", "LORE127"))
-_RENDERED_TOOLS = frozenset(("LORE102", "LORE103", "LORE104", "LORE124"))
-_SAID_LAST = frozenset((*_RENDERED, "LORE101", "LORE108", "LORE109", "LORE110"))  # a tail's own
+_SPELLINGS = frozenset((Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED))
+_PARAMS = frozenset(
+    (
+        Code.GENERATION_SETTINGS_CHANGED,
+        Code.TOOL_CHOICE_CHANGED,
+        Code.REQUEST_FEATURES_CHANGED,
+        Code.OUTPUT_SCHEMA_CHANGED,
+    )
+)
+_HARMLESS = frozenset((*_SPELLINGS, Code.BILLING_HEADER_CHANGED, *_PARAMS))
+_RENDERED = frozenset((Code.PREFIX_MOVED, Code.REMINDER_MOVED, Code.MEMORY_IN_PREFIX, Code.FIRST_MESSAGE_REWRITTEN))
+_RENDERED_TOOLS = frozenset(
+    (Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED, Code.DEFERRED_TOOLS_LOADED)
+)
+_SAID_LAST = frozenset(
+    (*_RENDERED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.GIT_STATUS_IN_PREFIX)
+)  # a tail's own
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
@@ -68,7 +79,7 @@ class Cause(Struct, frozen=True):
     `also` is what else was seen, `ruled_out` what was looked at and is not so.
     """
 
-    code: str
+    code: Code
     section: str | None
     evidence: Evidence
     position: int = 0
@@ -90,7 +101,7 @@ class Cause(Struct, frozen=True):
     @property
     def harmless(self) -> bool:
         """Whether nothing that was to be cached is lost by it."""
-        return self.code == "LORE146" or (self.code in _HARMLESS and self.here == "expected")
+        return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT or (self.code in _HARMLESS and self.here == "expected")
 
 
 def limit_of(left: Prompt) -> int:
@@ -117,19 +128,19 @@ def causes(
     known = recorded(changes)
     moved = left.model != right.model and left.model is not None and right.model is not None
     if not moved:  # changed and changed back between the two
-        known = tuple(cause for cause in known if cause.code != "LORE119")
-    elif not any(cause.code == "LORE119" for cause in known):
-        known = (*known, Cause("LORE119", "model", ModelChanged(left.model, right.model)))
+        known = tuple(cause for cause in known if cause.code != Code.MODEL_CHANGED)
+    elif not any(cause.code == Code.MODEL_CHANGED for cause in known):
+        known = (*known, Cause(Code.MODEL_CHANGED, "model", ModelChanged(left.model, right.model)))
     if known and (moved or not found.covered):
         return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
     fields = _fields(left, right, left_call, right_call, fell)
     if found.covered:
         return fields
     if (left.partial or right.partial) and found.common >= len(left.head):
-        return (Cause("LORE132", "messages", PartialPrompt(), found.common),)
+        return (Cause(Code.CONTINUATION, "messages", PartialPrompt(), found.common),)
     if found.common >= limit_of(left):
         section = _section(left, right, found.common)
-        behind = Cause("LORE146", section, BehindBreakpoint(), found.common)
+        behind = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left_call, right_call, pause)
     templated = by_template(right, right_call.endpoint)
@@ -163,7 +174,7 @@ def _order(cause: Cause) -> tuple[bool, int, str]:
 
 
 def _begins(cause: Cause, found: Overlap) -> int:
-    return 0 if cause.code == "LORE119" else found.common  # another model reads nothing of this cache
+    return 0 if cause.code == Code.MODEL_CHANGED else found.common  # another model reads nothing of this cache
 
 
 def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
@@ -175,7 +186,7 @@ def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
     )
 
 
-_EXPECTED = frozenset(("LORE119", "LORE125", "LORE143", "LORE144", "LORE145"))
+_EXPECTED = frozenset((Code.MODEL_CHANGED, Code.COMPACTION, Code.REWIND, Code.CACHE_RESET, Code.SESSION_CHANGED))
 
 
 def _section(left: Prompt, right: Prompt, position: int) -> str | None:
@@ -198,7 +209,9 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
             Cause(note.code, note.section, note.difference, note.position, here, note.path, qualifiers=qualifiers)
         )
     if left.dropped != right.dropped:
-        made.append(Cause("LORE107", "system", HeaderChanged(dropped=True), limit, "expected", "system[0]"))
+        made.append(
+            Cause(Code.BILLING_HEADER_CHANGED, "system", HeaderChanged(dropped=True), limit, "expected", "system[0]")
+        )
     return tuple(made)
 
 
@@ -214,7 +227,7 @@ def _explained(
         if not any(note.position < limit for note in notes):
             section = _section(left, right, found.canonical) or "messages"
             missing = left.stable - found.canonical if right.at(found.canonical) is None else 0
-            notes.append(Note("LORE100", section, found.canonical, PromptParted(missing)))
+            notes.append(Note(Code.PREFIX_MOVED, section, found.canonical, PromptParted(missing)))
     if left.fidelity != right.fidelity:
         notes = [note._replace(here="expected", qualifiers=("stored-otherwise",)) if note.spelled else note
                  for note in notes]  # fmt: skip
@@ -238,7 +251,7 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Note]:
 def _content(
     left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], *, templated: bool
 ) -> list[Note]:
-    cleared = next((change.detail for change in changes if change.cause == "LORE117"), None)
+    cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
     start, notes = found.canonical, list[Note]()
     about = About(_new(left, right), cleared, _relocated(left, right), templated)
     explain = partial(_of_section, about)
@@ -311,7 +324,7 @@ def _merged(notes: list[Note], left: Prompt, resumed: Reloaded | None) -> tuple[
     notes = [_first_message(note, notes, left) for note in notes]
     if resumed is not None:
         notes = _rendered_again(notes, left, resumed)
-    by_code: dict[str, list[Note]] = {}
+    by_code: dict[Code, list[Note]] = {}
     for note in sorted(notes, key=lambda one: one.position):
         by_code.setdefault(note.code, []).append(note)
     made: list[Cause] = []
@@ -335,7 +348,7 @@ def _rendered_again(notes: list[Note], left: Prompt, resumed: Reloaded) -> list[
     first_end = len(left.head) + _second_message(left)
     found: list[Note] = []
     for note in notes:
-        again = note._replace(code="LORE123", qualifiers=(resumed.qualifier, *note.qualifiers))
+        again = note._replace(code=Code.RESUME_RERENDERED, qualifiers=(resumed.qualifier, *note.qualifiers))
         if note.code in _RENDERED and len(left.head) <= note.position < first_end:
             found.append(again)
         elif note.code in _RENDERED_TOOLS and note.section == "tools":
@@ -347,7 +360,7 @@ def _rendered_again(notes: list[Note], left: Prompt, resumed: Reloaded) -> list[
 
 def _first_message(note: Note, notes: list[Note], left: Prompt) -> Note:
     """Name what nothing explains in the first message, where a later one is as it was."""
-    if note.code != "LORE100" or note.section != "messages":
+    if note.code != Code.PREFIX_MOVED or note.section != "messages":
         return note
     second = _second_message(left)
     if second == len(left.messages) or note.position >= len(left.head) + second or not note.differs:
@@ -355,7 +368,7 @@ def _first_message(note: Note, notes: list[Note], left: Prompt) -> Note:
     changed = {one.position for one in notes}
     rest = enumerate(islice(left.messages, second, None), len(left.head) + second)
     if any(at not in changed and one.kind != "envelope" for at, one in rest):
-        return note._replace(code="LORE127")
+        return note._replace(code=Code.FIRST_MESSAGE_REWRITTEN)
     return note
 
 
@@ -392,4 +405,4 @@ def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Caus
     last = len(left.head) + _message_start(left, len(left.messages))
     if found.covered_canonical or found.canonical < last:
         return ()
-    return (Cause("LORE133", "messages", TailWithoutBreakpoint(), 0),)
+    return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", TailWithoutBreakpoint(), 0),)

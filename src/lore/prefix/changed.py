@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lore.model.canonical import canonical, text_of
+from lore.model.codes import Code
 from lore.model.common import common_bytes
 from lore.model.differences import (
     BlockChanged,
@@ -123,7 +124,9 @@ class Explained:
         if any(one.left is not None and self._new[one.left.data] > 0 for one in run):
             return None
         first = run[0].left
-        return self._note(run[0], "LORE100", lambda: MessagesGone(len(paths), paths[0], paths[-1], _shown(first)))
+        return self._note(
+            run[0], Code.PREFIX_MOVED, lambda: MessagesGone(len(paths), paths[0], paths[-1], _shown(first))
+        )
 
     def _notes(self, one: Mismatch) -> list[Note]:
         if one.left is None or one.right is None:
@@ -137,23 +140,23 @@ class Explained:
         if left.kind == right.kind and say_the_same(left, right):
             return [self._empty(one, EmptyMember(path, templated=self._templated))]
         if is_header(left) and is_header(right):
-            return [self._note(one, "LORE107", HeaderChanged())]
+            return [self._note(one, Code.BILLING_HEADER_CHANGED, HeaderChanged())]
         named = self._named(one, pair)
         if named is not None:
             return [named]
         if left.kind == "envelope" or right.kind == "envelope":
             return [self._envelope(one, pair)]
         if "thinking" in kinds:
-            return [self._note(one, "LORE115", ThinkingChanged(path, "changed"))]
+            return [self._note(one, Code.THINKING_CHANGED, ThinkingChanged(path, "changed"))]
         if "image" in kinds:
-            return [self._note(one, "LORE118", ImageChanged(path, "replaced" if len(kinds) > 1 else "bytes"))]
+            return [self._note(one, Code.IMAGE_CHANGED, ImageChanged(path, "replaced" if len(kinds) > 1 else "bytes"))]
         if kinds == {"result"}:
             return self._result(one, pair)
         if len(kinds) == 1 and pair.before.text is not None and pair.after.text is not None:
             return self._text(one, pair, pair.before.text, pair.after.text)
         return [self._other(one, pair)]
 
-    def _note(self, one: Mismatch, code: str, evidence: Difference | Callable[[], Difference]) -> Note:
+    def _note(self, one: Mismatch, code: Code, evidence: Difference | Callable[[], Difference]) -> Note:
         return Note(code, self._section, one.position, evidence, path=_segment(one).path)
 
     def _spelled(self, one: Mismatch, found: Spelled, path: str) -> Note:
@@ -162,7 +165,7 @@ class Explained:
     def _empty(self, one: Mismatch, evidence: EmptyMember) -> Note:
         """Say that nothing of a prompt differs; where a template sees it, only a bill can tell."""
         here = "unattributable" if self._templated else "expected"
-        return self._note(one, "LORE106", evidence)._replace(here=here, spelled=True)
+        return self._note(one, Code.SERIALISATION_CHANGED, evidence)._replace(here=here, spelled=True)
 
     def _single(self, one: Mismatch) -> Note:
         """Explain a segment that the other side has not, or has elsewhere."""
@@ -175,27 +178,27 @@ class Explained:
         moved = self._new[segment.data] > 0 if one.right is None else segment.data in self._gone
         change = "moved" if moved or segment.data in self._relocated else lone
         if is_header(segment):
-            return self._note(one, "LORE107", HeaderChanged(change=lone))
+            return self._note(one, Code.BILLING_HEADER_CHANGED, HeaderChanged(change=lone))
         if block.kind == "thinking" or (segment.kind == "envelope" and block.own.get("type") == b'"reasoning"'):
-            return self._note(one, "LORE115", ThinkingChanged(path, change))
+            return self._note(one, Code.THINKING_CHANGED, ThinkingChanged(path, change))
         if block.kind == "image":
-            return self._note(one, "LORE118", ImageChanged(path, lone))
-        code, what = "LORE100", ""
+            return self._note(one, Code.IMAGE_CHANGED, ImageChanged(path, lone))
+        code, what = Code.PREFIX_MOVED, ""
         if block.kind == "text" and not (by_model(one.envelope) and change != "moved"):
             code, what = self._lone_text(one, block.text or "", moved=change == "moved")
-        return self._note(one, code, lambda: BlockMoved(path, block.kind, change, _shown(segment), what))
+        return self._note(one, Code(code), lambda: BlockMoved(path, block.kind, change, _shown(segment), what))
 
     def _lone_text(self, one: Mismatch, text: str, *, moved: bool) -> tuple[str, Varies]:
         """Return the code of a text that no text stands against, and what it is about."""
         if moved or is_reminder(text):
-            return "LORE111", ""
+            return Code.REMINDER_MOVED, ""
         about = topic("", text[:16_384], "")
         if about is not None:
             return TOPICS[about]
         sent = one.right is None and self._section == "messages"
         if sent and (one.alone or not self._gone_by_model) and not self._ends(one):
-            return "LORE111", ""
-        return "LORE100", ""
+            return Code.REMINDER_MOVED, ""
+        return Code.PREFIX_MOVED, ""
 
     def _ends(self, one: Mismatch) -> bool:
         """Tell whether what is gone was the end of what was sent: then nothing stands equal behind it."""
@@ -206,10 +209,10 @@ class Explained:
         changed, path = pair.changed, pair.left.path
         members = tuple(sorted(changed))
         if changed and changed <= _ITEMS_OWN and path.startswith("input[") and pair.left.kind == "envelope":
-            note = self._note(one, "LORE106", IdChanged(path, "item", members))
+            note = self._note(one, Code.SERIALISATION_CHANGED, IdChanged(path, "item", members))
             return note._replace(here="unattributable", spelled=True)
         if len(changed) == 1 and changed <= _CALL_IDS and changed <= pair.before.own.keys() & pair.after.own.keys():
-            return self._note(one, "LORE108", IdChanged(path, "call", members))
+            return self._note(one, Code.ID_IN_PREFIX, IdChanged(path, "call", members))
         return None
 
     def _envelope(self, one: Mismatch, pair: BlockPair) -> Note:
@@ -220,28 +223,30 @@ class Explained:
         unknown = tuple([key for key in changed if key not in _MEMBERS])
         reasoning = b'"reasoning"' in (before.get("type"), after.get("type"))
         if reasoning or (changed and _THOUGHT.issuperset(changed)):
-            return self._note(one, "LORE115", ThinkingChanged(path, "changed", members, unknown))
-        return self._note(one, "LORE100", lambda: BlockChanged(path, *pair.parting(), members, unknown))
+            return self._note(one, Code.THINKING_CHANGED, ThinkingChanged(path, "changed", members, unknown))
+        return self._note(one, Code.PREFIX_MOVED, lambda: BlockChanged(path, *pair.parting(), members, unknown))
 
     def _result(self, one: Mismatch, pair: BlockPair) -> list[Note]:
         before, after, path = pair.before, pair.after, pair.left.path
         if NO_RESULT in pair.left.data:
-            return [self._note(one, "LORE147", ResultSentEarly(path))]
+            return [self._note(one, Code.LATE_TOOL_RESULT, ResultSentEarly(path))]
         found: list[Note] = []
         if (holds_image(before) or holds_image(after)) and images_in(before) != images_in(after):
-            found.append(self._note(one, "LORE118", ImageChanged(path, "in-result")))
+            found.append(self._note(one, Code.IMAGE_CHANGED, ImageChanged(path, "in-result")))
         if found and (before.text == after.text or _gave_way(before, after)):
             return found
         around = _around_text(before)
         if around is not None and before.text == after.text and around == _around_text(after):
-            return [self._note(one, "LORE112", Respelled(path, "shape"))]
-        rewritten = self._note(one, "LORE117", lambda: ResultRewritten(path, *pair.parting(), self._cleared or None))
+            return [self._note(one, Code.CONTENT_SHAPE_CHANGED, Respelled(path, "shape"))]
+        rewritten = self._note(
+            one, Code.TOOL_RESULT_REWRITTEN, lambda: ResultRewritten(path, *pair.parting(), self._cleared or None)
+        )
         codes: dict[str, Note] = {}
         for reason in reasons(before.text or "", after.text or "", self._room)[:16] if pair.fits else ():
-            if reason.code in ("LORE105", "LORE106", "LORE109"):
+            if reason.code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX):
                 codes.setdefault(reason.code, self._reason(one, pair, reason))
             else:
-                codes.setdefault("LORE117", rewritten)
+                codes.setdefault(Code.TOOL_RESULT_REWRITTEN, rewritten)
         return [*found, *(codes.values() or [rewritten])]
 
     def _text(self, one: Mismatch, pair: BlockPair, before: str, after: str) -> list[Note]:
@@ -254,7 +259,7 @@ class Explained:
             near(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"))
             or any(reason.code != OTHER for reason in why)
         ):
-            found.append(self._note(one, "LORE112", Respelled(pair.left.path, "shape")))
+            found.append(self._note(one, Code.CONTENT_SHAPE_CHANGED, Respelled(pair.left.path, "shape")))
         return found
 
     def _reason(self, one: Mismatch, pair: BlockPair, reason: Reason) -> Note:
@@ -263,25 +268,25 @@ class Explained:
             note = self._note(one, what.code, lambda: Respelled(path, what.spelling, *pair.parting(reason)))
             return note._replace(here=what.here)
         if reason.code == OTHER or (reason.code in _HARNESS and by_model(one.envelope)):  # a model only speaks of them
-            note = self._note(one, "LORE100", lambda: TextChanged(path, "", *pair.parting(reason)))
+            note = self._note(one, Code.PREFIX_MOVED, lambda: TextChanged(path, "", *pair.parting(reason)))
             return note._replace(differs=True)
-        return self._note(one, reason.code, lambda: TextChanged(path, what, *pair.parting(reason)))
+        return self._note(one, Code(reason.code), lambda: TextChanged(path, what, *pair.parting(reason)))
 
     def _other(self, one: Mismatch, pair: BlockPair) -> Note:
         """Explain blocks that are no texts: calls, results in place of texts, blocks of no known kind."""
         path, raw = pair.left.path, (pair.left.data, pair.right.data)
         if pair.changed and pair.changed <= _SIGNED:
-            return self._note(one, "LORE115", ThinkingChanged(path, "signature"))
+            return self._note(one, Code.THINKING_CHANGED, ThinkingChanged(path, "signature"))
         arguments = _arguments(pair.before, pair.after)
         if arguments is not None:
             why = reasons(*arguments, self._room)
-            if len(why) == 1 and why[0].code in ("LORE105", "LORE106"):
+            if len(why) == 1 and why[0].code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED):
                 return self._reason(one, pair, why[0])
         if same_numbers(*raw):
-            return self._note(one, "LORE106", Respelled(path, "number"))._replace(spelled=True)
+            return self._note(one, Code.SERIALISATION_CHANGED, Respelled(path, "number"))._replace(spelled=True)
         if pair.fits and (found := of_values(*raw)) is not None:
             return self._spelled(one, found, path)
-        return self._note(one, "LORE100", lambda: BlockChanged(path, *pair.parting()))._replace(differs=True)
+        return self._note(one, Code.PREFIX_MOVED, lambda: BlockChanged(path, *pair.parting()))._replace(differs=True)
 
 
 class BlockPair(NamedTuple):

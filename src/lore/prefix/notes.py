@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
-from lore.model.codes import CauseKind
+from lore.model.codes import CauseKind, Code
 from lore.model.differences import Difference
 
 # What is said of a cause besides its evidence: the bill read all that was sent before, or lost nothing; one body was
@@ -27,7 +27,7 @@ class Note(NamedTuple):
     that were not looked at one by one.
     """
 
-    code: str
+    code: Code
     section: str
     position: int
     evidence: Difference | Callable[[], Difference]

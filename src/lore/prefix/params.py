@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.model.canonical import canonical, printable, text_of
-from lore.model.codes import CauseKind
+from lore.model.codes import CauseKind, Code
 from lore.model.differences import BetasChanged, CostsFrom, Difference, ModelFamily, ParameterChanged, Setting
 from lore.model.exchange import Call
 from lore.model.jsonslice import table
@@ -23,7 +23,7 @@ from lore.prefix.empty_values import without_empty
 from lore.prefix.notes import Note
 
 # Fields, by the code that a change of them has; those with a point stand inside another one.
-_FIELDS: dict[str, str] = {
+_FIELDS: dict[str, Code] = {
     **dict.fromkeys((
         "thinking", "effort", "reasoning", "reasoning_effort", "verbosity", "service_tier", "serviceTier", "speed",
         "enable_thinking", "thinking_budget", "chat_template_kwargs", "performanceConfig", "text.verbosity",
@@ -31,21 +31,21 @@ _FIELDS: dict[str, str] = {
         "additionalModelRequestFields.thinking", "additionalModelRequestFields.reasoning_config",
         "additionalModelRequestFields.reasoningConfig", "additionalModelRequestFields.effort",
         "additionalModelRequestFields.output_config", "additionalModelRequestFields.reasoning_effort",
-    ), "LORE120"),
+    ), Code.GENERATION_SETTINGS_CHANGED),
     **dict.fromkeys((
         "tool_choice", "parallel_tool_calls", "function_call", "toolConfig", "tool_config",
         "disable_parallel_tool_use",
-    ), "LORE121"),
+    ), Code.TOOL_CHOICE_CHANGED),
     **dict.fromkeys((
         "context_management", "anthropic_beta", "betas", "mcp_servers", "cachedContent",
         "cached_content", "prompt_cache_key", "output_config", "additionalModelRequestFields", "truncation",
-    ), "LORE122"),
+    ), Code.REQUEST_FEATURES_CHANGED),
     **dict.fromkeys((
         "response_format", "output_format", "text.format", "output_config.format", "generationConfig.responseSchema",
         "generationConfig.responseJsonSchema", "generationConfig.responseMimeType", "generationConfig.response_schema",
         "generation_config.response_schema", "generation_config.response_mime_type", "guided_json",
         "additionalModelRequestFields.response_format", "outputConfig",
-    ), "LORE135"),
+    ), Code.OUTPUT_SCHEMA_CHANGED),
 }  # fmt: skip
 _NESTED = frozenset(name.partition(".")[0] for name in _FIELDS if "." in name)
 _DEFAULTS = frozenset((
@@ -57,13 +57,27 @@ _ON = frozenset(("parallel_tool_calls",))  # on where it is left out
 
 # Where a change begins to cost: by who serves, by code or by field.
 _CLAUDE: dict[str, CostsFrom] = {
-    "LORE120": "messages", "speed": "system", "service_tier": "nothing", "serviceTier": "nothing",
-    "performanceConfig": "nothing", "LORE121": "messages", "LORE122": "unknown", "LORE135": "system",
-}  # fmt: skip
-_OPENAI: dict[str, CostsFrom] = {"LORE120": "all", "LORE121": "nothing", "LORE122": "unknown", "LORE135": "system"}
+    Code.GENERATION_SETTINGS_CHANGED: "messages",
+    "speed": "system",
+    "service_tier": "nothing",
+    "serviceTier": "nothing",
+    "performanceConfig": "nothing",
+    Code.TOOL_CHOICE_CHANGED: "messages",
+    Code.REQUEST_FEATURES_CHANGED: "unknown",
+    Code.OUTPUT_SCHEMA_CHANGED: "system",
+}
+_OPENAI: dict[str, CostsFrom] = {
+    Code.GENERATION_SETTINGS_CHANGED: "all",
+    Code.TOOL_CHOICE_CHANGED: "nothing",
+    Code.REQUEST_FEATURES_CHANGED: "unknown",
+    Code.OUTPUT_SCHEMA_CHANGED: "system",
+}
 _SETTINGS: dict[str, Setting] = {
-    "LORE120": "generation", "LORE121": "tool-choice", "LORE122": "features", "LORE135": "output-schema",
-}  # fmt: skip
+    Code.GENERATION_SETTINGS_CHANGED: "generation",
+    Code.TOOL_CHOICE_CHANGED: "tool-choice",
+    Code.REQUEST_FEATURES_CHANGED: "features",
+    Code.OUTPUT_SCHEMA_CHANGED: "output-schema",
+}
 _SHOWN = 60  # characters of a value
 
 
@@ -94,8 +108,8 @@ def param_notes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) 
     family = _family(right, right_call)
     found = [_note(one, family, right) for one in changed]
     if betas is not None:
-        cost = _cost("LORE122", "", family)
-        found.append(_costing("LORE122", "beta headers", cost, BetasChanged(*betas, *cost), right))
+        cost = _cost(Code.REQUEST_FEATURES_CHANGED, "", family)
+        found.append(_costing(Code.REQUEST_FEATURES_CHANGED, "beta headers", cost, BetasChanged(*betas, *cost), right))
     notes: dict[str, Note] = {}
     for note in found:
         held = notes.get(note.code)
@@ -154,7 +168,7 @@ def _family(prompt: Prompt, call: Call) -> ModelFamily:
 
 def _note(changed: Changed, family: ModelFamily, right: Prompt) -> Note:
     field, _, member = changed.field.partition(".")
-    code = _FIELDS.get(changed.field) or _FIELDS.get(field, "LORE122")
+    code = _FIELDS.get(changed.field) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
     cost = _cost(code, changed.field, family)
     known = changed.field in _FIELDS
     evidence = ParameterChanged(
@@ -164,12 +178,12 @@ def _note(changed: Changed, family: ModelFamily, right: Prompt) -> Note:
     return _costing(code, changed.field, cost, evidence, right)
 
 
-def _cost(code: str, field: str, family: ModelFamily) -> Consequence:
+def _cost(code: Code, field: str, family: ModelFamily) -> Consequence:
     rules = {"claude": _CLAUDE, "openai": _OPENAI}.get(family, {})
     return Consequence(family, rules.get(field) or rules.get(code, "unknown"))
 
 
-def _costing(code: str, path: str, cost: Consequence, evidence: Difference, right: Prompt) -> Note:
+def _costing(code: Code, path: str, cost: Consequence, evidence: Difference, right: Prompt) -> Note:
     level = cost.level
     section = "tools" if level in ("all", "unknown") else "messages" if level == "nothing" else level
     return Note(code, section, _begins(level, right), evidence, _KINDS[level], path)

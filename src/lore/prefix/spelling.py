@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from lore.model.canonical import canonical, decode, encode, letters
-from lore.model.codes import CauseKind
+from lore.model.codes import CauseKind, Code
 from lore.model.differences import Spelling
 from lore.model.prompt import Segment
 
@@ -23,7 +23,7 @@ from lore.model.prompt import Segment
 class Spelled(NamedTuple):
     """A code, what is spelled otherwise, and the kind where it is not the code's own."""
 
-    code: str
+    code: Code
     spelling: Spelling
     here: CauseKind | None = None
 
@@ -31,9 +31,13 @@ class Spelled(NamedTuple):
 def of_segments(left: Segment, right: Segment) -> Spelled:
     """Name how two segments of the same content differ."""
     if (left.data[:1] == b'"') != (right.data[:1] == b'"') and left.kind != "envelope":
-        return Spelled("LORE112", "shape")
+        return Spelled(Code.CONTENT_SHAPE_CHANGED, "shape")
     raw = [b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data for segment in (left, right)]
-    return Spelled("LORE105", "member-order") if _in_order(raw[0]) != _in_order(raw[1]) else Spelled("LORE106", "json")
+    return (
+        Spelled(Code.KEY_ORDER_CHANGED, "member-order")
+        if _in_order(raw[0]) != _in_order(raw[1])
+        else Spelled(Code.SERIALISATION_CHANGED, "json")
+    )
 
 
 def _in_order(raw: bytes) -> bytes:
@@ -48,21 +52,21 @@ def of_texts(left: str, right: str) -> Spelled | None:
     at = _first_difference(left, right)
     escaped = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (left, right))
     if escaped and _characters(left) == _characters(right):
-        return Spelled("LORE106", "entities", "waste")
+        return Spelled(Code.SERIALISATION_CHANGED, "entities", "waste")
     if abs(len(left) - len(right)) > len(left) + len(right) >> 1:
         return None
     there = left[at : at + 1] + right[at : at + 1]  # what a form could make equal shows at the first place already
     if not there or there.isspace() or not there.isascii() or any(map(str.isspace, there)):
         for spelling, normal in _FORMS:
             if normal(left) == normal(right):
-                return Spelled("LORE106", spelling, "waste")
+                return Spelled(Code.SERIALISATION_CHANGED, spelling, "waste")
     inside = [_inner(text) for text in (left, right)]
     if inside[0] is None or inside[1] is None or letters(inside[0]) != letters(inside[1]):
         return None
     if canonical(inside[0]) == canonical(inside[1]):
         if _in_order(inside[0]) != _in_order(inside[1]):
-            return Spelled("LORE105", "inner-order")
-        return Spelled("LORE106", "inner-json", "waste")
+            return Spelled(Code.KEY_ORDER_CHANGED, "inner-order")
+        return Spelled(Code.SERIALISATION_CHANGED, "inner-json", "waste")
     return None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from lore.model.codes import Code
 from lore.model.differences import Varies
 from lore.prefix.align import Gap, gaps
 from lore.prefix.spelling import Spelled, of_texts
@@ -35,7 +36,10 @@ class Reason(NamedTuple):
     right: str = ""
 
 
-TOPICS: dict[str, tuple[str, Varies]] = {"git": ("LORE110", "repository"), "memory": ("LORE126", "memory")}
+TOPICS: dict[str, tuple[str, Varies]] = {
+    "git": (Code.GIT_STATUS_IN_PREFIX, "repository"),
+    "memory": (Code.MEMORY_IN_PREFIX, "memory"),
+}
 
 
 class Room:

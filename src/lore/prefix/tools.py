@@ -15,6 +15,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
 from lore.model.differences import EmptyMember, Respelled, ToolsChanged
 from lore.model.jsonslice import table
 from lore.model.prompt import Segment
@@ -39,7 +40,9 @@ def tool_notes(left: Sequence[Segment], right: Sequence[Segment], found: frozens
     if any(pair[1] > after[1] for pair, after in pairwise(kept)):
         first = next(pair[0] for pair, other in zip(kept, sorted(kept, key=lambda pair: pair[1]), strict=True)
                      if pair != other)  # fmt: skip
-        notes.append(Note("LORE102", "tools", first, ToolsChanged(reordered=len(kept)), path=left[first].path))
+        notes.append(
+            Note(Code.TOOLS_REORDERED, "tools", first, ToolsChanged(reordered=len(kept)), path=left[first].path)
+        )
     return [*notes, *_definitions(left, right, kept)]
 
 
@@ -71,13 +74,13 @@ def _members(
     if loaded:
         at = min(at for at, _ in loaded)
         changed = tools_changed(loaded=[name_of(tool) for _, tool in loaded])
-        notes.append(Note("LORE124", "tools", at, changed, path=_path(left, at)))
+        notes.append(Note(Code.DEFERRED_TOOLS_LOADED, "tools", at, changed, path=_path(left, at)))
     removed, added = ([one for one in some if one not in loaded] for some in (removed, added))
     if removed or added:
         at = min(at for at, _ in (*removed, *added))
         names = [[name_of(tool) for _, tool in some] for some in (added, removed)]
         changed = tools_changed(added=names[0], removed=names[1])
-        notes.append(Note("LORE103", "tools", at, changed, path=_path(left, at)))
+        notes.append(Note(Code.TOOLS_ADDED_OR_REMOVED, "tools", at, changed, path=_path(left, at)))
     return notes
 
 
@@ -90,7 +93,9 @@ def tools_changed(**names: Sequence[str]) -> ToolsChanged:
 
 
 def _empty(at: int, tool: Segment) -> Note:
-    return Note("LORE106", "tools", at, EmptyMember(tool.path, whole=True), "expected", tool.path, spelled=True)
+    return Note(
+        Code.SERIALISATION_CHANGED, "tools", at, EmptyMember(tool.path, whole=True), "expected", tool.path, spelled=True
+    )
 
 
 def _place(at: int, known: dict[_Key, int], right_keys: list[_Key]) -> int:
@@ -119,7 +124,10 @@ def _definitions(left: Sequence[Segment], right: Sequence[Segment], kept: list[t
         else:
             (flipped if is_deferred(left[at]) != is_deferred(right[other]) else changed).append(at)
     notes = list(spelled.values())
-    for code, places, change in (("LORE104", changed, "changed"), ("LORE124", flipped, "put_off")):
+    for code, places, change in (
+        (Code.TOOL_DEFINITION_CHANGED, changed, "changed"),
+        (Code.DEFERRED_TOOLS_LOADED, flipped, "put_off"),
+    ):
         if places:
             evidence = tools_changed(**{change: [name_of(left[at]) for at in places]})
             notes.append(Note(code, "tools", places[0], evidence, path=left[places[0]].path))
@@ -137,7 +145,7 @@ def _respelled(left: Segment, right: Segment, at: int) -> Note | None:
     if is_deferred(left) != is_deferred(right):
         return None
     if same_numbers(left.data, right.data):
-        return Note("LORE106", "tools", at, Respelled(path, "number"), path=path, spelled=True)
+        return Note(Code.SERIALISATION_CHANGED, "tools", at, Respelled(path, "number"), path=path, spelled=True)
     found = of_values(left.data, right.data)
     return None if found is None else Note(
         found.code, "tools", at, Respelled(path, found.spelling), found.here, path

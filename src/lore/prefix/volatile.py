@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from lore.model.codes import Code
 from lore.model.differences import Varies
 
 LONGEST = 65_536  # characters; a difference that is larger is no clock
 MASK = "\x00"
 
 NAMES: dict[str, tuple[str, Varies]] = {
-    "date": ("LORE101", "date"),
-    "place": ("LORE101", "directory"),
-    "count": ("LORE109", "token-count"),
-    "id": ("LORE108", "id"),
-    "temporary": ("LORE108", "temporary-path"),
-    "process": ("LORE108", "process-id"),
-    "counter": ("LORE108", "counter"),
+    "date": (Code.DATE_IN_PREFIX, "date"),
+    "place": (Code.DATE_IN_PREFIX, "directory"),
+    "count": (Code.TOKEN_REMINDER_IN_PREFIX, "token-count"),
+    "id": (Code.ID_IN_PREFIX, "id"),
+    "temporary": (Code.ID_IN_PREFIX, "temporary-path"),
+    "process": (Code.ID_IN_PREFIX, "process-id"),
+    "counter": (Code.ID_IN_PREFIX, "counter"),
 }
 
 _MONTH = (

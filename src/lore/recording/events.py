@@ -18,6 +18,7 @@ from lore.formats.base import HOLDS, Clock, Read, Reader
 from lore.formats.lines import Lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
+from lore.model.codes import Code
 from lore.model.events import (
     Append,
     CompactApplied,
@@ -128,7 +129,7 @@ class EventRecording(RecordedInput):
             self.boundaries.append((event.uuid, event.at))
         elif isinstance(event, SessionStarted) and event.dialect not in (None, *dialect_names()):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
-            self.problems.add(Problem("LORE211", shown), self.reading, read.line, read.byte)
+            self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
 
     def _odd(self, problems: Iterable[Problem], read: Read) -> None:
         for problem in problems:

@@ -15,6 +15,7 @@ from lore.formats.lines import Line, Lines, fault, is_crowded, split_joined, too
 from lore.formats.lore_log import LoreLog
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
+from lore.model.codes import Code
 from lore.model.events import OpaqueEvent, SessionStarted
 from lore.model.events import encode as encode_event
 from lore.model.jsonslice import spans
@@ -41,10 +42,10 @@ def _kept(line: Line, problems: Problems, shown: str, *, torn: bool) -> Iterator
         return
     joined = split_joined(line.data) if line.data else None
     if joined is None or any(map(fault, joined)):
-        code = "LORE217" if not line.data else "LORE202" if torn else "LORE201"
+        code = Code.LINE_TOO_LONG if not line.data else Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE
         problems.add(Problem(code, f"unreadable line: {reason}"), shown, line.number, line.byte)
         return
-    problems.add(Problem("LORE209", f"{len(joined)} records on one line"), shown, line.number, line.byte)
+    problems.add(Problem(Code.JOINED_LINES, f"{len(joined)} records on one line"), shown, line.number, line.byte)
     yield from (one for one in joined if not is_saved(one))
 
 

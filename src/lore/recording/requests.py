@@ -16,6 +16,7 @@ import msgspec
 from lore.formats.base import Read, Reader
 from lore.formats.lines import is_crowded, too_many
 from lore.formats.said import said
+from lore.model.codes import Code
 from lore.model.endpoints import model_in
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
@@ -34,16 +35,16 @@ HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies and streams, and exchanges
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (
-    "LORE201",
-    "LORE202",
-    "LORE217",
-    "LORE220",
-    "LORE221",
-    "LORE222",
-    "LORE223",
-    "LORE225",
-    "LORE227",
-    "LORE228",
+    Code.UNREADABLE_LINE,
+    Code.TORN_LAST_LINE,
+    Code.LINE_TOO_LONG,
+    Code.CAPTURE_TOO_LARGE,
+    Code.CASSETTE_REFUSED,
+    Code.UNDECODABLE_REQUEST,
+    Code.REQUEST_NOT_KEPT,
+    Code.ARCHIVE_REFUSED,
+    Code.BODY_CUT,
+    Code.CONTENT_NOT_RECORDED,
 )
 
 
@@ -106,17 +107,17 @@ class RequestRecording(RecordedInput):
 
     def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
         if is_crowded(exchange.body):
-            return self._odd(read, "LORE220", f"a request is passed over: {too_many()}")
+            return self._odd(read, Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}")
         dialect = self._dialect or dialect_of(exchange.body)
         if dialect is None:
-            return self._odd(read, "LORE210", "a body of no known dialect")
+            return self._odd(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
         parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))
         if parsed.model is None and (named := model_in(exchange.call.endpoint)) is not None:
             parsed = msgspec.structs.replace(parsed, model=named)
         whole, missing = self._continuations.whole(parsed, exchange, dialect)
         if missing:
             said = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
-            self._odd(read, "LORE132", said)
+            self._odd(read, Code.CONTINUATION, said)
         return without_dropped(whole, exchange.call.endpoint)
 
     def _odd(self, read: Read, code: str, said: str) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.formats.registry import recognise
+from lore.model.codes import Code
 from lore.model.events import MAIN, Event, OpaqueEvent, SessionStarted
 from lore.model.exchange import Exchange
 from lore.model.problems import Problem
@@ -47,7 +48,7 @@ class Family:
                 for read in self._file(path, shown):
                     yield shown, read
             except LoreError as error:
-                self._problems.add(Problem("LORE215", error.message), shown)
+                self._problems.add(Problem(Code.UNREADABLE_FILE, error.message), shown)
 
     def _file(self, path: str, shown: str) -> Iterator[Read]:
         opened = corpus.open_head(path)

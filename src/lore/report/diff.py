@@ -5,13 +5,14 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from lore.model.codes import Code
 from lore.model.common import common_bytes
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.report.console import line
 from lore.report.plain import file_line, no_prompt_line, visible
 
 BAR = 40
-_SPELLING = ("LORE105", "LORE106", "LORE112")
+_SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)
 _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cyan"}
 
 

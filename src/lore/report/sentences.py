@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lore.judge.columns import BilledColumn, BytesColumn, Columns
 from lore.model import evidence as e
-from lore.model.codes import CODES
+from lore.model.codes import CODES, Code
 from lore.model.fields import Fact, mapped
 from lore.model.mask import mask
 from lore.model.results import AlsoSeen, CauseResult, ColumnsResult, Finding
@@ -330,25 +330,26 @@ def sentence(evidence: Fact | None) -> str:
     return "" if evidence is None else SENTENCES[type(evidence)](evidence)
 
 
-_LEADS = {
-    "LORE106": "the bytes differ though the content does not; a server that decodes them may not notice",
-    "LORE112": "the bytes differ though the content does not; a server that decodes them may not notice",
-    "LORE113": "the last entry is out of reach of every breakpoint",
-    "LORE119": "another model reads nothing of this cache",
-    "LORE128": "the cache had expired",
-    "LORE129": "requests were sent together",
-    "LORE131": "the request went elsewhere",
-    "LORE132": "the prompt is partial",
-    "LORE134": "the lifetime that was asked for was not billed",
-    "LORE146": "the prompt differs",
-    "LORE155": "the newest entry was not readable yet",
-    "LORE156": "the end of the prompt was replaced, as expected",
-    "LORE159": "the billed read fell, and the recording does not show what changed",
-    "LORE301": "the billed read fell",
-    "LORE302": "bytes, bill and verdict contradict one another",
-    "LORE303": "the bill does not belong to the recorded body",
-    "LORE305": "writes are paid for and never read",
-    "LORE306": "cache breakpoints that do nothing",
+_SPELLING = "the bytes differ though the content does not; a server that decodes them may not notice"
+_LEADS: dict[str, str] = {
+    Code.SERIALISATION_CHANGED: _SPELLING,
+    Code.CONTENT_SHAPE_CHANGED: _SPELLING,
+    Code.LOOKBACK_EXCEEDED: "the last entry is out of reach of every breakpoint",
+    Code.MODEL_CHANGED: "another model reads nothing of this cache",
+    Code.CACHE_EXPIRED: "the cache had expired",
+    Code.PARALLEL_START: "requests were sent together",
+    Code.ENDPOINT_CHANGED: "the request went elsewhere",
+    Code.CONTINUATION: "the prompt is partial",
+    Code.LIFETIME_LOST: "the lifetime that was asked for was not billed",
+    Code.CHANGE_AFTER_LAST_BREAKPOINT: "the prompt differs",
+    Code.OLDER_ENTRY_SERVED: "the newest entry was not readable yet",
+    Code.TAIL_REPLACED: "the end of the prompt was replaced, as expected",
+    Code.CLIENT_CAUSE_UNKNOWN: "the billed read fell, and the recording does not show what changed",
+    Code.BILLED_READ_FELL: "the billed read fell",
+    Code.VERDICT_DISAGREES: "bytes, bill and verdict contradict one another",
+    Code.BILL_CONTRADICTS_BODY: "the bill does not belong to the recorded body",
+    Code.WRITES_NEVER_READ: "writes are paid for and never read",
+    Code.PROMPT_UNDER_MINIMUM: "cache breakpoints that do nothing",
 }
 _KINDS = {
     "waste": "the prompt does not extend the one before",
@@ -386,6 +387,8 @@ def message(one: Finding) -> str:
 
 
 def _lead(one: Finding) -> str:
+    if one.code == Code.TAIL_REPLACED and one.severity == "warning":
+        return "the end of the prompt is replaced each turn, and longer than check.max_tail_tokens allows"
     if one.code in _LEADS and not isinstance(one.evidence, e.Damage):  # a reader's problem says it whole
         return _LEADS[one.code]
     if one.strength is None or one.code[:5] not in ("LORE1", "LORE3"):

@@ -22,7 +22,7 @@ from lore.judge.baseline import Baseline, Known, Recorder, stale
 from lore.judge.budgets import Budgets
 from lore.judge.policy import Narrowed, Policy
 from lore.judge.tally import decide, settle
-from lore.model.codes import Reader
+from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding
 from lore.recording import corpus, plugins
@@ -177,7 +177,7 @@ def _unused(merged: Merged, against: CheckContext) -> Iterator[Finding]:
         if not merged.excused[number] and merged.extent.outlived(one):
             where = " ".join(filter(None, (one.path, one.chain, one.json_path)))
             unneeded = Unneeded("exemption", one.code, where, one.reason)
-            yield finding("LORE404", place, unneeded, json_path=f"check.exempt[{number}]")
+            yield finding(Code.EXEMPTION_UNUSED, place, unneeded, json_path=f"check.exempt[{number}]")
 
 
 def _results(files: list[Input], how: CheckConfig, jobs: int, progress: Progress | None) -> Generator[FileResult]:

@@ -21,7 +21,7 @@ from lore.judge.policy import Policy, Ruling
 from lore.judge.rules import RULES, damage
 from lore.judge.tally import Costs, Decided, Found, Judged, decide, judge_pair, settle
 from lore.judge.verdict import Verdict
-from lore.model.codes import Reader
+from lore.model.codes import Code, Reader
 from lore.model.problems import Problem
 from lore.model.results import Finding, Summary
 from lore.recording import corpus, plugins
@@ -34,8 +34,20 @@ from lore.run.gc_tuning import collected_seldom
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
-UNJUDGED = ("LORE210", "LORE222", "LORE223")  # requests were recorded, and could not be judged
-UNREAD = (*UNJUDGED, "LORE201", "LORE207", "LORE217", "LORE220", "LORE221", "LORE225")  # so may be more of a file
+UNJUDGED = (
+    Code.REQUEST_NOT_JUDGED,
+    Code.UNDECODABLE_REQUEST,
+    Code.REQUEST_NOT_KEPT,
+)  # requests were recorded, and could not be judged
+UNREAD = (
+    *UNJUDGED,
+    Code.UNREADABLE_LINE,
+    Code.MALFORMED_RECORD,
+    Code.LINE_TOO_LONG,
+    Code.CAPTURE_TOO_LARGE,
+    Code.CASSETTE_REFUSED,
+    Code.ARCHIVE_REFUSED,
+)  # so may be more of a file
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
@@ -151,7 +163,7 @@ class _Judge:
         """Count something that could not be read."""
         self.result.incomplete = True
         problems = Problems()
-        problems.add(Problem("LORE215", reason), self._shown)
+        problems.add(Problem(Code.UNREADABLE_FILE, reason), self._shown)
         self._damage(problems)
 
     def _judge(self, recording: Recording, problems: Problems, told: Callable[[int], None] | None) -> None:
@@ -183,7 +195,7 @@ class _Judge:
         summary.turns += 1
         summary.pairs += verdict.compared
         if pair is not None and not events:
-            summary.compactions += any(cause.code == "LORE125" for cause in pair.causes)
+            summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         found = () if pair is None else self._keep(judge_pair(pair, self._place.of(turn), self._ruling))
         name = turn.response_id or ""
         self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, verdict.compared, found))

@@ -17,6 +17,7 @@ from lore.errors import LoreError, Where
 from lore.formats.base import Read
 from lore.formats.lines import Lines, fault
 from lore.formats.lore_log import LoreLog
+from lore.model.codes import Code
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
 from lore.model.problems import Problem
 from lore.recording.base import Recording
@@ -85,7 +86,9 @@ class _Converter:
             line = self._line(read)
             if line.count(b"[") + line.count(b"{") > _DEEP and not _reads_back(line, read.value):
                 said = "a record nested so deeply that lore cannot read it inside its own log"
-                self._recording.problems.add(Problem("LORE207", said), self._recording.reading, read.line, read.byte)
+                self._recording.problems.add(
+                    Problem(Code.MALFORMED_RECORD, said), self._recording.reading, read.line, read.byte
+                )
             yield _on_one_line(line) + b"\n"
 
     def _headed(self) -> Iterator[Read]:

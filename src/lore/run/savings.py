@@ -18,7 +18,7 @@ from lore.cache.prices import Price
 from lore.judge.counterfactual import SAID, Break, Played, otherwise
 from lore.judge.policy import Ruling
 from lore.judge.tally import UNEXPLAINED
-from lore.model.codes import CODES, Reader, fix_of
+from lore.model.codes import CODES, Code, Reader, fix_of
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
 from lore.run.simulating import CURRENCY, Seen
 from lore.run.sums import money
@@ -233,6 +233,6 @@ def _leads(turn: SimulatedTurn, code: str) -> bool:
 
 def expired(base: Run) -> bool:
     """Tell whether entries expired where a client can ask for a longer life."""
-    return any(one.code == "LORE128" for one in _breaks(base)) and bool(
+    return any(one.code == Code.CACHE_EXPIRED for one in _breaks(base)) and bool(
         {one.cache for one in base.result.turns} & {"anthropic", "bedrock"}
     )

@@ -18,6 +18,7 @@ from lore.cache.registry import Option
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.judge.policy import Policy
+from lore.model.codes import Code
 from lore.model.problems import Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
 from lore.recording import corpus
@@ -144,7 +145,7 @@ def _file(
     except LoreError as error:
         if file.named:
             raise
-        problems.add(Problem("LORE215", error.message), shown)
+        problems.add(Problem(Code.UNREADABLE_FILE, error.message), shown)
     return True
 
 
@@ -169,7 +170,9 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
 
 def _longer(base: Simulated) -> Iterator[str]:
     """Say what to try where entries expired: what that saves is known once it is simulated."""
-    lost = [one.lost_tokens or 0 for one in base.turns if one.cause is not None and one.cause.code == "LORE128"]
+    lost = [
+        one.lost_tokens or 0 for one in base.turns if one.cause is not None and one.cause.code == Code.CACHE_EXPIRED
+    ]
     paid = base.totals.by_price.keys()
     short = not paid or paid & {"write", "write_5m"}
     if any(lost) and short and {one.cache for one in base.turns} & {"anthropic", "bedrock"}:

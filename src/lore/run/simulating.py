@@ -21,7 +21,7 @@ from lore.judge.counterfactual import Played, played
 from lore.judge.money import paid_again
 from lore.judge.rules import findings_of
 from lore.judge.verdict import Verdict
-from lore.model.codes import Reader
+from lore.model.codes import Code, Reader
 from lore.model.events import Billed, OddBill
 from lore.model.problems import Problem
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
@@ -94,7 +94,9 @@ class Simulation:
             odd = turn.usage.odd if isinstance(turn.usage, OddBill) else predicted.odd
             if odd:
                 said = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {odd}"
-                self.problems.add(Problem("LORE303", said), turn.file or recording.shown, turn.line, turn.byte)
+                self.problems.add(
+                    Problem(Code.BILL_CONTRADICTS_BODY, said), turn.file or recording.shown, turn.line, turn.byte
+                )
             price = self._price(turn, predicted.prediction)
             result = _result(verdict, predicted, price, place)
             self._turns[turn.chain, turn.number] = result

@@ -16,6 +16,7 @@ from lore.errors import LoreError, Where
 from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import decode
+from lore.model.codes import Code
 from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
 from lore.model.problems import Problem
@@ -33,7 +34,7 @@ HINT_MEND = "nothing of this line was stored, the lines before are: mend it, and
 HINT_NUMBER = "an event's number is an integer from 1 on; without one the event goes to the end"
 HINT_BEGIN = "begin with its session_started, or look at `lore store list`"
 _HEADER = "session_started"
-_BEGUN = ("LORE212",)  # an event that is read alone does not begin a log
+_BEGUN = (Code.BAD_HEADER,)  # an event that is read alone does not begin a log
 
 
 class AppendedEvent(NamedTuple):
