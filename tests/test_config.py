@@ -10,7 +10,7 @@ from lore.cache.settings import Simulate
 from lore.compaction.settings import Compaction
 from lore.config import Settings, load, policy
 from lore.errors import LoreError
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 
 
 def write(path, text):

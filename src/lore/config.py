@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from lore.cache.settings import Simulate
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.errors import LoreError, Where
-from lore.judge.budgets import Budgets
-from lore.judge.policy import Policy
+from lore.judge.policy import Budgets, Policy
 from lore.model.codes import Reader
 from lore.prompt.settings import Rules
 

@@ -17,7 +17,7 @@ import orjson
 
 from bench import clock, files
 from bench.generate import pool
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.recording.options import Options
 from lore.run.check import check
 

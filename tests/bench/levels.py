@@ -17,7 +17,7 @@ from bench import clock
 from bench.recordings import ABSENT, CORPUS, Fields, sessions
 from lore.cache.predictor import Predictor
 from lore.judge.agreement import Agreement, agreement
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.recording.opening import open_recording
 from lore.recording.options import Options
 from lore.run.check import check

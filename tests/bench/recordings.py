@@ -18,7 +18,7 @@ import orjson
 
 from bench import clock, files
 from fuzz.samples import CORPUS
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.recording.options import Options
 from lore.run.check import check
 

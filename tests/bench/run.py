@@ -35,7 +35,7 @@ from bench import (
     resuming,
     stores,
 )
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.recording.options import Options
 from lore.run.check import check
 

@@ -18,7 +18,7 @@ from faults.bodies import body
 from faults.script import TOOLS, Capture, Request, Turn, conversation, system, token, tool
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.registry import READERS
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model.events import Billed, Verdict
 from lore.model.exchange import Call, Exchange
 from lore.model.results import Finding

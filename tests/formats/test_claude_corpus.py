@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lore.formats.claude_code import ClaudeCode
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.items import ToolCall
 from lore.recording.options import Options

@@ -25,7 +25,7 @@ from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS, recognise
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model import checkpoint
 from lore.model.events import Event, TurnStarted
 from lore.model.exchange import Exchange

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lore.judge.chained import SIBLINGS, Chained
+from lore.judge.judge import SIBLINGS, Chained
 from lore.model.events import Billed
 from model.making import assistant, body, parsed, turn
 

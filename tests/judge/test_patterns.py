@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.judge.patterns import matches_name, matches_path
+from lore.judge.policy import matches_name, matches_path
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 
 from lore.errors import LoreError
 from lore.judge.base import Place, finding
-from lore.judge.budgets import Budgets
-from lore.judge.policy import Exempt, Limited, Narrowed, PerPath, Policy
+from lore.judge.policy import Budgets, Exempt, Limited, Narrowed, PerPath, Policy
 
 PLACE = Place("logs/a.jsonl")
 DATE = finding("LORE101", PLACE, "m", chain="agent-7", json_path="system[1].text")

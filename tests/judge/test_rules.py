@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore.judge.base import Place, finding, fingerprint
-from lore.judge.budgets import Budgets, below_reuse, over_budget
 from lore.judge.pairs import Pairs
+from lore.judge.policy import Budgets, below_reuse, over_budget
 from lore.judge.rules import damage, findings_of
 from lore.model.codes import CODES
 from lore.model.events import Billed

@@ -12,7 +12,7 @@ import pytest
 
 from cli.running import lore
 from conftest import ROOT
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model.jsonslice import table
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES

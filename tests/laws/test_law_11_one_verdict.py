@@ -18,7 +18,7 @@ from cli.running import lore
 from conftest import ABSENT, CORPUS, ROOT
 from lore.errors import LoreError
 from lore.judge.base import Place
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model.results import Finding
 from lore.pytest_plugin.asked import Entry
 from lore.pytest_plugin.judging import judge

@@ -15,7 +15,7 @@ from formats.captures import CAPTURES
 from hostile import child
 from lore.errors import LoreError
 from lore.formats.inspect_log import InspectArchive
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model.problems import Problem
 from lore.recording import packed
 from lore.recording.corpus import open_head

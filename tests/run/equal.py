@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.recording import corpus

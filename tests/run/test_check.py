@@ -1,7 +1,7 @@
 def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, monkeypatch):
     """The problems of a file that failed midway were dropped with it."""
     from lore.errors import LoreError
-    from lore.judge.budgets import Budgets
+    from lore.judge.policy import Budgets
     from lore.recording import corpus
     from lore.recording.options import Options
     from lore.run.check import check

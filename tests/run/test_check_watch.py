@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import session
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model.results import Checked
 from lore.recording.options import Options
 from lore.run.check import check

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
-from lore.judge.budgets import Budgets
+from lore.judge.policy import Budgets
 from lore.model import checkpoint
 from lore.model.problems import Problem
 from lore.model.results import Checked

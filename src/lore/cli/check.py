@@ -100,7 +100,7 @@ def run(
     from lore.cli.checking import Wanted, chosen, held_against, needed, write
     from lore.cli.progress import progress
     from lore.errors import LoreError
-    from lore.judge.budgets import Budgets
+    from lore.judge.policy import Budgets
     from lore.recording.options import Options
     from lore.report.terminal import counted
     from lore.run.check import check, cores

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lore.cli.common import out, tell
 
 if TYPE_CHECKING:
-    from lore.judge.budgets import Budgets
+    from lore.judge.policy import Budgets
     from lore.model.results import Finding
     from lore.recording.options import Options
     from lore.run.check import CheckContext

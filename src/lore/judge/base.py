@@ -98,12 +98,19 @@ def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) 
 
 
 def finding(
-    code: str, place: Place, evidence: Evidence, *, kind: CauseKind | None = None, **fields: object
+    code: str, place: Place, evidence: Evidence, *, kind: CauseKind | None = None, at: Turn | None = None,
+    **fields: object,
 ) -> Finding:  # fmt: skip
     """Make a finding; name, severity, who can act, fix and fingerprint follow from the code, the kind and the fields.
 
-    `kind` is the code's own where none is given. The message is left to whoever reports it.
+    `kind` is the code's own where none is given; `at` is the turn that a finding about a whole chain is shown at. The
+    message is left to whoever reports it.
     """
+    if at is not None:
+        place = place.of(at)
+        fields |= {
+            "line": at.line, "chain": at.chain, "turn": at.number, "dialect": at.dialect, "fidelity": at.fidelity,
+        }  # fmt: skip
     known = CODES[code]
     kind = kind or known.kind
     made = Finding(

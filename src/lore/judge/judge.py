@@ -3,14 +3,19 @@
 In: the turns of a recording in order, with what was foreseen for each where somebody predicts; the dated rules, asked
 when they are first needed. Out: verdicts; when a chain has ended, its findings. Rules: a transcript's levels are
 always followed, whoever predicts, so that every command sees the same evidence; nothing of a turn's own bill is known
-to its prediction. Not safe to share between threads. Cost: O(what is new) a turn.
+to its prediction. The first turn of a chain makes no pair, but where it restarts another chain without its tools, or
+was sent beside others of one fan-out before the first of them was answered: then the other one's tools and system
+prompt are its left. Memory: one turn a chain, and the heads of at most 16 first turns. Not safe to share between
+threads. Cost: O(what is new) a turn.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from lore.cache.predictor import Predicted, Transcripts, cache_of, served_by
@@ -18,13 +23,16 @@ from lore.cache.prices import MILLION
 from lore.cache.rules import Rules
 from lore.cache.turn_context import Situation
 from lore.judge.base import Place
-from lore.judge.chained import Chained
+from lore.judge.expected import started_in_parallel
+from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
 from lore.judge.rules import ChainRules
 from lore.judge.verdict import Verdict
 from lore.model.codes import Code
 from lore.model.evidence import TailReplaced
+from lore.model.prompt import Prompt
 from lore.model.results import Finding
 from lore.model.turn import Turn
+from lore.model.vector import Vector
 from lore.prefix.causes import Cause
 
 DAY = 86_400.0  # seconds
@@ -149,3 +157,81 @@ class Judge:
 def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
     """Tell whether a prediction followed the levels of the cache that served the turn, and not of one asked for."""
     return foreseen.situation is not None and foreseen.cache == cache_of(turn, served_by(turn))
+
+
+SIBLINGS = 16  # first turns that a fan-out is looked for in
+
+
+class Chained:
+    """Pair the turns of all chains of one recording; `seen` counts the chains, `turns` the turns."""
+
+    def __init__(self) -> None:
+        self._chains: dict[str, Pairs] = {}
+        self._latest: dict[str, Turn] = {}  # of chains of recorded requests: what a restart gives up
+        self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
+        self.seen = self.turns = 0
+
+    def advance(self, turn: Turn, look: Look = unknown) -> Pair | None:
+        """Take the next turn; None where it has nothing to be compared with."""
+        self.turns += 1
+        pairs = self._chains.get(turn.chain)
+        if pairs is None:
+            pairs = self._begun(turn)
+        if turn.basis is None and not turn.failed:
+            self._latest[turn.chain] = turn
+        return pairs.advance(turn, look)
+
+    def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
+        """Take the next turn if it surely extends the last one of its chain; None where that is not sure."""
+        pairs = self._chains.get(turn.chain)
+        return None if pairs is None else pairs.extended(turn, look)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Let go of chains that no turn will continue."""
+        for name in names:
+            self._chains.pop(name, None)
+            self._latest.pop(name, None)
+
+    def _begun(self, turn: Turn) -> Pairs:
+        """Begin a chain: with the turn that it is compared with, where there is one in another chain."""
+        pairs = self._chains[turn.chain] = Pairs()
+        self.seen += 1
+        if turn.basis is not None or turn.failed:
+            return pairs
+        left = self._latest.get(turn.given_up) or self._sibling(turn)
+        if left is not None:
+            pairs.advance(left)
+        if turn.answered_at is not None and turn.prompt.head:
+            self._starts.append(_head_of(turn))
+        return pairs
+
+    def _sibling(self, turn: Turn) -> Turn | None:
+        """Return the first turn of a chain that wrote the head of this one too late for it to be read."""
+        bill = turn.usage
+        if bill is None or bill.read_tokens is None or not bill.write_tokens:
+            return None
+        for one in self._starts:
+            early = started_in_parallel(one, turn)
+            wrote = one.usage is not None and one.usage.write_tokens
+            if (
+                early is not None
+                and wrote
+                and one.prompt.head == turn.prompt.head
+                and one.prompt.model == turn.prompt.model
+            ):
+                return one if bill.read_tokens <= (one.usage and one.usage.read_tokens or 0) else None
+        return None
+
+
+def _head_of(turn: Turn) -> Turn:
+    """Return a turn of its tools and system prompt alone: what it shares with its siblings."""
+    whole = turn.prompt
+    breakpoints = [breakpoint for breakpoint in whole.breakpoints if breakpoint < len(whole.head)]
+    head: Prompt = msgspec.structs.replace(
+        whole,
+        messages=Vector(),
+        tail=(),
+        breakpoints=tuple(breakpoints),
+        breakpoint_values=whole.breakpoint_values[: len(breakpoints)],
+    )
+    return msgspec.structs.replace(turn, source=head)

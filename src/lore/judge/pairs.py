@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from lore.cache.lifetime import lifetime
 from lore.cache.turn_context import Situation
-from lore.judge.attribution import attribute, too_far
+from lore.judge.attribution import attribute, rerouted, too_far
 from lore.judge.bills import (
     BYTES_PER_TOKEN,
     asked,
@@ -35,7 +35,6 @@ from lore.judge.bills import (
 )
 from lore.judge.columns import Columns, Sizes, columns, dispute
 from lore.judge.expected import PairContext, by_shape, expired, parallel
-from lore.judge.ruled_out import rerouted
 from lore.judge.tail import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock

@@ -11,18 +11,20 @@ where it is ignored. What is taken out counts nowhere but as taken out, and neve
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from lore.errors import LoreError
-from lore.judge.budgets import Budgets
-from lore.judge.patterns import matches_name, matches_path
-from lore.model.codes import CODES, SEVERITY
-from lore.model.evidence import TailReplaced
-from lore.model.results import Finding
+from lore.judge.base import Place, finding
+from lore.judge.pairs import Pair
+from lore.model.codes import CODES, SEVERITY, Code
+from lore.model.evidence import OverBudget, TailReplaced
+from lore.model.results import Finding, Summary
 
 Out: TypeAlias = Literal["", "ignored", "exempted", "known"]
 MAX_TAIL_TOKENS = 2_000  # a replaced tail that is longer is a warning
@@ -228,3 +230,98 @@ def _check(selector: str, where: str) -> None:
         f"{where}: no finding has the code or name {selector!r}",
         hint=f"{hint}`lore explain` lists codes and names; the beginning of a code stands for all that begin so",
     )
+
+
+_PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
+_ANY = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+@lru_cache(maxsize=1024)
+def _path(pattern: str) -> re.Pattern[str]:
+    text = pattern.removeprefix("./").rstrip("/")
+    if text in ("", "."):  # the folder of the settings
+        return re.compile(r"(?!\.\./).*", re.DOTALL)
+    return re.compile("".join(map(_part, _PARTS.findall(text))) + "(?:/.*)?", re.DOTALL)
+
+
+def _part(part: str) -> str:
+    if part in _ANY:
+        return _ANY[part]
+    if len(part) < 3:
+        return re.escape(part)
+    negated = part[1] == "!"
+    return f"[{'^' * negated}{re.escape(part[1 + negated : -1]).replace(re.escape('-'), '-')}]"
+
+
+def matches_path(pattern: str, path: str) -> bool:
+    """Tell whether a path (its parts joined by `/`) is one that a pattern names, or lies below one.
+
+    A pattern also names the path that it spells: cassettes of pytest have brackets in their names.
+    """
+    if path == pattern or path.startswith(pattern.rstrip("/") + "/"):
+        return True
+    try:
+        return _path(pattern).fullmatch(path) is not None
+    except re.error:  # a range that runs backwards: then it is a name
+        return False
+
+
+def matches_name(pattern: str, name: str) -> bool:
+    """Tell whether a name is the one that is asked for; `*` stands for any characters, nothing else is special."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
+
+
+class Budgets(Struct, frozen=True):
+    """`min_reuse` holds for every pair (0 to 1); `max_breaks` and `max_lost_tokens` for the whole run."""
+
+    min_reuse: float | None = None
+    max_breaks: int | None = None
+    max_lost_tokens: int | None = None
+
+    def fault(self) -> str:
+        """Say what is wrong with these budgets; empty where nothing is."""
+        if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
+            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1"
+        for name in ("max_breaks", "max_lost_tokens"):
+            value: int | None = getattr(self, name)
+            if value is not None and value < 0:
+                return f"{name} is negative"
+        return ""
+
+    def over(self, other: Budgets) -> Budgets:
+        """Return these budgets, those that are not set taken from `other`."""
+        return Budgets(
+            other.min_reuse if self.min_reuse is None else self.min_reuse,
+            other.max_breaks if self.max_breaks is None else self.max_breaks,
+            other.max_lost_tokens if self.max_lost_tokens is None else self.max_lost_tokens,
+        )
+
+
+def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]:
+    """Find a pair that reuses less than the budget."""
+    limit, reuse = budgets.min_reuse, pair.reuse
+    if limit is None or reuse is None or reuse >= limit or (pair.causes and pair.worst == "expected"):
+        return
+    yield finding(
+        Code.REUSE_BELOW_BUDGET,
+        place,
+        OverBudget("reuse", reuse, limit),
+        line=pair.right.line,
+        chain=pair.right.chain,
+        turn=pair.right.number,
+        dialect=pair.right.prompt.dialect,
+        fidelity=pair.right.prompt.fidelity,
+    )
+
+
+def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
+    """Find sums that exceed the budget; `of` says what they are the sums of, where not of the whole run."""
+    breaks = summary.breaks - summary.expected
+    if budgets.max_breaks is not None and breaks > budgets.max_breaks:
+        yield finding(Code.BREAKS_ABOVE_BUDGET, place, OverBudget("breaks", breaks, budgets.max_breaks, of))
+    if budgets.max_lost_tokens is not None and summary.lost_tokens > budgets.max_lost_tokens:
+        yield finding(
+            Code.LOST_TOKENS_ABOVE_BUDGET,
+            place,
+            OverBudget("lost-tokens", summary.lost_tokens, budgets.max_lost_tokens, of),
+        )

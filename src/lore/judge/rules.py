@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable
 
 from lore.cache.rules import Rules
 from lore.judge.base import Place, Rule, TurnRule, finding
-from lore.judge.laws import Laws
+from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
-from lore.judge.read_short import Beside, ReadShort
-from lore.judge.under_minimum import UnderMinimum
-from lore.judge.unread import Reads, Unread
+from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.model.codes import CODES, Code
 from lore.model.evidence import Damage
 from lore.model.problems import Problem

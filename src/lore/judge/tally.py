@@ -13,9 +13,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.judge.base import Place
-from lore.judge.budgets import below_reuse
 from lore.judge.pairs import Pair, is_remark, lost_tokens
-from lore.judge.policy import Out, Ruling
+from lore.judge.policy import Out, Ruling, below_reuse
 from lore.judge.rules import RULES, findings_of
 from lore.model.codes import CODES, CauseKind, Code, Reader, fix_of
 from lore.model.results import CostlyCause, Finding, Summary

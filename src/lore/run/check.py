@@ -19,8 +19,7 @@ import msgspec
 from lore.errors import LoreError
 from lore.judge.base import Place, finding
 from lore.judge.baseline import Baseline, Known, Recorder, stale
-from lore.judge.budgets import Budgets
-from lore.judge.policy import Narrowed, Policy
+from lore.judge.policy import Budgets, Narrowed, Policy
 from lore.judge.tally import decide, settle
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded

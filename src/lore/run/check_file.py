@@ -16,8 +16,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from lore.errors import LoreError
-from lore.judge.budgets import Budgets
-from lore.judge.policy import Policy, Ruling
+from lore.judge.policy import Budgets, Policy, Ruling
 from lore.judge.rules import RULES, damage
 from lore.judge.tally import Costs, Decided, Found, Judged, decide, judge_pair, settle
 from lore.judge.verdict import Verdict

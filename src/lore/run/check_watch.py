@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import structs
 
 from lore.judge.base import Place
-from lore.judge.budgets import Budgets, over_budget
-from lore.judge.policy import NO_POLICY, Limited, Policy
+from lore.judge.policy import NO_POLICY, Budgets, Limited, Policy, over_budget
 from lore.judge.rules import RULES, damage
 from lore.judge.tally import Costs, Decided, costliest, decide, judge_pair, settle
 from lore.judge.verdict import Verdict

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from lore.errors import LoreError
 from lore.judge.baseline import Entry
-from lore.judge.patterns import matches_path
-from lore.judge.policy import Exempt, Narrowed
+from lore.judge.policy import Exempt, Narrowed, matches_path
 from lore.recording import corpus
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import kind_of

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lore.judge.base import Place
 from lore.judge.baseline import Known, Recorder, belongs
-from lore.judge.budgets import Budgets, over_budget
-from lore.judge.policy import Limited, Policy
+from lore.judge.policy import Budgets, Limited, Policy, over_budget
 from lore.judge.tally import Cost, Costs, Found, Judged, costliest, settle
 from lore.model.codes import Reader
 from lore.model.problems import Problem

@@ -1,4 +1,4 @@
-"""Bills that read less than was foreseen, where no comparison with the turn before shows it: LORE304.
+"""Reads that whole chains miss: less than was foreseen (LORE304), writes that nobody ever read (LORE305).
 
 In: the turns of the chains of one recording. Out: a finding for a turn that should have read what another chain wrote,
 what was written for an hour before a pause, or what stood there before a turn without a bill. Rules: nothing is
@@ -6,7 +6,9 @@ predicted unless the bill leaves room for it, so that most turns cost a look at 
 cache is asked with the few turns that wrote what it should have read. A position that no bill told may be estimated
 too high, so the read has to be far below it. Said only where the prediction is sure, and nothing else explains the
 turn: no cache break, no fall from the turn before, no entry that is seconds old, no other key, place, feature or
-parameter.
+parameter. What the last turn of a chain wrote could not be read yet, nor what was written for a pause longer than it
+lives; where anything that the chain wrote may have been read, by whatever chain, or a bill is missing, nothing is said
+of its writes; a turn whose cause was found is told there.
 """
 
 from __future__ import annotations
@@ -18,17 +20,18 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from lore.cache.lifetime import FIVE_MINUTES, lifetime
 from lore.cache.predictor import Predicted, Predictor
 from lore.cache.rules import Rules
 from lore.cache.turn_context import SOON
+from lore.judge.attribution import same_parameters
 from lore.judge.base import Place, finding
 from lore.judge.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, runs_tools
 from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
-from lore.judge.ruled_out import same_parameters
 from lore.model.codes import Code
 from lore.model.endpoints import place_in
-from lore.model.evidence import ReadBelowForecast
+from lore.model.evidence import ReadBelowForecast, WritesUnread
 from lore.model.prompt import Prompt
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -106,23 +109,11 @@ class ReadShort:
         """Say what was found."""
         self._beside.chains.pop(self._chain, None)
         held = self._held
-        if held is None:
-            return
-        turn = held.turn
-        yield finding(
-            Code.READ_SHORT_OF_PREDICTION,
-            place.of(turn),
-            held.evidence,
-            line=turn.line,
-            chain=turn.chain,
-            turn=turn.number,
-            dialect=turn.dialect,
-            lost_tokens=held.lost,
-            times=held.times,
-            tokens="estimated" if held.estimated else "recorded",
-            fidelity=turn.fidelity,
-            confidence="rule",
-        )
+        if held is not None:
+            yield finding(
+                Code.READ_SHORT_OF_PREDICTION, place, held.evidence, at=held.turn, lost_tokens=held.lost,
+                times=held.times, tokens="estimated" if held.estimated else "recorded", confidence="rule",
+            )  # fmt: skip
 
     # which turns are predicted
 
@@ -274,3 +265,82 @@ def _evidence(
         prediction.read or 0, read, exact, foreseen.cache, prediction.reason, wrote.number, chain,
         since(wrote, turn) or 0.0, turn.model,
     )  # fmt: skip
+
+
+FEWEST = 2  # writes that went unread
+
+
+class Reads:
+    """The most that a chain of each model read, and the most that another one did."""
+
+    def __init__(self) -> None:
+        self._most: dict[str | None, dict[str, int]] = {}
+
+    def note(self, turn: Turn, read: int) -> None:
+        """Take what a turn read."""
+        found = self._most.setdefault(turn.model, {})
+        if read <= found.get(turn.chain, 0):
+            return
+        found[turn.chain] = read
+        if len(found) > 2:
+            del found[min(found, key=found.__getitem__)]
+
+    def beside(self, turn: Turn) -> int:
+        """Return the most that another chain of the turn's model read."""
+        return max((read for chain, read in self._most.get(turn.model, {}).items() if chain != turn.chain), default=0)
+
+
+class Unread:
+    """Follow the bills of one chain."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._silent = False
+        self._base: int | None = None  # the lowest position behind which this chain wrote
+        self._first: Turn | None = None
+        self._tokens = self._writes = 0
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Take the next turn."""
+        usage = turn.usage
+        if turn.failed:
+            return
+        read = None if usage is None else usage.read_tokens
+        if read:
+            self._reads.note(turn, read)
+        if self._silent:
+            return
+        if self._base is not None and (read is None or read > self._base or pair is None or pair.short is None):
+            self._silent = True
+            return
+        if pair is not None and pair.left.chain == turn.chain:
+            self._follows(turn, pair)
+        if usage is not None and usage.write_tokens:
+            self._base = min(read or 0, read or 0 if self._base is None else self._base)
+
+    def _follows(self, turn: Turn, pair: Pair) -> None:
+        left = pair.left
+        if any(one.code == Code.BILL_CONTRADICTS_BODY for one in pair.causes):
+            self._silent = True
+            return
+        wrote = 0 if left.usage is None else left.usage.write_tokens or 0
+        pause = since(left, turn)
+        if not wrote or pause is None or not SOON < pause <= (lifetime(left, None) or FIVE_MINUTES):
+            return
+        if any(one.code != Code.BILLED_READ_FELL and not is_remark(one) for one in pair.causes):
+            return
+        self._first = self._first or left
+        self._tokens += wrote
+        self._writes += 1
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Say what was paid for nothing."""
+        turn = self._first
+        if self._silent or turn is None or self._writes < FEWEST or self._tokens <= TOLERANCE_TOKENS:
+            return
+        if self._reads.beside(turn) > (self._base or 0):
+            return
+        unread = WritesUnread(self._tokens, self._writes)
+        yield finding(
+            Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._tokens, tokens="recorded"
+        )  # fmt: skip

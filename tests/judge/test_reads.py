@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from judge.foretelling import HOUR, asked, bill, body, codes, told
 from lore.cache.base import Prediction
 from lore.cache.predictor import Predicted
-from lore.judge import read_short
+from lore.judge import reads
 from lore.model.events import Billed
 from lore.model.evidence import ReadBelowForecast
 from lore.model.exchange import Call
@@ -41,7 +41,7 @@ def foretold(monkeypatch):
             def turn(self, turn):
                 return Predicted("anthropic", Prediction(read, 0, 0, confidence))
 
-        monkeypatch.setattr(read_short, "Predictor", Foretelling)
+        monkeypatch.setattr(reads, "Predictor", Foretelling)
         return asked_about
 
     return set_to
