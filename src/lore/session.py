@@ -30,11 +30,10 @@ from lore.model.items import NULL
 from lore.model.problems import Problem
 from lore.model.prompt import Prompt
 from lore.model.state import Session as State
-from lore.prompt.ahead import Ahead
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
-from lore.prompt.planning import Planner
+from lore.prompt.planning import Planner, SavedEvents
 from lore.prompt.settings import Rules
 from lore.prompt.tail import tail_of
 
@@ -66,7 +65,7 @@ class Session:
         self._dialect = _named(dialect) if isinstance(dialect, str) else dialect
         self._folding = Folding(State())
         self.problems: list[Problem] = []
-        self._ahead = Ahead()
+        self._saved = SavedEvents()
         self._planners: dict[str, Planner] = {}
         self._assemblers: dict[str, Assembler] = {}
 
@@ -77,7 +76,7 @@ class Session:
         """Return the session that these events make; what was saved late is known before. Costs O(events)."""
         session = cls(dialect=dialect, rules=rules)
         every = list(events)
-        session._ahead = Ahead(every)
+        session._saved = SavedEvents(every)
         for one in every:
             session.apply(one)
         return session
@@ -178,7 +177,7 @@ class Session:
     def _plan(self, event: TurnStarted) -> list[Event]:
         planner = self._planners.get(event.chain)
         if planner is None:
-            planner = self._planners[event.chain] = Planner(self.rules, self._ahead)
+            planner = self._planners[event.chain] = Planner(self.rules, self._saved)
         return planner.plan(self._folding.session, self._folding.chain(event.chain), event)
 
 

@@ -17,7 +17,7 @@ from lore.compaction.activity import (
     tool_calls,
 )
 from lore.model.canonical import encode
-from lore.prompt.speakers import begins_as_tick, is_real
+from lore.prompt.layout import begins_as_tick, is_real
 from strategies.compacting import Compacted
 
 

@@ -14,7 +14,7 @@ from lore.model.events import PromptDelta
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
 from lore.model.vector import Vector
-from lore.prompt.placing import safe
+from lore.prompt.planning import safe
 from strategies import shapes
 from strategies.sessions import Agent
 

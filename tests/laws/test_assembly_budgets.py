@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.model.state import Fact
-from lore.prompt.budget import cut, estimate
-from lore.prompt.knowledge import HEADING, News, delta_text
+from lore.prompt.knowledge import HEADING, News, cut, delta_text, estimate
 from lore.prompt.settings import Rules
 from lore.tokens.o200k import encoding
 from strategies import AWKWARD

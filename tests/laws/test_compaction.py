@@ -20,8 +20,8 @@ from lore.model.items import CompactDivider, ToolCall
 from lore.model.state import settled
 from lore.model.turn import seconds
 from lore.model.vector import Vector
+from lore.prompt.layout import is_real
 from lore.prompt.settings import Rules
-from lore.prompt.speakers import is_real
 from lore.recording.opening import open_recording
 from strategies.compacting import OUTSIDE, Compacted, plots
 from strategies.sessions import scripts, setups

@@ -31,7 +31,7 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 
 Entries: TypeAlias = Vector[Entry] | Sequence[Entry]
 

@@ -34,7 +34,7 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.state import Entry
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 
 
 def cut(entries: Entries, keep_recent: int) -> Cut | None:

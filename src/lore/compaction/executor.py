@@ -46,7 +46,7 @@ from lore.model.events import (
 )  # fmt: skip
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import silent
 

@@ -22,7 +22,7 @@ from lore.compaction.cutting import cut, stages
 from lore.compaction.settings import Compaction
 from lore.compaction.tracking import Tracked
 from lore.model.items import AssistantMessage, ToolCall
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 
 AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 BEFORE_TURN: tuple[Trigger, ...] = ("overflow", "gap")

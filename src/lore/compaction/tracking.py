@@ -26,7 +26,7 @@ from lore.model.events import (
 )
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.turn import seconds
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 
 UNTIMED = "gap triggers cannot be judged: the session holds no times"
 

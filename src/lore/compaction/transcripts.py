@@ -34,7 +34,7 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.state import Entry
-from lore.prompt.speakers import TICKS
+from lore.prompt.layout import TICKS
 
 MOST = 2_000  # characters of a call's input, and of its result
 INJECTED = "context_injection"

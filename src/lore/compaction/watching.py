@@ -35,7 +35,7 @@ from lore.compaction.tracking import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 from lore.session import Session
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError

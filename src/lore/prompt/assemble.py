@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -26,14 +27,15 @@ from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Insert, Session
 from lore.model.vector import Vector
-from lore.prompt import breakpoints, layout
+from lore.prompt import layout
 from lore.prompt.base import Dialect, Finishing, Place, Rendered, Unit
-from lore.prompt.models import takes_system_messages
+from lore.prompt.layout import is_from_user, is_real
 from lore.prompt.settings import Policy, Rules
-from lore.prompt.speakers import is_from_user, is_real
-from lore.prompt.tail import tail_of
+from lore.prompt.tail import tail_of, takes_system_messages
 
 VOLATILE = "context of this turn"
+MOST_BREAKPOINTS = 4
+LOOK_BACK = 20  # positions: from a breakpoint, a server looks for earlier entries so far back
 
 
 class Assembled(NamedTuple):
@@ -76,7 +78,7 @@ class Assembler:
         self._groups: list[_End] = []
         self._end = _End()
         self._omitted: Vector[str] = Vector()
-        self._recorded: list[breakpoints.Recorded] = []
+        self._recorded: list[_Recorded] = []
         self._head_key: object = None
         self._head: tuple[Segment, ...] = ()
         self._params_of: Raw = NULL
@@ -114,10 +116,10 @@ class Assembler:
         if self._head_key is not None and key == self._head_key:
             return ()
         texts = layout.system_texts(session, chain)
-        self._head = self.dialect.head(chain.tools or (), tuple([one.text for one in texts]))
-        said = [one for one in self._head if one.section == "system" and one.kind != "envelope"]
-        for segment, one in zip(said, texts, strict=False):
-            segment.origin = one.origin
+        self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
+        system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
+        for segment, block in zip(system, texts, strict=False):
+            segment.origin = block.origin
         known = self._head_key
         self._head_key = key
         if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
@@ -145,8 +147,8 @@ class Assembler:
             return
         first = min(map(_ORDER, (*gone, *new)))
         same = bisect_left(self._inserts, first, key=_ORDER)
-        left = {one.key for one in gone}
-        behind = [one for one in self._inserts[same:] if one.key not in left]
+        left = {insert.key for insert in gone}
+        behind = [insert for insert in self._inserts[same:] if insert.key not in left]
         self._inserts[same:] = sorted((*behind, *new), key=_ORDER)
         place = self._inserts[same].place if same < len(self._inserts) else self._end.entries
         while self._groups and (self._end.inserts > same or self._end.entries > place):
@@ -183,9 +185,9 @@ class Assembler:
             found = next((at for at in range(len(made) - 1, -1, -1) if self.dialect.takes_breakpoint(made[at])), None)
             breakpoint_at = breakpoint_at if found is None else count + found
             self._recorded += [
-                breakpoints.Recorded(count + at, one.breakpoint)
-                for at, one in enumerate(made)
-                if one.breakpoint is not None
+                _Recorded(count + at, segment.breakpoint)
+                for at, segment in enumerate(made)
+                if segment.breakpoint is not None
             ]
             count += len(made)
             segments += rendered.segments
@@ -224,37 +226,82 @@ class Assembler:
         own = self.policy == "system" and takes_system_messages(chain.model, self.dialect.name)
         text, problems = tail_of(session, context, authority=own)
         written = chain.persisted.last()
-        said_already = chain.turn is not None and written is not None and written.number == chain.turn.turn
-        if not text or self.policy == "persist" or said_already:
+        in_history = chain.turn is not None and written is not None and written.number == chain.turn.turn
+        if not text or self.policy == "persist" or in_history:
             return (), problems
         if self._end.model and not own:
-            return (), (
-                *problems,
-                Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out"),
-            )
-        said = (TextBlock(Raw(encode(text))),)
-        unit = Unit("system" if own else "user", said, joins=not own, origin=VOLATILE)
+            left_out = Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out")
+            return (), (*problems, left_out)
+        blocks = (TextBlock(Raw(encode(text))),)
+        unit = Unit("system" if own else "user", blocks, joins=not own, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
 
-    def _with_breakpoints(self, session: Session, chain: Chain) -> breakpoints.Placed:
+    def _with_breakpoints(self, session: Session, chain: Chain) -> _Breakpoints:
         """Place the cache breakpoints; sessions of other tools keep those that they recorded."""
         if self.rules.breakpoints == "none":
-            return breakpoints.NONE
-        head = self._head
+            return _Breakpoints()
         if self.rules.breakpoints == "recorded" or not session.is_own:
-            return breakpoints.recorded(head, self._recorded)
-        ends = self._before(chain.sent_before), self._end.breakpoint_at
-        return breakpoints.place(self.dialect, chain.model, self.rules, head, self._segments, ends)
+            return _kept(self._head, self._recorded)
+        on_head = self.dialect.breakpoint(chain.model, self.rules.head_ttl)
+        on_history = self.dialect.breakpoint(chain.model, self.rules.ttl)
+        if on_history is None or on_head is None:
+            return _Breakpoints()
+        found: dict[int, bytes] = {}
+        for section in ("tools", "system") if on_history.on_head else ():
+            able = [
+                at for at, segment in enumerate(self._head)
+                if segment.section == section and self.dialect.takes_breakpoint(segment)
+            ]  # fmt: skip
+            found.update(dict.fromkeys(able[-1:], on_head.value))
+        before, now = self._before(chain.sent_before), self._end.breakpoint_at
+        last = sorted({len(self._head) + end for end in (before, now) if end >= 0})
+        found.update(dict.fromkeys(last, on_history.value))
+        far = _far_apart(self._segments, before, now) if on_history.on_head and len(last) > 1 else ()
+        return _Breakpoints(tuple(found), tuple(found.values()), far)
 
     def _before(self, entries: int) -> int:
         """Return the last segment that could carry a breakpoint when the prompt was made of this many entries."""
         if entries >= self._end.entries:
             return self._end.breakpoint_at
-        low, high = 0, len(self._groups)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._groups[middle].entries < entries else (low, middle)
-        return self._groups[low].breakpoint_at if low < len(self._groups) else -1
+        at = bisect_left(self._groups, entries, key=attrgetter("entries"))
+        return self._groups[at].breakpoint_at if at < len(self._groups) else -1
+
+
+class _Recorded(NamedTuple):
+    """A breakpoint that was recorded on a segment."""
+
+    position: int
+    value: bytes
+
+
+class _Breakpoints(NamedTuple):
+    """Positions over head and messages, in order, their breakpoints, and what is odd about them."""
+
+    positions: tuple[int, ...] = ()
+    values: tuple[bytes, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def _kept(head: tuple[Segment, ...], messages: list[_Recorded]) -> _Breakpoints:
+    """Keep recorded breakpoints: of more than four the last of tools and system, and the last of the messages."""
+    found = [_Recorded(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
+    on_head = len(found)
+    found += [_Recorded(len(head) + recorded.position, recorded.value) for recorded in messages[-MOST_BREAKPOINTS:]]
+    if len(found) > MOST_BREAKPOINTS:
+        last = {head[recorded.position].section: recorded for recorded in found[:on_head]}
+        found = [*last.values(), *found[on_head:][len(last) - MOST_BREAKPOINTS :]]
+    return _Breakpoints(tuple([at for at, _ in found]), tuple([value for _, value in found]))
+
+
+def _far_apart(messages: Vector[Segment], begin: int, end: int) -> tuple[Problem, ...]:
+    """Name the last two breakpoints of the messages where a look-up from one does not reach the other."""
+    if end - begin <= LOOK_BACK:
+        return ()
+    new = sum(1 for segment in islice(messages.since(begin + 1), end - begin) if segment.kind != "envelope")
+    if new <= LOOK_BACK:
+        return ()
+    shown = f"{new} new positions between the last two breakpoints; a look-up goes back {LOOK_BACK}"
+    return (Problem(Code.BREAKPOINTS_FAR_APART, shown),)
 
 
 def _sums_up_nothing(item: Item) -> bool:
@@ -280,8 +327,8 @@ def _changed(before: _Placed, now: _Placed) -> tuple[list[Insert], list[Insert]]
     gone: list[Insert] = []
     new: list[Insert] = []
     if before.deltas is not now.deltas:
-        gone = [one for number, one in before.deltas.items() if now.deltas.get(number) is not one]
-        new = [one for number, one in now.deltas.items() if before.deltas.get(number) is not one]
+        gone = [insert for number, insert in before.deltas.items() if now.deltas.get(number) is not insert]
+        new = [insert for number, insert in now.deltas.items() if before.deltas.get(number) is not insert]
     for had, has in zip(before.contexts, now.contexts, strict=True):
         if had is not has:
             same = had.common(has)
@@ -294,13 +341,8 @@ def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
     """Name tools that are listed twice: providers refuse such a list."""
     counts = Counter(_name(tool) for tool in tools)
     twice = [printable(name) for name, count in counts.items() if name and count > 1]
-    if not twice:
-        return ()
-    return (
-        Problem(
-            Code.DUPLICATE_TOOL_NAMES, f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"
-        ),
-    )
+    shown = f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"
+    return (Problem(Code.DUPLICATE_TOOL_NAMES, shown),) if twice else ()
 
 
 def _name(tool: Raw) -> str:

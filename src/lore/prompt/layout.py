@@ -8,7 +8,9 @@
 
 In: a session, a chain. Out: system texts as JSON strings, units. Rules: what is pinned is rendered in
 canonical order, whatever order it came in; a timeline item renders the same in every turn. Sessions
-that lore did not assemble (another tool's recording) get no text of lore's: only what they hold.
+that lore did not assemble (another tool's recording) get no text of lore's: only what they hold. Whose a
+user's message is: a user's by its form, and a person's or a scheduler's by what it says (two texts are known
+that a scheduler's messages begin with).
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ ANNOUNCED = (
     "it is later than what this prompt says, and needs no answer of its own"
 )
 INJECTED = "context_injection"  # a user message that a harness put in
+TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")
 
 
 class SystemText(NamedTuple):
@@ -135,3 +138,28 @@ def inserted(insert: Insert) -> tuple[Unit, ...]:
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
     origin = f"{INJECTED}: {what} {insert.number}"
     return tuple([Unit(role, (TextBlock(Raw(text)),), origin=origin) for role, text in said(insert.content) or ()])
+
+
+def is_from_user(item: Item) -> bool:
+    """Tell whether an item is a message that came from a user, and says something."""
+    if type(item) is not UserMessage or item.source != "user":
+        return False
+    if item.blocks is None:
+        return not is_absent(item.text) and not is_blank(item.text)
+    return any(type(block) is not TextBlock or not is_blank(block.text) for block in item.blocks)
+
+
+def is_real(item: Item) -> bool:
+    """Tell whether a person said it."""
+    if not is_from_user(item) or not isinstance(item, UserMessage):
+        return False
+    if item.blocks is None:
+        return not begins_as_tick(item.text)
+    first = next((block for block in item.blocks if isinstance(block, TextBlock)), None)
+    return first is None or not begins_as_tick(first.text)
+
+
+def begins_as_tick(text: Raw) -> bool:
+    """Tell whether a JSON string begins as a scheduler's message does. O(1) for nearly all."""
+    start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]
+    return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)

@@ -6,13 +6,17 @@ nothing is left to derive, so reading a log that was persisted and one that was 
 
 Rules: what changed is measured against what the prompt says, entry by entry, by meaning; a new delta
 stands directly before the last real user message that was not sent yet, and waits where there is none;
-the ninth delta is a reset instead. Not safe between threads: one planner follows one chain.
+the ninth delta is a reset instead. What lore adds never stands last, never inside a response or between a
+call and its result, and behind a tool's result only directly before a real user message, for a model reads it
+there as the user's next turn (that once made a model repeat itself until its context was full). Source: the
+two systems that did this before. Not safe between threads: one planner follows one chain.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -20,12 +24,12 @@ from msgspec import Raw
 from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
 from lore.model.inserts import Told, moved, place_in, selector, told
-from lore.model.items import NULL, is_absent
+from lore.model.items import NULL, ToolCall, is_absent
 from lore.model.materiality import signature
-from lore.model.state import Chain, Fact, Session
-from lore.prompt.ahead import Ahead
+from lore.model.state import Chain, Entry, Fact, Session
+from lore.model.vector import Vector
 from lore.prompt.knowledge import News, delta_text
-from lore.prompt.placing import anchor, safe
+from lore.prompt.layout import is_from_user
 from lore.prompt.settings import Rules
 from lore.prompt.tail import tail_of
 
@@ -33,13 +37,48 @@ _replace = msgspec.structs.replace
 MOST_DELTAS = 8
 CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned anew"
 
+Saved: TypeAlias = PromptDelta | ContextPersisted | CacheReset
+_S = TypeVar("_S", PromptDelta, ContextPersisted, CacheReset)
+SAVED_KINDS = (b"prompt_delta", b"context_persisted", b"cache_reset")  # a line without any of these holds none
+
+
+class SavedEvents:
+    """Deltas, contexts and resets that were derived for earlier turns and saved further on in the log.
+
+    `lore assemble --persist` appends behind the turns that it is about. What was sent with a turn is what the
+    log says, not what other settings (or another version of lore) would derive today: so these records are
+    looked up before a turn is planned. Only those that name their turn can be.
+    """
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._events: dict[tuple[type[Saved], str, int | None], list[Saved]] = {}
+        self._seqs: dict[str, int] = {}
+        for event in events:
+            self.note(event)
+
+    def note(self, event: Event) -> None:
+        """Remember an event, if it is one that was saved; a context from outside is never derived."""
+        if not isinstance(event, Saved) or event.turn is None or (type(event) is ContextPersisted and event.outside):
+            return
+        self._events.setdefault((type(event), event.chain, event.turn), []).append(event)
+        if type(event) is PromptDelta:
+            self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
+
+    def of(self, kind: type[_S], chain: str, turn: int) -> list[_S]:
+        """Return the events of a kind that were made for a turn."""
+        return self._events.get((kind, chain, turn), [])  # pyright: ignore[reportReturnType] - the key holds the kind
+
+    def seq(self, chain: str, least: int) -> int:
+        """Return a seq that no saved delta of a chain has."""
+        return max(least, self._seqs.get(chain, 0))
+
 
 class Planner:
     """Plan one chain's turns, in order; what did not change since the last one is not looked at again."""
 
-    def __init__(self, rules: Rules, ahead: Ahead | None = None) -> None:
+    def __init__(self, rules: Rules, saved: SavedEvents | None = None) -> None:
         self.rules = rules
-        self._ahead = ahead or Ahead()
+        self._log = saved or SavedEvents()
         self._pinned: tuple[object, object] = (None, None)
         self._base = Told({}, (), {})
         self._facts: dict[str, Fact] = {}
@@ -61,11 +100,11 @@ class Planner:
 
     def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
         """Return what the log says further on that this turn brought; None where it says nothing."""
-        reset = self._ahead.reset(chain.id, turn.turn)
-        if reset is not None and chain.reset != turn.turn:
-            return [reset]
-        found = [one for one in self._ahead.deltas(chain.id, turn.turn) if one.seq not in chain.deltas]
-        return [_replace(one, selector=moved(one.selector, place)) for one in found] or None
+        resets = self._log.of(CacheReset, chain.id, turn.turn)
+        if resets and chain.reset != turn.turn:
+            return [resets[0]]
+        deltas = [delta for delta in self._log.of(PromptDelta, chain.id, turn.turn) if delta.seq not in chain.deltas]
+        return [_replace(delta, selector=moved(delta.selector, place)) for delta in deltas] or None
 
     def _knowledge(self, session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
         if chain.pinned is None:
@@ -85,7 +124,7 @@ class Planner:
         layers = {layer.name: _sign(layer) for layer in news.layers}
         changed = {fact.id: self._signs[fact.id] for fact in news.changed}
         chosen = selector(place, Told(changed, news.removed, layers))
-        seq = self._ahead.seq(chain.id, chain.seqs)
+        seq = self._log.seq(chain.id, chain.seqs)
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
 
     def _context(self, session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
@@ -96,9 +135,9 @@ class Planner:
         written = chain.persisted.last()
         if written is not None and (written.number == number or written.age == chain.turns):
             return  # written since the turn before began: it is this turn's, whichever turn's context it holds
-        saved = self._ahead.context(chain.id, number)
-        if saved is not None:
-            yield _replace(saved, insert_at=place)
+        saved = self._log.of(ContextPersisted, chain.id, number)
+        if saved:
+            yield _replace(saved[0], insert_at=place)
         elif self.rules.tail == "persist":
             text = tail_of(session, NULL if is_absent(context) else context, authority=False).text
             if text:
@@ -106,15 +145,15 @@ class Planner:
 
     def _news(self, session: Session, chain: Chain) -> tuple[News, dict[str, str]]:
         """Compare what is known with what the prompt says; also return the signatures of the latter."""
-        said = self.said(chain)
+        stated = self.stated(chain)
         for name, fact in session.knowledge.items():
             if self._facts.get(name) is not fact:
                 self._facts[name], self._signs[name] = fact, signature(fact.title, fact.content)
-        changed = [fact for name, fact in session.knowledge.items() if said.changed.get(name) != self._signs[name]]
-        gone = [name for name in said.changed if name in session.removed]
-        layers = {layer.name: self._layer(layer) for layer in session.start_layers} | said.layers
+        changed = [fact for name, fact in session.knowledge.items() if stated.changed.get(name) != self._signs[name]]
+        gone = [name for name in stated.changed if name in session.removed]
+        layers = {layer.name: self._layer(layer) for layer in session.start_layers} | stated.layers
         late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != self._layer(layer)]
-        return News(tuple(changed), tuple(gone), tuple(late)), said.changed
+        return News(tuple(changed), tuple(gone), tuple(late)), stated.changed
 
     def _layer(self, layer: Layer) -> str:
         """Return a layer's signature, made once."""
@@ -123,7 +162,7 @@ class Planner:
             known = self._layers[id(layer)] = (layer, _sign(layer))
         return known[1]
 
-    def said(self, chain: Chain) -> Told:
+    def stated(self, chain: Chain) -> Told:
         """Return what the prompt says: what is pinned, advanced by every delta."""
         if chain.pinned is not self._pinned[0] or chain.pinned_layers is not self._pinned[1]:
             pinned = {fact.id: signature(fact.title, fact.content) for fact in chain.pinned or ()}
@@ -161,3 +200,31 @@ def _nudges(chain: Chain) -> Iterable[Event]:
         place = delta.place if delta.place < chain.sent else safe(chain.entries, delta.place, chain.sent)
         if place_in(delta.selector) != place:
             yield PromptDelta(seq=delta.number, selector=moved(delta.selector, place), chain=_name(chain))
+
+
+def anchor(chain: Chain) -> int | None:
+    """Return the place of the last real user message that no request has sent; None where there is none."""
+    places = range(len(chain.entries) - 1, chain.sent - 1, -1)
+    return next((place for place in places if is_from_user(chain.entries[place].item)), None)
+
+
+def safe(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
+    """Return the last place up to `desired` where text may stand; not before `floor`, where it may have to wait."""
+    place = max(floor, min(desired, len(entries) - 1))
+    while place > floor and not _fits(entries, place):
+        place -= 1
+    return place
+
+
+def _fits(entries: Vector[Entry], place: int) -> bool:
+    """Tell whether text may stand before the entry at a place."""
+    if place == 0 or is_from_user(entries[place].item):
+        return True
+    group = entries[place - 1].group
+    if entries[place].group == group:
+        return False
+    while place > 0 and entries[place - 1].group == group:
+        place -= 1
+        if isinstance(entries[place].item, ToolCall):
+            return False
+    return True

@@ -7,12 +7,17 @@ restart notice, extra; joined by a blank line; empty parts leave nothing behind.
 Rule: text that quotes people, tools or documents stands between boundary lines when the tail speaks
 with the operator's authority (a system message). The boundary is a digest of the session and of the
 content itself, so content can neither know nor contain its own closing line.
+
+Whose message it is: the system's on models that are known to take one in mid-conversation, else the user's. Sources
+of the rows: Anthropic's documentation and tests of August 2026 (older Claude models answer 400; claude-sonnet-5
+accepts the message and ignores it, so it has no row); OpenAI's, Mistral's and Cohere's references.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, cast
 
 from msgspec import Raw
@@ -178,3 +183,31 @@ _PARTS: dict[str, tuple[Callable[[Any], str], bool]] = {
     "restart_notice": (_labelled("restart-notice"), False),
     "extra": (_texts, True),
 }
+
+
+class SystemMessages(NamedTuple):
+    """Model patterns (shell style), the dialect they hold for, since when, and the source."""
+
+    dialect: str
+    models: tuple[str, ...]
+    since: str
+    source: str
+
+
+_ANYWHERE = "reference: system and developer messages at any place"
+ROWS = (
+    SystemMessages(
+        "anthropic", ("claude-fable-5*", "claude-mythos-5*", "claude-opus-4-8*", "claude-opus-5*"), "2026-08",
+        "Anthropic API, mid-conversation system messages",
+    ),
+    SystemMessages(
+        "openai-chat", ("gpt-*", "o[0-9]*", "mistral-*", "command-*"), "2026-08", f"Chat Completions {_ANYWHERE}"
+    ),
+    SystemMessages("openai-responses", ("gpt-*", "o[0-9]*"), "2026-08", f"Responses {_ANYWHERE}"),
+)  # fmt: skip
+
+
+def takes_system_messages(model: str | None, dialect: str) -> bool:
+    """Tell whether a model is known to honour a system message that is not the first."""
+    name = (model or "").rsplit("/", 1)[-1]
+    return any(row.dialect == dialect and any(fnmatchcase(name, model) for model in row.models) for row in ROWS)

@@ -32,11 +32,10 @@ from lore.model.items import is_absent
 from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Turn, TurnPrompt
-from lore.prompt.ahead import KINDS, Ahead
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
-from lore.prompt.planning import Planner
+from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.prompt.settings import Rules
 from lore.recording import corpus, plugins
 from lore.recording.base import RecordedInput, Recording
@@ -76,7 +75,7 @@ class EventRecording(RecordedInput):
         self._completes = completes
         self._dialect = dialect
         self._template = template
-        self._ahead: Ahead | None = None
+        self._saved: SavedEvents | None = None
         self._planners: dict[str, Planner] = {}
         self._folding = Folding(Session(format=self.reader.name))
         self._unsaid: dict[str, Unsaid] = {}
@@ -114,7 +113,7 @@ class EventRecording(RecordedInput):
     def resume(self, reader: Reader, state: Session) -> None:
         """Go on where another run stopped."""
         self.reader, self._folding = reader, Folding(state)
-        self._ahead = Ahead()  # what was derived stands in the state; to look through all of the log costs too much
+        self._saved = SavedEvents()  # what was derived stands in the state; to look through the log costs too much
 
     @property
     def state(self) -> Session:
@@ -168,9 +167,9 @@ class EventRecording(RecordedInput):
             return self._folding.apply(event)
         planner = self._planners.get(event.chain)
         if planner is None:
-            if self._ahead is None:
-                self._ahead = look_ahead(self.path) if self.reader.name == LoreLog.name else Ahead()
-            planner = self._planners[event.chain] = Planner(self.rules, self._ahead)
+            if self._saved is None:
+                self._saved = look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
+            planner = self._planners[event.chain] = Planner(self.rules, self._saved)
         planned = planner.plan(session, self._folding.chain(event.chain), event)
         problems = [problem for one in planned for problem in self._folding.derive(one)]
         return (*problems, *self._folding.apply(event))
@@ -242,21 +241,21 @@ def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecord
     raise LoreError(f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as {instead}", hint=hint)
 
 
-def look_ahead(path: str) -> Ahead:
+def look_ahead(path: str) -> SavedEvents:
     """Read what a log says further on about its turns; nothing of an input that can be read once only.
 
     Costs one more pass over the bytes, which are searched and not decoded where they say nothing of the kind.
     """
     try:
-        if not corpus.holds_any(path, KINDS):
-            return Ahead()
+        if not corpus.holds_any(path, SAVED_KINDS):
+            return SavedEvents()
         lines, reader = Lines(), LoreLog()
         every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
-        said = [line.data for line in every if any(kind in line.data for kind in KINDS)]
+        said = [line.data for line in every if any(kind in line.data for kind in SAVED_KINDS)]
     except (LoreError, OSError):  # it is gone, or changes while it is read: what was opened is read all the same
-        return Ahead()
+        return SavedEvents()
     reads = reader.feed(b"".join(line + b"\n" for line in said))
-    return Ahead(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
+    return SavedEvents(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
 
 
 def _made(assembler: Assembler, session: Session, chain: Chain) -> TurnPrompt:

@@ -194,7 +194,7 @@ def listed(path: str, options: Options) -> KnowledgeResult:
     recording = options.open(path, problems)
     state = _folded(recording)
     main = state.main()
-    told = Planner(Rules()).said(main).changed
+    told = Planner(Rules()).stated(main).changed
     facts = sorted(state.knowledge.values(), key=lambda one: (one.category, one.title, one.content, one.id))
     found = [KnownFact(one.id, one.category, one.title, one.content, _state(state, main, one, told)) for one in facts]
     return KnowledgeResult(session=state.id, knowledge=found, problems=problems.kept)

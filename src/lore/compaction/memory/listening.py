@@ -21,7 +21,7 @@ from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnStarted
 from lore.model.items import Item, UserMessage
 from lore.model.state import Entry
 from lore.model.turn import seconds
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 
 Mark: TypeAlias = tuple[str, ...]
 

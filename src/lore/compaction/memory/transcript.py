@@ -17,7 +17,7 @@ from lore.model.canonical import printable, text_of
 from lore.model.items import AssistantMessage, TextBlock, UserMessage, is_absent
 from lore.model.mask import mask
 from lore.model.state import Entry
-from lore.prompt.speakers import TICKS
+from lore.prompt.layout import TICKS
 
 Role = Literal["user", "assistant"]
 _TAG = re.compile(r"<([a-z]+(?:-[a-z]+)+)(?: [^<>]*)?>")

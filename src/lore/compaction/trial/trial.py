@@ -28,7 +28,7 @@ from lore.model.items import AssistantMessage, ToolCall
 from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
-from lore.prompt.speakers import is_real
+from lore.prompt.layout import is_real
 
 ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
 
