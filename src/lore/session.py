@@ -25,9 +25,9 @@ from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
 from lore.model.canonical import encode
+from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, OpaqueEvent, TurnStarted
 from lore.model.items import NULL
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt
 from lore.model.state import Session as State
 from lore.prompt.assemble import Assembled, Assembler

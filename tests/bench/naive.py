@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
+from lore.model.codes import Problem
 from lore.model.events import MAIN, TurnStarted
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt
 from lore.model.state import Session
 from lore.prefix.overlap import common_bytes, overlap

@@ -8,8 +8,8 @@ import pytest
 
 from bench import files, generate, levels, naive, recordings, resuming, run
 from lore.formats.lore_log import LoreLog
+from lore.model.codes import Problem
 from lore.model.events import TurnStarted
-from lore.model.problems import Problem
 
 
 def test_the_same_number_of_turns_gives_the_same_bytes():

@@ -6,7 +6,7 @@ import json
 
 from lore.formats.contents import Content, content_of
 from lore.formats.http import Http, exchanges_of
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from model.making import dumps
 
 URL = "https://api.anthropic.com/v1/messages"

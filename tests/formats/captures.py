@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from lore.model.codes import Problem
 from lore.model.exchange import Exchange
-from lore.model.problems import Problem
 from lore.testing import everything
 
 CAPTURES = Path(__file__).resolve().parents[2] / "fixtures" / "captures"

@@ -13,7 +13,7 @@ from hostile.wrong import WRONG
 from lore.formats.assembled import Assembled
 from lore.formats.registry import recognise
 from lore.model.assembled import RESETS, changes_of, reset_of
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.prefix.overlap import overlap

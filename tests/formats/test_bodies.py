@@ -9,9 +9,9 @@ import pytest
 from lore.formats.bodies import Bodies
 from lore.formats.registry import READERS, recognise
 from lore.model import jsonslice
+from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
-from lore.model.problems import Problem
 from lore.recording.corpus import open_head
 from lore.recording.opening import open_recording
 from lore.testing import ReaderContract, everything

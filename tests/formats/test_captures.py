@@ -13,9 +13,9 @@ from lore.formats.claude_tap import ClaudeTap
 from lore.formats.har import Har
 from lore.formats.proxy import Proxy, ProxyList
 from lore.formats.registry import READERS, recognise
+from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.exchange import Exchange
-from lore.model.problems import Problem
 from lore.recording.corpus import open_head
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps

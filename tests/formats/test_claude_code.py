@@ -9,8 +9,8 @@ import pytest
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
 from lore.formats.claude_code import ClaudeCode
 from lore.model import events as e
+from lore.model.codes import Problem
 from lore.model.items import CompactDivider, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage
-from lore.model.problems import Problem
 from lore.testing import ReaderContract
 
 PLAIN = [

@@ -13,7 +13,7 @@ import pytest
 from formats.test_claude_corpus import ABSENT, FILES
 from lore.formats.claude_code import ClaudeCode
 from lore.model import events as e
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.testing import everything
 
 pytestmark = pytest.mark.corpus

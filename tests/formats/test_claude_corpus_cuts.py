@@ -15,7 +15,7 @@ from formats.test_claude_corpus import ABSENT, FILES
 from lore.fold.step import step
 from lore.formats.claude_code import ClaudeCode
 from lore.model import checkpoint
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.state import Session
 from lore.testing import everything
 

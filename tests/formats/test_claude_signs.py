@@ -11,7 +11,7 @@ from lore.fold.step import Folding
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.registry import READERS
 from lore.model import events as e
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.signs import LONGEST, MOST_NAMES, SIGNS
 from lore.model.state import Session, Sign
 from lore.testing import everything

@@ -11,8 +11,8 @@ from formats.calls import exchange, judged
 from formats.streaming import frame, wrapped
 from lore.formats.contents import Content
 from lore.formats.frames import framed_events, is_framed
+from lore.model.codes import Problem
 from lore.model.events import Billed
-from lore.model.problems import Problem
 from model.making import dumps
 
 URL = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x/converse-stream"

@@ -15,7 +15,7 @@ from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import LoreLog
 from lore.formats.proxy import Proxy
 from lore.formats.registry import READERS
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.testing.readers import everything
 
 BY_LINES = (Assembled, Bodies, ClaudeCode, ClaudeEvents, GenAI, LiteLLM, LoreLog, Proxy)

@@ -8,7 +8,7 @@ import pytest
 
 from lore.formats.lore_log import LoreLog
 from lore.model import events as e
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.testing import ReaderContract, everything
 from model.making import from_log, header, log, record, said, user
 

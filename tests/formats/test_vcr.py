@@ -13,8 +13,8 @@ from formats.calls import ASKED, SAID, URL
 from formats.test_captures import fixtures
 from lore.formats import vcr
 from lore.formats.vcr import Vcr
+from lore.model.codes import Problem
 from lore.model.events import Billed
-from lore.model.problems import Problem
 from lore.testing import ReaderContract, everything
 
 STATUS = {"code": 200, "message": "OK"}

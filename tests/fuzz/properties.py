@@ -27,10 +27,10 @@ from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS, recognise
 from lore.judge.policy import Budgets
 from lore.model import checkpoint
+from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
-from lore.model.problems import Problem
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.prompt.assemble import Assembler

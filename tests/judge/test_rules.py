@@ -8,10 +8,9 @@ from lore.judge.base import Place, finding, fingerprint
 from lore.judge.pairs import Pairs
 from lore.judge.policy import Budgets, below_reuse, over_budget
 from lore.judge.rules import damage, findings_of
-from lore.model.codes import CODES
+from lore.model.codes import CODES, Problem
 from lore.model.events import Billed
 from lore.model.evidence import Damage, Told
-from lore.model.problems import Problem
 from lore.model.results import Summary
 from lore.model.state import Change
 from lore.report.sentences import sentence, worded

@@ -10,7 +10,7 @@ from lore.fold.step import step
 from lore.formats.registry import recognise
 from lore.model import checkpoint
 from lore.model import events as e
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.state import Session
 from strategies import any_events, events_of, lore_logs
 

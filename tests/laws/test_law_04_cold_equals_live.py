@@ -12,8 +12,8 @@ from lore.formats.claude_code import ClaudeCode
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import recognise
 from lore.model import checkpoint
+from lore.model.codes import Problem
 from lore.model.exchange import Exchange
-from lore.model.problems import Problem
 from lore.model.state import Session
 from strategies import any_events, body_files, claude_logs, lore_logs, read_all
 

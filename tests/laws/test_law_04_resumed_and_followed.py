@@ -20,8 +20,8 @@ from lore.fold.step import step
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
+from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.problems import Problem
 from lore.model.state import Session
 from lore.recording.options import Options
 from lore.run.folding import fold

@@ -9,8 +9,8 @@ import msgspec
 
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
+from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt
 from lore.model.state import Session
 from lore.model.turn import Turn

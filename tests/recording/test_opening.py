@@ -6,8 +6,8 @@ import pytest
 
 from formats.streaming import anthropic, sse
 from lore.errors import LoreError
+from lore.model.codes import Problem
 from lore.model.events import Billed
-from lore.model.problems import Problem
 from lore.model.turn import seconds
 from lore.recording.base import UnrecognisedError
 from lore.recording.corpus import parse_name

@@ -16,7 +16,7 @@ from hostile import child
 from lore.errors import LoreError
 from lore.formats.inspect_log import InspectArchive
 from lore.judge.policy import Budgets
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.recording import packed
 from lore.recording.corpus import open_head
 from lore.recording.inputs import inputs

@@ -8,8 +8,8 @@ import pytest
 
 from formats.calls import ASKED, har
 from lore.formats.base import Read
+from lore.model.codes import Problem
 from lore.model.exchange import Exchange
-from lore.model.problems import Problem
 from lore.recording import requests
 from lore.recording.opening import open_recording
 from lore.recording.requests import in_time

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.judge.base import Place, finding
+from lore.model.codes import Problem
 from lore.model.evidence import Told
-from lore.model.problems import Problem
 from lore.model.results import Checked, CostlyCause, Summary
 from lore.model.schemas import SCHEMAS
 from lore.report.console import console

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from lore.judge.base import Place, finding
+from lore.model.codes import Problem
 from lore.model.evidence import Told
-from lore.model.problems import Problem
 from lore.model.results import (
     BilledResult,
     Checked,

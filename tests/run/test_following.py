@@ -7,8 +7,8 @@ import pytest
 from cli.running import compacted, session
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
+from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
-from lore.model.problems import Problem
 from lore.recording.options import Options
 from lore.report.json_report import render
 from lore.run.folding import fold

@@ -20,7 +20,7 @@ from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.judge.policy import Budgets
 from lore.model import checkpoint
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.results import Checked
 from lore.model.state import Session
 from lore.prompt.assemble import Assembler

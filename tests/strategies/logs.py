@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lore.formats.base import Read, Reader
 from lore.formats.lore_log import LoreLog
 from lore.model import events as e
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from strategies.spelling import Spelled, blocks, camel, clean_texts, numbers, styles, texts, values, write
 
 CHAINS = ("main", "main", "main", "agent-1", "utility-2")

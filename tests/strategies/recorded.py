@@ -6,7 +6,7 @@ from functools import cache
 
 from lore.fold.step import Folding
 from lore.formats.claude_code import ClaudeCode
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.state import Session
 
 

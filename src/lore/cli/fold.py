@@ -96,7 +96,7 @@ def _resume(session: str, options: Options, checkpoint: str, *, verify: bool, as
 
 
 def _follow_text(session: str, options: Options, color: bool | None) -> int:
-    from lore.model.problems import Problem
+    from lore.model.codes import Problem
     from lore.report.timeline import write_item, write_note, write_problem
     from lore.run.following import Note, follow_timeline
 
@@ -115,7 +115,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 
 
 def _follow_json(session: str, options: Options, since: str | None) -> int:
-    from lore.model.problems import Problem
+    from lore.model.codes import Problem
     from lore.report.json_report import render
     from lore.run.following import cursor_of, follow_events
 

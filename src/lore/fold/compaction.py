@@ -11,10 +11,9 @@ from bisect import bisect_left
 
 from lore.fold.places import end, move
 from lore.fold.timeline import Problems, index_of, note, settle
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import CompactApplied
 from lore.model.items import CompactDivider
-from lore.model.problems import Problem
 from lore.model.state import Chain, Entry, Index
 from lore.model.vector import Vector
 

@@ -14,11 +14,10 @@ import msgspec
 
 from lore.fold import places
 from lore.fold.timeline import Problems, note
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
 from lore.model.inserts import moved, place_in, said
 from lore.model.items import is_absent
-from lore.model.problems import Problem
 from lore.model.state import Chain, Insert
 
 MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked at in every turn

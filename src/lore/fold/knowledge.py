@@ -10,10 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from lore.fold.timeline import Problems
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import Knowledge
 from lore.model.materiality import normalised
-from lore.model.problems import Problem
 from lore.model.state import Fact, Session
 
 

@@ -21,9 +21,8 @@ from lore.fold.knowledge import Learned
 from lore.fold.timeline import Problems, note
 from lore.fold.tools import late_last
 from lore.model import events as e
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
-from lore.model.problems import Problem
 from lore.model.signs import LONGEST, SIGNS, bounded
 from lore.model.state import Chain, Session, Sign
 

@@ -15,10 +15,9 @@ import msgspec
 from msgspec import Raw
 
 from lore.fold.places import drop, move
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import Append, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import AssistantMessage, Item, ToolCall, is_absent
-from lore.model.problems import Problem
 from lore.model.state import Chain, Change, Entry, Index, Stream, settled
 from lore.model.vector import Vector
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from lore.fold.timeline import Problems, settle
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import Billed, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import is_absent
-from lore.model.problems import Problem
 from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals, Waiting
 
 _ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}

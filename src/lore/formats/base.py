@@ -17,9 +17,9 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.exchange import Exchange
-from lore.model.problems import Problem
 from lore.model.turn import Turn
 
 Yields: TypeAlias = Literal["events", "exchanges", "turns"]

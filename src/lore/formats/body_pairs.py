@@ -18,10 +18,9 @@ from lore.formats.base import Read
 from lore.formats.chat import kept
 from lore.formats.identity import call_of
 from lore.formats.packs import Member, PackReader, placed
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
-from lore.model.problems import Problem
 
 
 class BodyPairs(PackReader):

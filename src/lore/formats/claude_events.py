@@ -19,10 +19,9 @@ from lore.formats.identity import call_of
 from lore.formats.lines import Line
 from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
-from lore.model.problems import Problem
 
 WAITING = 16
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"

@@ -16,8 +16,7 @@ from lore.formats.elements import LONGEST, Elements, ElementsState, array_at
 from lore.formats.http import Http, Judged, exchanges_of
 from lore.formats.lines import BOM, Line, fault, is_crowded, too_many, too_much
 from lore.formats.pairs import call_at
-from lore.model.codes import Code
-from lore.model.problems import Problem
+from lore.model.codes import Code, Problem
 
 
 class Documents:

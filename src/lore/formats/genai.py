@@ -18,11 +18,10 @@ from lore.formats.records import RecordReader, first_records
 from lore.formats.span_messages import messages_in, tools_in
 from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, is_json, table
-from lore.model.problems import Problem
 
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages")
 _OTHER = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")

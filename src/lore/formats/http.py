@@ -22,10 +22,9 @@ from lore.formats.requests import is_body
 from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
 from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.exchange import Exchange, Streamed
 from lore.model.jsonslice import Sliced, parts, table
-from lore.model.problems import Problem
 
 Judged: TypeAlias = Exchange | Problem
 

@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.lines import Line, Lines, fault, split_joined, too_long
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.exchange import Exchange
-from lore.model.problems import Problem
 
 
 class _State(Struct, frozen=True):

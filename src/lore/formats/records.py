@@ -16,10 +16,9 @@ from msgspec import Struct
 from lore.formats.base import Read
 from lore.formats.line_reader import LineReader, placed, problem
 from lore.formats.lines import BOM, LONGEST, Line, Lines, each, is_crowded, split_joined, too_many, too_much
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import array, is_json
-from lore.model.problems import Problem
 
 _SPACE = b" \t\r\n"
 

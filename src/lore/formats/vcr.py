@@ -24,9 +24,8 @@ from lore.formats.lines import BOM, Line, too_much
 from lore.formats.pairs import call_in
 from lore.formats.yaml_values import Anchored, YamlError, load
 from lore.model.canonical import encode
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.jsonslice import parts
-from lore.model.problems import Problem
 
 LONGEST = 10 * 1024 * 1024  # YAML is decoded: one emoji makes each character cost four bytes, some of them twice
 _LIST = re.compile(

@@ -19,9 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from lore.judge.pairs import Pair
-from lore.model.codes import CODES, SEVERITY, CauseKind, Reader, actor_of, fix_of
+from lore.model.codes import CODES, SEVERITY, CauseKind, Problem, Reader, actor_of, fix_of
 from lore.model.evidence import Evidence
-from lore.model.problems import Problem
 from lore.model.results import Finding
 from lore.model.turn import Turn
 

@@ -13,9 +13,8 @@ from lore.judge.base import Place, Rule, TurnRule, finding
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
-from lore.model.codes import CODES, Code
+from lore.model.codes import CODES, Code, Problem
 from lore.model.evidence import Damage
-from lore.model.problems import Problem
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause

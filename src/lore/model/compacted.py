@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.results import BilledResult
 
 Figures = Literal["recorded", "estimated"]

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from lore.model.codes import CauseKind, Severity
+from lore.model.codes import CauseKind, Problem, Severity
 from lore.model.events import Billed
 from lore.model.evidence import Evidence, RuledOut
-from lore.model.problems import Problem
 
 SCHEMA = 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.results import BilledResult, CauseResult, VerdictResult
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 
 SCHEMA = 2
 

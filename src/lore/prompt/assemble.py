@@ -20,10 +20,9 @@ from typing import NamedTuple
 from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, printable, text_of
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.items import NULL, CompactDivider, Item, TextBlock, is_absent
 from lore.model.jsonslice import table
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Insert, Session
 from lore.model.vector import Vector

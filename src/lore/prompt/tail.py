@@ -23,9 +23,8 @@ from typing import Any, NamedTuple, cast
 from msgspec import Raw
 
 from lore.model.canonical import decode, printable, text_of
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
-from lore.model.problems import Problem
 from lore.model.state import Session
 
 RECENT_FILES = 10

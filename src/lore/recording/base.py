@@ -12,7 +12,7 @@ from typing import Protocol
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.recording import corpus

@@ -18,7 +18,7 @@ from lore.formats.base import HOLDS, Clock, Read, Reader
 from lore.formats.lines import Lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import (
     Append,
     CompactApplied,
@@ -29,7 +29,6 @@ from lore.model.events import (
     TurnStarted,
 )  # fmt: skip
 from lore.model.items import is_absent
-from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Turn, TurnPrompt
 from lore.prompt.assemble import Assembler

@@ -15,11 +15,10 @@ from lore.formats.lines import Line, Lines, fault, is_crowded, split_joined, too
 from lore.formats.lore_log import LoreLog
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import OpaqueEvent, SessionStarted
 from lore.model.events import encode as encode_event
 from lore.model.jsonslice import spans
-from lore.model.problems import Problem
 from lore.recording.problems import Problems
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 
 KEPT = 20  # of each code in each file: a million bad lines must not cost a million records
 

@@ -16,10 +16,9 @@ import msgspec
 from lore.formats.base import Read, Reader
 from lore.formats.lines import is_crowded, too_many
 from lore.formats.said import said
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.endpoints import model_in
 from lore.model.exchange import Exchange
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
 from lore.prefix.chains import Chains

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
 from lore.judge.base import lasting_chain
+from lore.model.codes import Problem
 from lore.model.mask import mask
-from lore.model.problems import Problem
 from lore.model.results import (
     Checked,
     Diff,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from lore.model.canonical import text_of
+from lore.model.codes import Problem
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -21,7 +22,6 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.problems import Problem
 from lore.model.results import FoldResult
 from lore.report.console import line
 from lore.report.terminal import counted

@@ -20,8 +20,7 @@ from lore.judge.policy import Budgets, Policy, Ruling
 from lore.judge.rules import RULES, damage
 from lore.judge.tally import Costs, Decided, Found, Judged, decide, judge_pair, settle
 from lore.judge.verdict import Verdict
-from lore.model.codes import Code, Reader
-from lore.model.problems import Problem
+from lore.model.codes import Code, Problem, Reader
 from lore.model.results import Finding, Summary
 from lore.recording import corpus, plugins
 from lore.recording.base import Recording, UnrecognisedError

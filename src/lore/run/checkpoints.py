@@ -25,7 +25,7 @@ from lore import __version__
 from lore.errors import LoreError
 from lore.files import replaced
 from lore.model.checkpoint import Loaded, Range, Saved, restore
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.recording import corpus
 from lore.run.fingerprint import Fingerprint
 

@@ -17,9 +17,8 @@ from lore.errors import LoreError, Where
 from lore.formats.base import Read
 from lore.formats.lines import Lines, fault
 from lore.formats.lore_log import LoreLog
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
-from lore.model.problems import Problem
 from lore.recording.base import Recording
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log

@@ -14,9 +14,9 @@ import msgspec
 from lore.judge.base import Place
 from lore.judge.pairs import Pair
 from lore.judge.rules import findings_of
+from lore.model.codes import Problem
 from lore.model.common import common_bytes
 from lore.model.events import Verdict
-from lore.model.problems import Problem
 from lore.model.prompt import Prompt, Segment
 from lore.model.results import (
     BilledResult,

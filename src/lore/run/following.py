@@ -18,8 +18,8 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.fold.timeline import index_of
 from lore.model import events as e
+from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, Item
-from lore.model.problems import Problem
 from lore.model.results import Followed
 from lore.model.state import Chain, settled
 from lore.recording import corpus

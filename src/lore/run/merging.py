@@ -19,8 +19,7 @@ from lore.judge.base import Place
 from lore.judge.baseline import Known, Recorder, belongs
 from lore.judge.policy import Budgets, Limited, Policy, over_budget
 from lore.judge.tally import Cost, Costs, Found, Judged, costliest, settle
-from lore.model.codes import Reader
-from lore.model.problems import Problem
+from lore.model.codes import Problem, Reader
 from lore.model.results import Checked, Finding, Summary
 from lore.run.check_file import FINDINGS_KEPT, FileResult
 from lore.run.coverage import Extent

@@ -18,8 +18,8 @@ from lore.config import Settings
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
+from lore.model.codes import Problem
 from lore.model.events import SessionStarted
-from lore.model.problems import Problem
 from lore.model.remembered import MemoryDreamt, MemoryExtracted
 from lore.model.state import Session
 from lore.store.base import Store, Tell

@@ -18,8 +18,7 @@ from lore.cache.registry import Option
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.judge.policy import Policy
-from lore.model.codes import Code
-from lore.model.problems import Problem
+from lore.model.codes import Code, Problem
 from lore.model.simulated import Saving, Simulated, SimulatedTurn
 from lore.recording import corpus
 from lore.recording.base import UnrecognisedError

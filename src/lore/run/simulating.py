@@ -21,9 +21,8 @@ from lore.judge.counterfactual import Played, played
 from lore.judge.money import paid_again
 from lore.judge.rules import findings_of
 from lore.judge.verdict import Verdict
-from lore.model.codes import Code, Reader
+from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, OddBill
-from lore.model.problems import Problem
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
 from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn
 from lore.model.turn import Turn

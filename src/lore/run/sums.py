@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from lore.judge.agreement import Agreement, agreement
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.results import BilledResult
 from lore.model.simulated import (
     AgreementResult,

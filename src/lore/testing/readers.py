@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from lore.formats.base import Read, Reader
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 
 
 def everything(reader: Reader, data: bytes) -> list[Read]:

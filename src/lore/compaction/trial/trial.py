@@ -22,10 +22,10 @@ from lore.compaction.trial.accounts import Accounts
 from lore.compaction.trial.plan import Moment, Plan
 from lore.compaction.trial.verdict_text import TrialFacts, notes, verdict
 from lore.formats.base import Read
+from lore.model.codes import Problem
 from lore.model.compacted import DryRun
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
-from lore.model.problems import Problem
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.prompt.layout import is_real

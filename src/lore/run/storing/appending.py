@@ -16,10 +16,9 @@ from lore.errors import LoreError, Where
 from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import decode
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
-from lore.model.problems import Problem
 from lore.model.stored import StoreAppended
 from lore.recording.log_lines import kind_of
 from lore.store.address import noted

@@ -19,7 +19,7 @@ from lore.compaction.memory.identities import refuse_header
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
-from lore.model.problems import Problem
+from lore.model.codes import Problem
 from lore.model.stored import ImportedSession, StoreImported
 from lore.recording import corpus
 from lore.recording.base import UnrecognisedError
