@@ -13,7 +13,7 @@ from cli.storing import appended, each_store, exported, fed, store, valid
 from lore.run.storing import appending
 from lore.run.storing.appending import append_lines, parsed
 from lore.store.base import ConflictError
-from lore.store.memory import Memory
+from lore.store.sqlite import Memory
 
 HEADER = b'{"kind":"session_started","v":1,"session_id":"s"}'
 RESET = b'{"kind":"cache_reset","reason":"%b"}'

@@ -18,7 +18,7 @@ from lore.run.folding import fold
 from lore.run.storing.importing import ImportRequest, import_sessions
 from lore.store import sync
 from lore.store.base import StoreError
-from lore.store.memory import Memory
+from lore.store.sqlite import Memory
 from model.making import body, dumps, header, log, record, user
 
 CLAUDE = joined(asked("u", "x"), reply("a", "r", text("y"), "u"), asked("v", "z", "a"), reply("b", "q", text("w"), "v"))

@@ -264,7 +264,7 @@ def test_another_package_publishes_a_store_under_an_entry_point():
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: their\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text("[lore.stores]\ntheirs = theirs:make\nbroken = theirs:nothing\n")
     Path("theirs.py").write_text(
-        "from lore.store.memory import Memory\n"
+        "from lore.store.sqlite import Memory\n"
         "def make(url, tell):\n"
         "    store = Memory()\n"
         '    store.create(b\'{"kind":"session_started","v":1,"session_id":"there"}\')\n'

@@ -15,8 +15,8 @@ from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 from lore.model.items import CompactDivider
 from lore.session import event
-from lore.store.memory import Memory
 from lore.store.session import StoredSession
+from lore.store.sqlite import Memory
 from model.making import said, user
 
 pytestmark = pytest.mark.usefixtures("state")

@@ -19,7 +19,7 @@ from lore.compaction.memory.identities import (
 )
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
-from lore.store.ids import good_id
+from lore.store.lines import good_id
 
 ON = MemorySettings(system="structured")
 NIL = "00000000-0000-0000-0000-000000000000"

@@ -21,7 +21,7 @@ from lore.model.events import Remove, SessionStarted, encode
 from lore.session import Session
 from lore.store.applying import lines_of
 from lore.store.base import ConflictError, StoreError
-from lore.store.header import NOTHING, follow
+from lore.store.lines import NOTHING, follow
 from lore.store.session import StoredSession
 from lore.testing.stores.harness import Faulty
 from lore.testing.stores.making import add, said

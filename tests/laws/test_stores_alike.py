@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from lore.store.applying import save_delta
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
-from lore.store.header import NOTHING
+from lore.store.lines import NOTHING
 from lore.testing.stores.making import header, line, said
 from storing import WITHOUT, opened
 

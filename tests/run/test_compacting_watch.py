@@ -16,9 +16,9 @@ from lore.run.compacting.watch import watch, watch_of
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
-from lore.store.memory import Memory
 from lore.store.registry import open_store
 from lore.store.session import StoredSession
+from lore.store.sqlite import Memory
 from model.making import said, user
 from waiting import Script
 

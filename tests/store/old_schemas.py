@@ -9,8 +9,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from lore.store.header import SEED, follow, note
-from lore.store.schema import SQLITE, STEPS
+from lore.store.lines import SEED, follow, note
+from lore.store.sql_tables import SQLITE, STEPS
 from lore.store.sqlite_file import APPLICATION
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "stores"

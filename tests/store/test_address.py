@@ -9,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.model.common import common_bytes, common_of
-from lore.store.address import Address, address_of, is_store, log_of, noted, open_there, say_once
 from lore.store.base import StoreError, UnknownSessionError
-from lore.store.memory import Memory
-from lore.store.registry import open_store, scheme_of
+from lore.store.registry import (
+    Address,
+    address_of,
+    is_store,
+    log_of,
+    noted,
+    open_store,
+    open_there,
+    say_once,
+    scheme_of,
+)
+from lore.store.sqlite import Memory
 
 HEADER = b'{"kind":"session_started","v":1,"session_id":"%b"}'
 

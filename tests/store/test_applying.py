@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lore.store.applying import Whole, checked, digests_of, is_same, lines_of, merged, same_header, settle
 from lore.store.base import ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
-from lore.store.header import NOTHING, note, read_header
+from lore.store.lines import NOTHING, note, read_header
 from lore.testing.stores.making import header, line, said
 
 

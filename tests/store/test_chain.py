@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.store.base import Head
-from lore.store.header import NOTHING, SEED, follow, note
+from lore.store.lines import NOTHING, SEED, follow, note
 
 SEED_HEX = "e299abe2d303425dba8df3782879ecc7c93fc9c01b9cfb46ba0885606cdc18e6"
 ONE = "f8232477b1751949e0df8cd5b31960cf36640c5e5b8bce65bea0e4f07db01d90"

@@ -14,7 +14,7 @@ from lore.run.converting import convert
 from lore.session import Session
 from lore.store.applying import save_delta
 from lore.store.base import SessionDelta, Store
-from lore.store.header import read_header
+from lore.store.lines import read_header
 from lore.store.registry import open_store
 from storing import URLS, opened
 

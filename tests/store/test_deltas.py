@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.store.base import DeltaRow
-from lore.store.deltas import Row, put_together, rows_of
+from lore.store.lines import Row, put_together, rows_of
 from lore.testing.stores.making import said
 from lore.testing.stores.notes import ONE, prompt_delta
 from strategies import any_events

@@ -3,8 +3,9 @@
 import pytest
 
 from lore.formats.lines import LONGEST, MOST_VALUES
+from lore.model.canonical import encode
 from lore.store.base import StoreError
-from lore.store.ids import good_id, good_line, good_notes, kept_time
+from lore.store.lines import good_id, good_line, good_notes, read_header
 from lore.testing.stores.odd import IDS, LINES, NO_IDS, NO_LINES
 
 
@@ -66,4 +67,6 @@ def test_notes_that_not_every_store_can_keep_are_refused():
 
 
 def test_a_time_that_not_every_store_can_keep_is_left_out():
-    assert [kept_time(text) for text in ("now", None, "a\0b", "")] == ["now", None, None, None]
+    times = ("now", None, "a\0b", "")
+    headers = [read_header(encode({"kind": "session_started", "session_id": "s", "at": at})) for at in times]
+    assert [header.at for header in headers] == ["now", None, None, None]

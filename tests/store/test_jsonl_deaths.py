@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lore.store.applying import digests_of
 from lore.store.base import Checkpoint, Head, SessionDelta
-from lore.store.header import NOTHING
+from lore.store.lines import NOTHING
 from store.logs import Logs, begun, header, said
 
 CALLS = ("write", "fsync", "link", "replace", "rename", "unlink", "ftruncate", "mkdir")

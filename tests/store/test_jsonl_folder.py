@@ -9,7 +9,7 @@ import pytest
 
 from lore.store.base import ConflictError, FormatError, StoreError, UnknownSessionError
 from lore.store.jsonl import Jsonl
-from lore.store.jsonl_names import name_of
+from lore.store.jsonl_folder import name_of
 from store.logs import Logs, begun, header, said
 
 ODD = ("../x", "..", ".", "/etc/x", "a/b", "a\\b", "A", "a", "é", "e\u0301", "ß", "SS", "ss", "CON", "con", "bindings",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lore.model.events import encode
 from lore.store.base import ConflictError, Head, SessionDelta
-from lore.store.memory import Memory
+from lore.store.sqlite import Memory
 from store.logs import Logs, header, said
 from strategies.events import any_events
 

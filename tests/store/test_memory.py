@@ -3,7 +3,7 @@
 import pytest
 
 from lore.store.base import UnknownSessionError
-from lore.store.memory import Memory
+from lore.store.sqlite import Memory
 from lore.testing.stores.making import add, begun, header, said
 
 
@@ -11,7 +11,8 @@ def test_an_event_that_was_changed_is_found():
     store = Memory()
     begun(store, said("u1"), said("u2"))
     begun(store, said("u1"), session_id="whole")
-    store._sessions["s"].events[1] = said("changed")
+    with store.transaction(write=True) as tx:
+        tx.execute("UPDATE events SET line = ? WHERE session = 1 AND number = 2", (said("u9"),))
     (damage,) = store.verify().damage
     assert (damage.session_id, damage.number) == ("s", 2)
     assert store.verify("whole").damage == ()

@@ -12,7 +12,7 @@ from lore.store.base import FormatError, StoreError
 from lore.store.postgres import Postgres
 from lore.store.postgres_link import WRITE, Link
 from lore.store.registry import open_store, shown, silent
-from lore.store.schema import LATEST, POSTGRES, STEPS, TABLES, take
+from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, take
 from lore.testing.stores.making import add, begun, header, line, said
 
 DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
@@ -270,7 +270,6 @@ def test_what_is_missing_is_named(postgres):
 def test_without_its_client_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "lore.store.postgres_link")
-    monkeypatch.delitem(sys.modules, "lore.store.postgres_errors")
     assert refused("postgresql://h/db").hint == "pip install 'lore-cache[postgres]'"
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from lore.store import registry
 from lore.store.base import StoreError
-from lore.store.memory import Memory
 from lore.store.registry import open_store, scheme_of, shown
+from lore.store.sqlite import Memory
 
 
 def test_a_scheme_is_known_in_any_case():

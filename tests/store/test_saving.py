@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from lore.store.applying import Whole, save_delta
-from lore.store.asynchronous import AsyncStore
 from lore.store.base import ConflictError, Head, SessionDelta, UnknownSessionError
-from lore.store.memory import Memory
+from lore.store.session import AsyncStore
+from lore.store.sqlite import Memory
 from lore.testing.stores.making import AT, LATER, Hiding, header, said
 
 

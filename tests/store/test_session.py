@@ -7,10 +7,9 @@ import pytest
 from lore.errors import LoreError
 from lore.model import checkpoint
 from lore.session import Session, event
-from lore.store.asynchronous import AsyncStore
 from lore.store.base import Checkpoint, ConflictError, StoreError
-from lore.store.memory import Memory
-from lore.store.session import FOLDED, StoredSession
+from lore.store.session import FOLDED, AsyncStore, StoredSession
+from lore.store.sqlite import Memory
 
 HEADER = event("session_started", session_id="s1", system="You help.", tools=[])
 

@@ -14,9 +14,8 @@ from threading import Barrier
 import pytest
 
 from lore.store import sqlite_file
-from lore.store.address import open_there
 from lore.store.base import ConflictError, SessionDelta, StoreError
-from lore.store.registry import open_store
+from lore.store.registry import open_store, open_there
 from lore.store.sqlite_file import stamp_of
 from lore.testing.stores.making import LATER, add, begun, said
 from store.sqlite_files import opened

@@ -8,7 +8,7 @@ import pytest
 
 from lore.store import sqlite as module
 from lore.store.base import EMPTY, DamagedError, FormatError, SessionDelta, StoreError
-from lore.store.schema import LATEST, STEPS
+from lore.store.sql_tables import LATEST, STEPS
 from lore.store.sqlite import Sqlite
 from lore.testing.stores.making import said
 from store.old_schemas import FOLDER, FORK, PARENT, make

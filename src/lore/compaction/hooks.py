@@ -50,8 +50,8 @@ from lore.errors import LoreError
 from lore.model.events import MAIN, Event
 from lore.model.state import Chain, settled
 from lore.session import Session
-from lore.store.address import noted
 from lore.store.applying import lines_of
+from lore.store.registry import noted
 from lore.store.session import StoredSession
 
 LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down

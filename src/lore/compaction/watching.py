@@ -39,7 +39,7 @@ from lore.prompt.layout import is_real
 from lore.session import Session
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
-from lore.store.header import follow
+from lore.store.lines import follow
 from lore.store.registry import shown
 
 MOST = 64  # sessions whose state is held

@@ -229,7 +229,7 @@ class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
 class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
     """What a store of logs notes of a delta: nothing of the session itself, whose state it leaves as it is.
 
-    The delta is the `size` bytes behind this record, an event a line; `digests` has one for each (`lore.store.header`).
+    The delta is the `size` bytes behind this record, an event a line; `digests` has one for each (`lore.store.lines`).
     Before it come `after` events, `log` bytes with their ends, whose digest is `base`. The others are what the store
     knows of the session from here on; where `metadata_at` is given, the record at that byte has the metadata. `byte`
     is where this record stands, and `check` the CRC-32 of all before it in the record, 8 hex digits.

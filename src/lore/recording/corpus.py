@@ -26,8 +26,7 @@ from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
 from lore.recording import packed
-from lore.store.address import address_of, exists, is_store, log_of
-from lore.store.registry import scheme_of, shown
+from lore.store.registry import address_of, exists, is_store, log_of, scheme_of, shown
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
 from lore.recording import corpus, packed
-from lore.store.address import is_store, open_there, say_once
+from lore.store.registry import is_store, open_there, say_once
 
 
 class Input(NamedTuple):

@@ -24,9 +24,9 @@ from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.recording import corpus
-from lore.store.address import Address, address_of, noted, open_there, say_once, unknown
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, Store, Tell
+from lore.store.registry import Address, address_of, noted, open_there, say_once, unknown
 from lore.store.sync import Clock, now
 
 PATIENCE, PAUSE = 10.0, 0.02  # seconds to wait for another writer, and between two looks

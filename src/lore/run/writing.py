@@ -10,7 +10,7 @@ from typing import BinaryIO
 from lore.errors import LoreError
 from lore.files import replaced
 from lore.recording import corpus
-from lore.store.address import holds
+from lore.store.registry import holds
 
 
 @contextmanager

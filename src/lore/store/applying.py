@@ -13,7 +13,8 @@ ConflictError. Pure. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
 import msgspec
@@ -32,8 +33,7 @@ from lore.store.base import (
     Store,
     StoreError,
 )
-from lore.store.header import NOTHING, Header, follow, note, read_header
-from lore.store.ids import good_id, good_line, good_notes
+from lore.store.lines import NOTHING, Header, follow, good_id, good_line, good_notes, note, read_header
 
 HINT_AGAIN = "load the session again, and save what is new on top of it"
 
@@ -216,6 +216,24 @@ def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
             )
         )  # fmt: skip
     return settled.head
+
+
+def with_forks(session_id: str, parents: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return a session behind all that were forked from it, the latest forks first.
+
+    `parents` has the parent of each session. One that is its own ancestor is met once. Costs O(sessions).
+    """
+    children: dict[str, list[str]] = defaultdict(list)
+    for name, parent in sorted(parents.items()):
+        if parent is not None:
+            children[parent].append(name)
+    found = {session_id: None}
+    waiting = [session_id]
+    while waiting:
+        new = [child for child in children[waiting.pop()] if child not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return tuple(reversed(found))
 
 
 class Whole:

@@ -2,7 +2,7 @@
 
 Words: an event of a session is stored as the line that its log holds, to the byte, and has a number: the
 first, its header, is 1. A head is how far a session is stored: the number of its last event, the digest of
-all of them (`header`), and the digest of what is noted beside them (leaf and metadata). A delta is what is
+all of them (`lines`), and the digest of what is noted beside them (leaf and metadata). A delta is what is
 new since a head, its base.
 
 Rules that every store keeps (`lore.testing.StoreContract` holds each):
@@ -19,7 +19,7 @@ then loads, adds, and saves in full), publish a function `(url, tell) -> Store` 
 (the page: `WRITING.md` beside this file).
 
 Threads and asyncio: each method may be called from any thread; calls of one object wait for each other where
-the store needs that. None knows an event loop: `asynchronous.AsyncStore` gives the same methods to one.
+the store needs that. None knows an event loop: `session.AsyncStore` gives the same methods to one.
 """
 
 from __future__ import annotations

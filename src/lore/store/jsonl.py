@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from lore.model.jsonslice import table
-from lore.store.applying import checked, digests_of, same_header, settle
+from lore.store.applying import checked, digests_of, same_header, settle, with_forks
 from lore.store.base import (
     Checkpoint,
     ConflictError,
@@ -44,9 +44,6 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.deltas import put_together, rows_of
-from lore.store.header import NOTHING, Header, note, read_header, with_forks
-from lore.store.ids import good_id, good_line
 from lore.store.jsonl_clients import Clients
 from lore.store.jsonl_files import (
     PATIENCE,
@@ -60,11 +57,11 @@ from lore.store.jsonl_files import (
     write_whole,
     writing,
 )  # fmt: skip
-from lore.store.jsonl_folder import Folder, remove_left
-from lore.store.jsonl_names import BINDINGS, CHECKPOINT, LOG, TORN
+from lore.store.jsonl_folder import BINDINGS, CHECKPOINT, LOG, TORN, Folder, remove_left
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
 from lore.store.jsonl_state import MOST, LogState, Look, Notes, delta_bytes, metadata_at, whole_bytes
 from lore.store.jsonl_verify import judge, salvaged
+from lore.store.lines import NOTHING, Header, good_id, good_line, note, put_together, read_header, rows_of
 
 _SIZE = 0  # where a stamp has the file's size
 _REMEMBERED = 1000  # logs whose state is kept

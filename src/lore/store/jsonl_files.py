@@ -23,8 +23,8 @@ from secrets import token_hex
 from lore.errors import Where
 from lore.files import try_lock
 from lore.store.base import StoreError
-from lore.store.jsonl_names import NEW
 
+NEW = ".new"  # ends the name of a file that is being written; it begins with a dot, as no other does
 PATIENCE, PAUSE = 10.0, 0.005  # seconds to wait for another writer, and between two looks
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -1,8 +1,13 @@
-"""The folder of a store of logs: whose it is, what is in it, who may read it.
+"""The folder of a store of logs: whose it is, what is in it, who may read it, what its files are called.
 
 `lore-store.json` says that it is lore's, and of which version. A folder without it is taken as one where it is empty
 or holds lore's own logs, and gets it with the first write. One of a newer lore, or of something else, is refused, and
 nothing in it is touched.
+
+Names of files stay in the folder, and differ wherever the ids do, also where a file system folds case or normalises
+Unicode: lower-case ASCII letters, digits, `_`, `-` and `.` stand for themselves, every other byte of UTF-8 is written
+as `%` and two hex digits, capitals (so a capital letter never stands for itself). A long name keeps its beginning, and
+ends with `~` and the SHA-256 of the id. An id is read from a header, never from a name.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from hashlib import sha256
 
 import msgspec
 
@@ -18,8 +24,7 @@ from lore.files import try_lock
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError
-from lore.store.jsonl_files import failed, opened, read_small, synchronise_folder, write_whole
-from lore.store.jsonl_names import CHECKPOINT, LOG, NEW, STAMP, TORN, is_log, name_of
+from lore.store.jsonl_files import NEW, failed, opened, read_small, synchronise_folder, write_whole
 
 KIND, VERSION = "lore-store", 1
 _HEAD = 64 * 1024
@@ -170,3 +175,25 @@ def remove_left(path: str) -> int:
         raise failed(error, "remove", path) from None
     finally:
         os.close(descriptor)
+
+
+LOG, CHECKPOINT, TORN = ".jsonl", ".checkpoint", ".torn"
+STAMP, BINDINGS = "lore-store.json", "bindings"
+LONGEST, KEPT = 200, 120  # bytes: file systems take 255, with the endings
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
+_DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)}
+
+
+def name_of(session_id: str) -> str:
+    """Return the name of a session's files, without its ending."""
+    data = session_id.encode("utf-8", "surrogatepass")
+    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in data)
+    if name.startswith(".") or name.partition(".")[0] in _DEVICES or name == BINDINGS:
+        name = f"%{data[0]:02X}{name[1:]}"
+    return name if len(name) <= LONGEST else f"{name[:KEPT]}~{sha256(data).hexdigest()}"
+
+
+def is_log(name: str) -> bool:
+    """Tell whether a file of the folder is a session's log by its name."""
+    return name.endswith(LOG) and not name.startswith(".") and name != BINDINGS + LOG

@@ -1,24 +1,35 @@
-"""The store's own lines between those of a session: one `saved` record before each delta (`lore.model.events.Saved`).
+"""The lines of a log in a folder: a session's own, and the store's `saved` records between them, one before each delta.
 
-A record is known again by how it begins and how it ends, so that one in which a byte is damaged is not taken for an
-event; and it says at which byte it stands, so that a copy of one, which may come as an event of a session, is none.
+In: bytes, from the first of a log or from a record on. Out: the events with the digest behind each, and what is wrong
+with them. Pure. Rules:
+- a record (`lore.model.events.Saved`) is known again by how it begins and how it ends, so that one in which a byte is
+  damaged is not taken for an event; and it says at which byte it stands, so that a copy of one, which may come as an
+  event of a session, is none;
+- the events behind a record are what it promised: as many bytes, and the digests that it names;
+- a record that promises more bytes than there are belongs to a delta that was never acknowledged: it is torn, and
+  all before it is whole. So is a last line without its end that is no JSON, and zeros at the end, which a file system
+  leaves where it lost power;
+- other whole lines came from other programs, the header from `create`: events without a digest of their own; the
+  next record names the digest of all before it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 from msgspec import Raw
 
-from lore.formats.lines import LONGEST
+from lore.formats.lines import BOM, LONGEST, fault
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.events import Saved
 from lore.model.items import is_absent
 from lore.store.base import EMPTY, Checkpoint, StoreError
+from lore.store.lines import SEED, follow
 
 BEGIN = b'{"kind":"saved",'
 _END = re.compile(rb',"byte":\d+ *,"check":"[0-9a-f]{8}"\}\Z')
@@ -129,3 +140,189 @@ def read_checkpoint(data: bytes | None) -> Checkpoint | None:
         return msgspec.msgpack.decode(rest, type=Checkpoint)
     except (ValueError, RecursionError):
         return None
+
+
+_BLANK = b" \t\r"
+
+
+class Fault(NamedTuple):
+    """What is damaged: the event's number where it is one event's, the byte, what is wrong, what can be recovered."""
+
+    number: int | None
+    byte: int
+    message: str
+    recoverable: str
+
+
+class Start(NamedTuple):
+    """Where reading begins: a byte of the file, and what came before it."""
+
+    byte: int = 0
+    number: int = 0
+    digest: bytes = SEED
+    log: int = 0
+
+
+class Part:
+    """What was read of a log; `lines` and `digests` are those of the events numbered from `first` on."""
+
+    def __init__(self, start: Start) -> None:
+        self.first, self.offset = start.number + 1, start.byte
+        self.number, self.digest, self.log = start.number, start.digest, start.log
+        self.lines: list[bytes] = []
+        self.digests: list[bytes] = []
+        self.faults: list[Fault] = []
+        self.record: Saved | None = None  # the last
+        self.plain = 0  # events without a digest of their own, the header apart
+        self.loose = 0  # of these, those since the last record
+        self.is_named = False  # whether damage among them was named
+        self.end = start.byte  # behind the last whole byte
+        self.is_ended = True  # whether the last line has its end
+
+    def add(self, lines: Sequence[bytes], digests: Sequence[bytes]) -> None:
+        """Take events as read."""
+        self.lines += lines
+        self.digests += digests
+        self.number += len(lines)
+        self.log += sum(map(len, lines)) + len(lines)
+        if digests:
+            self.digest = digests[-1]
+
+
+def read(data: bytes, start: Start = Start()) -> Part:  # noqa: B008 - a record that nobody can change
+    """Read the bytes of a log from a start on. Costs O(bytes)."""
+    part = Part(start)
+    data = data.rstrip(b"\0") if data.endswith(b"\0") else data
+    at = 0
+    while at < len(data):
+        found = data.find(b"\n", at)
+        stop = len(data) if found < 0 else found
+        line, byte = data[at:stop], start.byte + at
+        if is_record(line):
+            at = -1 if found < 0 else _record(data, at, stop, part)
+            if at < 0:
+                break
+        else:
+            line = line[len(BOM) :] if byte == 0 and line.startswith(BOM) else line
+            if found < 0 and line.strip(_BLANK) and fault(line):
+                break
+            if line.strip(_BLANK):
+                _plain(line, byte, part)
+            part.is_ended = found >= 0
+            at = stop + part.is_ended
+        part.end = start.byte + at
+    return part
+
+
+def _plain(line: bytes, byte: int, part: Part) -> None:
+    """Read a line that stands by itself."""
+    reason = fault(line)
+    if reason:
+        part.faults.append(Fault(part.number + 1, byte, f"unreadable line: {reason}", "nothing of this line"))
+        part.is_named = True
+    part.plain += part.number > 0
+    part.loose += 1
+    part.add((line,), follow(part.digest, (line,)))
+
+
+def _record(data: bytes, at: int, stop: int, part: Part) -> int:
+    """Read a record and the events behind it; returns where they end, or -1 where they are torn."""
+    byte = part.offset + at
+    record = read_record(data[at:stop], byte)
+    begin = stop + 1
+    if record is None:
+        part.faults.append(
+            Fault(None, byte, "a saved record is damaged", "the events behind it, without their digests")
+        )
+        return begin
+    end = begin + record.size
+    if end > len(data):
+        if _is_followed(record, data[stop:]):
+            part.faults.append(Fault(None, byte, "bytes behind this record are missing", "the events that are there"))
+        return -1
+    _join(record, byte, part)
+    stretch = data[begin:end]
+    lines = stretch.split(b"\n")
+    is_ended = not lines.pop()
+    digests = follow(part.digest, lines)
+    if is_ended and tuple(map(bytes.hex, digests)) == record.digests:
+        part.add(lines, digests)
+    else:
+        _damaged(record, lines if is_ended else stretch.split(b"\n"), part.offset + begin, part)
+    part.record, part.loose, part.is_named = record, 0, False
+    return end
+
+
+def _is_followed(record: Saved, data: bytes) -> bool:
+    """Tell whether among the bytes behind a record is a later one that goes on from it: so it was whole once."""
+    last = record.digests[-1] if record.digests else record.base
+    at = data.find(b"\n" + BEGIN)
+    while at >= 0:
+        stop = data.find(b"\n", at + 1)
+        line = data[at + 1 : stop if stop >= 0 else len(data)]
+        if is_sealed(line) and b'"base":"%b"' % last.encode() in line:
+            return True
+        at = data.find(b"\n" + BEGIN, at + 1)
+    return False
+
+
+def _join(record: Saved, byte: int, part: Part) -> None:
+    """Compare what came before a record with what the record says of it; go on from what it says."""
+    base = _digest(record.base)
+    if record.after == part.number and base == part.digest:
+        return
+    if record.after != part.number:
+        message = f"{part.number:,} events stand before this record, {record.after:,} were stored"
+        part.faults.append(Fault(None, byte, message, "the events that are there"))
+    elif not part.is_named:  # else this follows from damage that was named
+        number = part.number if part.loose == 1 else None
+        which = "the event" if part.loose == 1 else f"one of the {part.loose:,} events"
+        part.faults.append(
+            Fault(number, byte, f"{which} before this byte was changed", "what it says now may be wrong")
+        )
+    part.number, part.digest, part.log = record.after, base, record.log
+
+
+def _damaged(record: Saved, lines: Sequence[bytes], byte: int, part: Part) -> None:
+    """Name the events behind a record that are not what was stored, and take the others.
+
+    A digest holds all before it, and that of the event before is stored: so each line is judged by itself. Where a
+    line's end was lost or came to be, the lines behind are found one place earlier or later.
+    """
+    offsets = [byte]
+    for line in lines:
+        offsets.append(offsets[-1] + len(line) + 1)
+    at, before, known = 0, part.digest, len(part.faults)
+    for digest in map(_digest, record.digests):
+        place = next((candidate for candidate in (at, at + 1, at - 1) if _is(lines, candidate, before, digest)), None)
+        if place is None:
+            where, reason = _located(lines, at, offsets)
+            part.faults.append(Fault(part.number + 1, where, reason, _rescued(lines, at)))
+            part.add((b"",), (digest,))
+        else:
+            part.add((lines[place],), (digest,))
+        at, before = (at if place is None else place) + 1, digest
+    if len(part.faults) == known:
+        part.faults.append(Fault(None, byte, "bytes between the events that nobody stored", "every event"))
+
+
+def _is(lines: Sequence[bytes], place: int, before: bytes, digest: bytes) -> bool:
+    return 0 <= place < len(lines) and follow(before, (lines[place],))[0] == digest
+
+
+def _located(lines: Sequence[bytes], at: int, offsets: Sequence[int]) -> tuple[int, str]:
+    where = offsets[min(at, len(lines))]
+    return where, "the event is not what was stored" if at < len(lines) else "the event is missing"
+
+
+def _rescued(lines: Sequence[bytes], at: int) -> str:
+    if at < len(lines) and lines[at] and not fault(lines[at]):
+        return "the line is whole JSON, what it says may be wrong; every other event"
+    return "every other event"
+
+
+def _digest(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""

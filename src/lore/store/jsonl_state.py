@@ -16,11 +16,10 @@ from lore.formats.lines import BOM, LONGEST
 from lore.model.events import Saved
 from lore.model.items import NULL
 from lore.store.base import EMPTY, DamagedError, Head, StoreError, Summary
-from lore.store.header import NOTHING, Header, note, read_header
 from lore.store.jsonl_files import read_range
-from lore.store.jsonl_names import LOG, name_of
-from lore.store.jsonl_reading import Fault, Part, Start, read
-from lore.store.jsonl_records import BEGIN, metadata_of, read_record, with_lines
+from lore.store.jsonl_folder import LOG, name_of
+from lore.store.jsonl_records import BEGIN, Fault, Part, Start, metadata_of, read, read_record, with_lines
+from lore.store.lines import NOTHING, Header, note, read_header
 
 HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 _PIECE = 64 * 1024

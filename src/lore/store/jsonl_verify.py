@@ -9,10 +9,8 @@ from lore.formats.lines import fault
 from lore.store.base import Damage, DamagedError, Salvaged, StoreError, Verified
 from lore.store.jsonl_clients import Clients
 from lore.store.jsonl_files import read_range, read_small, reading
-from lore.store.jsonl_folder import Folder
-from lore.store.jsonl_names import TORN
-from lore.store.jsonl_reading import Part
-from lore.store.jsonl_records import is_record
+from lore.store.jsonl_folder import TORN, Folder
+from lore.store.jsonl_records import Part, is_record
 from lore.store.jsonl_state import Look
 
 _ALL = 1 << 62

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lore.store.base import Damage, FormatError, StoreError, Tell  # fmt: skip
 from lore.store.registry import shown
-from lore.store.schema import LATEST, POSTGRES, STEPS, TABLES, refuse_newer, take
 from lore.store.sql import SqlStore
-from lore.store.sql_rows import Transaction
+from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, Transaction, refuse_newer, take
 
 if TYPE_CHECKING:
     from lore.store.postgres_link import Cursor, Link
@@ -69,7 +68,7 @@ class Postgres(SqlStore):
 
     def __init__(self, link: Link) -> None:
         """Keep a link; `open` makes sure of what it leads to."""
-        self.link = link
+        self.link, self.url = link, link.url
 
     @classmethod
     def open(cls, url: str, tell: Tell) -> Postgres:
@@ -88,10 +87,6 @@ class Postgres(SqlStore):
             store.close()
             raise
         return store
-
-    @property
-    def url(self) -> str:
-        return self.link.url
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[Transaction]:

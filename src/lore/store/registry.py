@@ -1,18 +1,28 @@
-"""Stores by the scheme of their URLs; other packages add theirs under the entry-point group `lore.stores`."""
+"""Stores by the scheme of their URLs, and their sessions by name: `URL#SESSION_ID`, wherever a session is named.
+
+Other packages add stores under the entry-point group `lore.stores`. Rules for names: a file that exists under the whole
+name wins; the URL ends at the first `#`, unless the place it names is there only with a later one (a file may have `#`
+in its name); all behind it is the id. Reading opens the store, and closes it before it hands anything on: nothing is
+created, nothing held.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
-from functools import cache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import cache, lru_cache
 from importlib import import_module
-from typing import cast
+from typing import NamedTuple, cast
 
-from lore.store.base import Store, StoreError, Tell
+from lore.model.mask import mask
+from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
 
 # Where each is made, imported when it is asked for: a database's client is slow to import, or not installed.
 _PLACES = {
-    "memory": ("lore.store.memory", "Memory"),
+    "memory": ("lore.store.sqlite", "Memory"),
     "jsonl": ("lore.store.jsonl", "Jsonl"),
     "sqlite": ("lore.store.sqlite", "Sqlite"),
     "postgresql": ("lore.store.postgres", "Postgres"),
@@ -21,13 +31,7 @@ _PLACES = {
 GROUP = "lore.stores"
 STORES: dict[str, Callable[[str, Tell], Store]] = {}  # what other packages publish
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
-_SHAPES = {
-    "memory": "memory:",
-    "jsonl": "jsonl:DIR",
-    "sqlite": "sqlite:FILE",
-    "postgresql": "postgresql://HOST/DATABASE",
-}
-HINT = "stores: " + ", ".join(_SHAPES.values())
+HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
 
 
 def scheme_of(url: str) -> str | None:
@@ -80,3 +84,119 @@ _PASSWORD = re.compile(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=password=)[^&\s#]*
 def shown(url: str) -> str:
     """Return a store's URL as it may be shown: without the password in it."""
     return _PASSWORD.sub(lambda found: f"{found[1]}:***" if found[1] is not None else "***", url)
+
+
+BEYOND = 2**53  # more events than any session has: what is loaded after it is the head, and none of them
+_PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
+BESIDE = ("-wal", "-shm", "-journal")  # what sqlite keeps beside its file
+_CUTS = 16  # of a hostile name, not every `#` is tried
+
+
+@lru_cache(maxsize=1024)
+def say_once(text: str) -> None:
+    """Write a store's notes to standard error while it is read by name.
+
+    Said once by a process, however often the session is read.
+    """
+    if sys.stderr is not None:
+        safe = "".join(char if char.isprintable() else "\ufffd" for char in mask(shown(text)))
+        sys.stderr.write(f"note: {safe}\n")
+
+
+class Address(NamedTuple):
+    """A session in a store."""
+
+    url: str
+    session_id: str
+
+
+def address_of(name: str) -> Address | None:
+    """Return what a name says of a stored session; None where it is any other name."""
+    if "#" not in name or scheme_of(name) is None or os.path.lexists(name):
+        return None
+    cuts = [at for at, char in enumerate(name) if char == "#"][:_CUTS]
+    cut = next((at for at in cuts if os.path.lexists(name[:at].partition(":")[2])), cuts[0])
+    return Address(name[:cut], name[cut + 1 :])
+
+
+def is_store(name: str) -> bool:
+    """Tell whether a name is the URL of a store, and no file."""
+    return scheme_of(name) is not None and not os.path.lexists(name)
+
+
+def holds(name: str, path: str) -> bool:
+    """Tell whether a file is one of those that keep the store which a name, with a session or without, stands for."""
+    address = address_of(name)
+    url = name if address is None else address.url
+    if scheme_of(url) not in _PLACED or (address is None and not is_store(name)):
+        return False
+    place, path = (os.path.realpath(name) for name in (os.path.expanduser(url.partition(":")[2]), path))
+    if os.path.isdir(place):
+        from lore.store.jsonl_folder import CHECKPOINT, LOG, STAMP, TORN  # noqa: PLC0415 - read by few commands
+
+        return os.path.dirname(path) == place and path.endswith((LOG, CHECKPOINT, TORN, STAMP))
+    return path in (place, *(place + end for end in BESIDE))
+
+
+def open_there(url: str, tell: Tell = silent) -> Store:
+    """Open a store that is there already; raises StoreError where its file or folder is missing.
+
+    What only reads says so: a store that is not there would otherwise be an empty one.
+    """
+    if not may_be_there(url):
+        raise StoreError(
+            f"there is no store {shown(url)}", hint="look at its name; `lore store import` makes a new one"
+        )
+    return open_store(url, tell)
+
+
+def may_be_there(url: str) -> bool:
+    """Tell whether a store's file or folder is there; of a store that has none, only opening it says more."""
+    place = url.partition(":")[2]
+    return scheme_of(url) not in _PLACED or any(map(os.path.lexists, (place, os.path.expanduser(place))))
+
+
+def noted(store: Store, session_id: str) -> SessionData | None:
+    """Return what is stored of a session except its events; None where there is no such session."""
+    try:
+        return store.load(session_id, after=BEYOND)
+    except UnknownSessionError:
+        return None
+
+
+def exists(address: Address) -> bool:
+    """Tell whether a session is stored; one in a store that cannot be read is not: reading it says why."""
+    try:
+        with closing(open_there(address.url)) as store:
+            return noted(store, address.session_id) is not None
+    except StoreError:
+        return False
+
+
+def unknown(address: Address) -> UnknownSessionError:
+    """Return the error for a session that a store has not, which names the store."""
+    error, url = UnknownSessionError(address.session_id), shown(address.url)
+    error.message = f"{url} has no session {address.session_id!r}"
+    error.hint = f"`lore store list --store {url}` names those it has"
+    error.args = (error.message,)
+    return error
+
+
+def log_of(address: Address, size: int, tell: Tell = say_once) -> Iterator[bytes]:
+    """Yield the log of a stored session, in pieces of about `size` bytes that end with a line.
+
+    Raises StoreError. The events are held until they were handed on.
+    """
+    with closing(open_there(address.url, tell)) as store:
+        try:
+            events = list(store.load(address.session_id).events)
+        except UnknownSessionError:
+            raise unknown(address) from None
+    events.reverse()
+    piece, held = list[bytes](), 0
+    while events:
+        piece.append(events.pop())
+        held += len(piece[-1]) + 1
+        if held >= size or not events:
+            yield b"\n".join((*piece, b""))
+            piece, held = [], 0

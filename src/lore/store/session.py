@@ -12,15 +12,18 @@ while nothing waits goes as `removed_ids`, else as a `remove` event at its place
 gives this session's state at any moment.
 
 Not safe between threads: one harness, one `StoredSession`. For asyncio there is `save_async`; events may be applied
-while it waits, and are saved with the next call.
+while it waits, and are saved with the next call. `AsyncStore` gives any store's methods to an event loop, each in a
+thread of its own. A call that is cancelled goes on in its thread to its end; what it saved is saved, and a delta that
+is sent again changes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from itertools import takewhile
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from lore import __version__
 from lore.errors import LoreError
@@ -32,8 +35,7 @@ from lore.prompt.settings import Rules
 from lore.session import Session
 from lore.store.applying import is_same, lines_of, merged, save_delta
 from lore.store.base import EMPTY, Checkpoint, Head, SessionData, SessionDelta, Store, Tell
-from lore.store.header import follow
-from lore.store.ids import good_line, good_notes
+from lore.store.lines import follow, good_line, good_notes
 from lore.store.registry import silent
 
 FOLDED = f"lore {__version__} session"  # of a checkpoint's data: another version folds anew
@@ -249,3 +251,44 @@ def _log(lines: Sequence[bytes]) -> bytes:
 
 def _is_empty(delta: SessionDelta) -> bool:
     return not delta.new_events and not delta.removed_ids and delta.leaf_id is None and delta.metadata == EMPTY
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_thread(
+    method: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[AsyncStore, P], Coroutine[Any, Any, T]]:
+    @wraps(method)
+    async def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound: Callable[P, T] = getattr(self.store, method.__name__)
+        return await asyncio.to_thread(bound, *args, **kwargs)
+
+    return call
+
+
+class AsyncStore:
+    """Any store, for an event loop. Errors are the store's own."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
+        """Add a delta, also in a store that only saves in full."""
+        return await asyncio.to_thread(save_delta, self.store, session_id, delta)
+
+    create = _in_thread(Store.create)
+    load = _in_thread(Store.load)
+    save = _in_thread(Store.save)
+    delete = _in_thread(Store.delete)
+    list = _in_thread(Store.list)
+    move = _in_thread(Store.move)
+    bind = _in_thread(Store.bind)
+    resolve = _in_thread(Store.resolve)
+    prompt_deltas = _in_thread(Store.prompt_deltas)
+    checkpoint = _in_thread(Store.checkpoint)
+    save_checkpoint = _in_thread(Store.save_checkpoint)
+    verify = _in_thread(Store.verify)
+    vacuum = _in_thread(Store.vacuum)
+    close = _in_thread(Store.close)

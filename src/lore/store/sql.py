@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-from lore.store.applying import Settled, checked, digests_of, same_header, settle
+from lore.store.applying import Settled, checked, digests_of, same_header, settle, with_forks
 from lore.store.base import (
     EMPTY,
     Checkpoint,
@@ -33,10 +33,8 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.deltas import rows_of
-from lore.store.header import NOTHING, Header, follow, note, read_header, with_forks
-from lore.store.ids import good_id, is_id
-from lore.store.sql_rows import (
+from lore.store.lines import NOTHING, Header, follow, good_id, is_id, note, read_header, rows_of
+from lore.store.sql_tables import (
     COLUMNS,
     HINT,
     SqlSession,
@@ -60,11 +58,7 @@ class SqlStore(ABC):
     """Sessions in the tables of `schema`."""
 
     lock: ClassVar[str] = ""  # ends a SELECT of a session's row that will be written
-
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """What it was opened by, without passwords."""
+    url: str  # what it was opened by, without passwords
 
     @abstractmethod
     def transaction(self, *, write: bool) -> AbstractContextManager[Transaction]:

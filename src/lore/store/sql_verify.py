@@ -14,9 +14,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError
-from lore.store.deltas import Row, put_together, rows_of
-from lore.store.header import SEED, follow, note, read_header
-from lore.store.sql_rows import Event, SqlSession, Transaction, events_of, kept_rows
+from lore.store.lines import SEED, Row, follow, note, put_together, read_header, rows_of
+from lore.store.sql_tables import Event, SqlSession, Transaction, events_of, kept_rows
 
 
 class Seen(NamedTuple):

@@ -1,4 +1,4 @@
-"""`sqlite:FILE`: sessions in one file, the embedded default.
+"""`sqlite:FILE`: sessions in one file, the embedded default; `memory:`, which lives as long as its object.
 
 Rules:
 - what a call acknowledged survives a loss of power: the write-ahead log is synced at each commit;
@@ -18,18 +18,16 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from lore.model.canonical import printable
-from lore.store.address import BESIDE
 from lore.store.base import Damage, DamagedError, FormatError, StoreError, Tell
-from lore.store.registry import silent
-from lore.store.schema import LATEST, SQLITE, STEPS, TABLES, Step, refuse_newer, take
+from lore.store.registry import BESIDE, silent
 from lore.store.sql import SqlStore
-from lore.store.sql_rows import Transaction, Value
+from lore.store.sql_tables import LATEST, SQLITE, STEPS, TABLES, Step, Transaction, Value, refuse_newer, take
 from lore.store.sqlite_file import (
     APPLICATION,
     OLDEST,
@@ -94,7 +92,7 @@ class Sqlite(SqlStore):
                 f"sqlite {sqlite3.sqlite_version} is too old: stores need 3.37 or newer",
                 hint="use a Python with a newer sqlite",
             )
-        self._url = f"sqlite:{printable(path)}"
+        self.url = f"sqlite:{printable(path)}"
         self._path = os.path.abspath(os.path.expanduser(path))  # a process may go to another folder
         self._tell = tell
         self._patience = patience
@@ -112,20 +110,13 @@ class Sqlite(SqlStore):
         """Open `sqlite:FILE`; raises StoreError, FormatError, DamagedError."""
         return cls(path_of(url), tell)
 
-    @property
-    def url(self) -> str:
-        return self._url
-
     # transactions
 
-    def transaction(self, *, write: bool) -> AbstractContextManager[Transaction]:
-        return self._transaction("BEGIN IMMEDIATE" if write else "BEGIN", write=write)
-
     @contextmanager
-    def _transaction(self, begin: str, *, write: bool) -> Generator[Transaction]:
+    def transaction(self, *, write: bool) -> Generator[Transaction]:
         with self._alone(), self._connected(write=write) as connection:
             tx = _Transaction(connection, self._in_words)
-            tx.execute(begin)
+            tx.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
                 yield tx
                 tx.execute("COMMIT")
@@ -158,17 +149,17 @@ class Sqlite(SqlStore):
     def _connected(self, *, write: bool) -> Generator[sqlite3.Connection]:
         """Give the connection, opened where there is none; for reading what is missing, an empty store."""
         if self._closed:
-            raise StoreError(f"{self._url} was closed", hint="open it again")
+            raise StoreError(f"{self.url} was closed", hint="open it again")
         if self._connection is not None and self._file != _identity(self._path):
             self._forget()  # sqlite sees that the file has moved, and leaves alone what is in its place
-            raise StoreError(f"{self._url} was replaced or removed while it was open", hint=_REPLACED)
+            raise StoreError(f"{self.url} was replaced or removed while it was open", hint=_REPLACED)
         if self._connection is not None:
             yield self._connection
         elif is_missing(self._path) and not write:
-            with _closing(self._empty()) as connection:
+            with closing(_in_memory()) as connection:
                 yield connection
         elif not is_missing(self._path) and is_read_only(self._path):
-            with _closing(self._read_only()) as connection:
+            with closing(self._read_only()) as connection:
                 yield connection
         else:
             self._connection = self._opened()
@@ -185,18 +176,12 @@ class Sqlite(SqlStore):
             raise self._in_words(error) from error
         return connection
 
-    def _empty(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for step in STEPS:
-            take(step, _Transaction(connection, self._in_words), SQLITE)
-        return connection
-
     def _read_only(self) -> sqlite3.Connection:
         """Open what cannot be written: as it stands where nobody has it open, else through what lies beside it."""
         version = self._checked(stamp_of(self._path, self._patience))
         if version < LATEST:
             raise StoreError(
-                f"{self._url} has schema version {version}, and cannot be written to bring it to {LATEST}",
+                f"{self.url} has schema version {version}, and cannot be written to bring it to {LATEST}",
                 hint="copy it to a place where you may write",
             )
         is_alone = not any(os.path.exists(beside(self._path, end)) for end in ("-wal", "-journal"))
@@ -224,8 +209,8 @@ class Sqlite(SqlStore):
         if stamp is None:
             return 0
         if stamp.application != APPLICATION or stamp.version < 1:
-            raise FormatError(f"{self._url} is a database of another program", hint="name another file")
-        refuse_newer(stamp.version, self._url)
+            raise FormatError(f"{self.url} is a database of another program", hint="name another file")
+        refuse_newer(stamp.version, self.url)
         return stamp.version
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
@@ -238,8 +223,8 @@ class Sqlite(SqlStore):
         for step in STEPS[version:]:
             self._take(tx, connection, step)
         if 0 < version < LATEST:
-            self._tell(f"{self._url}: brought from schema version {version} to {LATEST}")
-        refuse_newer(_version(tx), self._url)
+            self._tell(f"{self.url}: brought from schema version {version} to {LATEST}")
+        refuse_newer(_version(tx), self.url)
         self._keep_log(connection)
 
     def _refuse_foreign(self, tx: Transaction) -> None:
@@ -248,7 +233,7 @@ class Sqlite(SqlStore):
         others = [f"{kind} {name}" for kind, name in found if not (kind == "table" and _is_ours(name))]
         if others:
             raise FormatError(
-                f"{self._url} holds what is not lore's: {printable(', '.join(others[:3]))}", hint="name another file"
+                f"{self.url} holds what is not lore's: {printable(', '.join(others[:3]))}", hint="name another file"
             )
 
     def _take(self, tx: Transaction, connection: sqlite3.Connection, step: Step) -> None:
@@ -278,7 +263,7 @@ class Sqlite(SqlStore):
             except sqlite3.Error as error:
                 raise self._in_words(error) from error
         if kind != "wal":
-            self._tell(f"{self._url}: no write-ahead log is possible here, so readers and writers wait for each other")
+            self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
 
     def _forget(self) -> None:
         if self._connection is not None:
@@ -329,12 +314,51 @@ class Sqlite(SqlStore):
             self._closed = True
 
 
-@contextmanager
-def _closing(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
-    try:
-        yield connection
-    finally:
-        connection.close()
+class Memory(SqlStore):
+    """A store in memory, of its own at each opening. Safe between threads: one lock, held for each call."""
+
+    url = "memory:"
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._connection = _in_memory()
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+    @classmethod
+    def open(cls, url: str, tell: Tell) -> Memory:
+        """Make an empty store."""
+        return cls()
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Generator[Transaction]:
+        with self._lock, self._connection:
+            tx = _Transaction(self._connection, lambda error: in_words(error, self.url, 0))
+            tx.execute("BEGIN")
+            yield tx
+
+    def integrity(self) -> Sequence[Damage]:
+        return ()
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+    def vacuum(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        """What is stored is gone with the object."""
+
+
+def _in_memory() -> sqlite3.Connection:
+    """Return an empty store that is no file."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    tx = _Transaction(connection, lambda error: in_words(error, ":memory:", 0))
+    tx.execute("PRAGMA foreign_keys = ON")
+    for step in STEPS:
+        take(step, tx, SQLITE)
+    return connection
 
 
 def _version(tx: Transaction) -> int:

@@ -22,8 +22,8 @@ from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 from lore.model.canonical import printable
-from lore.store.address import BESIDE
 from lore.store.base import DamagedError, FormatError, StoreError
+from lore.store.registry import BESIDE
 
 APPLICATION = int.from_bytes(b"lore", "big")
 OLDEST = (3, 37)  # the first with STRICT tables

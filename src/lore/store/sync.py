@@ -18,10 +18,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lore.model.events import MAIN
-from lore.store.address import noted
 from lore.store.applying import is_same, save_delta
 from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
-from lore.store.header import NOTHING, Header, follow
+from lore.store.lines import NOTHING, Header, follow
+from lore.store.registry import noted
 
 Clock: TypeAlias = Callable[[], str]
 

@@ -16,9 +16,9 @@ from lore.compaction.memory.identities import audit_of
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
 from lore.model.mask import mask
-from lore.store.address import noted
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, SessionDelta, Store, StoreError, UnknownSessionError
+from lore.store.registry import noted
 
 ATTEMPTS = 50
 LONGEST = 200  # characters of a reason

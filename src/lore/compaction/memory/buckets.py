@@ -27,10 +27,10 @@ from lore.compaction.memory.records import Known, Record, Sealed, applied, known
 from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
-from lore.store.address import noted
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
-from lore.store.header import NOTHING
+from lore.store.lines import NOTHING
+from lore.store.registry import noted
 
 ATTEMPTS = 50
 FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are

@@ -22,7 +22,7 @@ from lore.errors import LoreError
 from lore.model.canonical import printable
 from lore.model.events import MAIN
 from lore.store.base import Summary
-from lore.store.header import Header
+from lore.store.lines import Header
 
 DEFAULT_USER = "default"
 """The user of sessions that name none."""

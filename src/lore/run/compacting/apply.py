@@ -38,8 +38,7 @@ from lore.recording.problems import Problems
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.compacting.dependencies import dependencies_of, refuse_nested
 from lore.run.writing import written
-from lore.store.address import address_of, open_there
-from lore.store.registry import scheme_of
+from lore.store.registry import address_of, open_there, scheme_of
 from lore.store.registry import shown as shown_url
 
 Clock = Callable[[], float]

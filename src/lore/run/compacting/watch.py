@@ -14,9 +14,8 @@ from lore.compaction.summarizers import summarizer_of
 from lore.compaction.watching import Hands, Watch
 from lore.errors import LoreError
 from lore.run.compacting.dependencies import dependencies_of, refuse_nested
-from lore.store.address import open_there
 from lore.store.base import Store
-from lore.store.registry import shown
+from lore.store.registry import open_there, shown
 
 _NOTHING = IdleSettings()
 

@@ -21,10 +21,10 @@ from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
 from lore.model.stored import StoreAppended
 from lore.recording.log_lines import kind_of
-from lore.store.address import noted
 from lore.store.applying import is_same, save_delta
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
-from lore.store.header import read_header
+from lore.store.lines import read_header
+from lore.store.registry import noted
 from lore.store.sync import Clock, now
 
 SHOWN = "<stdin>"

@@ -30,9 +30,9 @@ from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.converting import converted
 from lore.run.gc_tuning import collected_seldom
-from lore.store.address import address_of, noted, open_there
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
-from lore.store.header import read_header
+from lore.store.lines import read_header
+from lore.store.registry import address_of, noted, open_there
 from lore.store.sync import Clock, Synced, SyncSource, now, sync
 
 ImportProgress = Callable[[int, int], None]

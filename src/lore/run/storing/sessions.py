@@ -23,10 +23,9 @@ from lore.model.stored import (
     StoreVerified,
     StoreWritten,
 )
-from lore.store.address import BEYOND, address_of, may_be_there, noted, open_there
+from lore.store.applying import with_forks
 from lore.store.base import Damage, DamagedError, SalvagingStore, Store, StoreError, Summary, Tell, UnknownSessionError
-from lore.store.header import with_forks
-from lore.store.registry import open_store, scheme_of
+from lore.store.registry import BEYOND, address_of, may_be_there, noted, open_store, open_there, scheme_of
 from lore.store.registry import shown as shown_url
 
 GONE = "`memory:` is gone when this command ends"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lore.store.base import ConflictError, StoreError, UnknownSessionError
-from lore.store.header import NOTHING, follow
+from lore.store.lines import NOTHING, follow
 from lore.testing.stores.making import AT, Scenarios, add, adding, begun, events, header, raised, said
 
 

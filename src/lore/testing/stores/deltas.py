@@ -9,7 +9,7 @@ import msgspec
 
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, Store, StoreError
-from lore.store.header import NOTHING, follow
+from lore.store.lines import NOTHING, follow
 from lore.testing.stores.making import (
     AT,
     LATER,

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from lore.store.base import ConflictError, FormatError, SessionData, StoreError
-from lore.store.header import NOTHING
+from lore.store.lines import NOTHING
 from lore.testing.stores.making import AT, LATER, Scenarios, add, begun, events, header, line, raised, said
 
 

@@ -1,0 +1,165 @@
+"""The lines of a session as every store keeps them: ids, digests, the header, rows of prompt deltas.
+
+- An id is text of 1 to 512 characters that can be printed, and is compared by code point: ids that differ by case or
+  by Unicode form are different. A line is one JSON object that every reader of logs takes.
+- Each event's digest holds all before it: digest 0 is SHA-256 of `lore-store-1`; digest n is SHA-256 of digest n-1, the
+  length of line n in decimal, `:`, and line n. Framed by length, sensitive to order, resumable from any number. Where a
+  digest is stored beside each event, a changed line is found alone: only its own digest does not follow.
+- Of prompt deltas there is one row a `seq`; a later record may replace the selector, never the content (design,
+  section 3); selector and content are JSON text, to the byte, with whatever fields a writer put there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import NamedTuple
+
+from lore.formats.lines import LONGEST, fault, is_crowded, too_long, too_many
+from lore.formats.lore_log import LoreLog
+from lore.model.canonical import canonical, printable
+from lore.model.events import PromptDelta, SessionStarted
+from lore.model.items import is_absent
+from lore.model.jsonslice import is_json
+from lore.store.base import EMPTY, DeltaRow, Head, StoreError
+
+LONGEST_ID = 512
+
+
+def good_id(text: str, what: str = "session id") -> str:
+    """Return an id that every store can keep; raises StoreError."""
+    if not is_id(text):
+        raise StoreError(
+            f"{printable(text[:60])!r} is no {what}",
+            hint=f"1 to {LONGEST_ID} characters, none of them a control character",
+        )
+    return text
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a store can have something by this name."""
+    return 0 < len(text) <= LONGEST_ID and text.isprintable()
+
+
+def good_notes(leaf_id: str | None, *times: str | None) -> None:
+    """Refuse a leaf or times that not every store can keep; raises StoreError."""
+    if leaf_id is not None:
+        good_id(leaf_id, "leaf id")
+    for time in times:
+        if time is not None:
+            good_id(time, "time")
+
+
+def good_line(line: bytes) -> bytes:
+    """Return a line that every reader of logs takes; raises StoreError."""
+    line = bytes(line)
+    if len(line) > LONGEST:
+        raise StoreError(f"an event of {len(line):,} bytes: {too_long()}", hint="write less content in one event")
+    reason = "a line feed within" if b"\n" in line else "" if _is_plain(line) else fault(line)
+    if not reason and is_crowded(line):
+        reason = too_many()
+    if reason:
+        raise StoreError(f"an event is no line of a log: {reason}", hint="one JSON object on one line")
+    return line
+
+
+_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
+_HUGE = b"0e000", b"0e+000"  # perhaps a number that no float can hold; found so four times as fast as by a pattern
+_DEEP = 500  # brackets: with more, a value may be nested more deeply than decoders follow
+
+
+def _is_plain(line: bytes) -> bool:
+    """Tell surely good lines quickly: what is inside is skipped by the decoder, which looks at neither of these."""
+    if line[:1] != b"{" or line.count(b"[") + line.count(b"{") > _DEEP:
+        return False
+    digits = line.translate(_DIGITS)
+    return not any(huge in digits for huge in _HUGE) and is_json(line)
+
+
+# digests
+
+SEED = sha256(b"lore-store-1").digest()
+
+
+def follow(digest: bytes, lines: Iterable[bytes]) -> list[bytes]:
+    """Return the digest behind each of these lines, which come after `digest`. Costs O(bytes)."""
+    found: list[bytes] = []
+    for line in lines:
+        hashed = sha256(digest + b"%d:" % len(line))
+        hashed.update(line)
+        digest = hashed.digest()
+        found.append(digest)
+    return found
+
+
+def note(leaf_id: str | None, metadata: bytes) -> str:
+    """Return the digest of what is noted beside the events: 64 hex digits."""
+    leaf = b"-" if leaf_id is None else b"+" + leaf_id.encode("utf-8", "surrogatepass")
+    return sha256(b"%d:%b%b" % (len(leaf), leaf, canonical(metadata))).hexdigest()
+
+
+NOTHING = Head(0, SEED.hex(), note(None, EMPTY))
+
+
+class Header(NamedTuple):
+    """A header's line, and what it says of the session; a time that not every store can keep is in the line alone."""
+
+    line: bytes
+    session_id: str
+    project_id: str | None
+    parent_session_id: str | None
+    at: str | None
+
+
+def read_header(line: bytes) -> Header:
+    """Read a header; raises StoreError where the line is none, or names no session."""
+    line = good_line(line)
+    found = next((read.value for read in LoreLog().feed(line + b"\n")), None)
+    if not isinstance(found, SessionStarted):
+        hint = "the first event of a session is session_started, with its session_id"
+        raise StoreError("a session does not begin with session_started", hint=hint)
+    for name, what in ((found.project_id, "project id"), (found.parent_session_id, "parent session id")):
+        if name is not None:
+            good_id(name, what)
+    session_id = good_id(found.session_id)
+    at = found.at if found.at is not None and is_id(found.at) else None
+    return Header(line, session_id, found.project_id, found.parent_session_id, at)
+
+
+# prompt deltas
+
+_WORD, _CAMEL = b'"prompt_delta"', b'"promptDelta"'
+_SPELLED = re.compile(rb"\\u00[4-7]")  # a letter as an escape, which may be one of those words; nobody writes it
+
+
+class Row(NamedTuple):
+    """A record of a prompt delta; `content` is None where it only replaces the selector."""
+
+    seq: int
+    selector: bytes
+    content: bytes | None
+
+
+def rows_of(lines: Iterable[bytes]) -> list[Row]:
+    """Return the records of prompt deltas among lines, in order. Costs a look at each line."""
+    found: list[Row] = []
+    for line in lines:
+        if not (_WORD in line or _CAMEL in line or (b"\\u00" in line and _SPELLED.search(line))):
+            continue
+        for read in LoreLog().feed(line + b"\n"):
+            event = read.value
+            if isinstance(event, PromptDelta):
+                content = None if is_absent(event.content) else bytes(event.content)
+                found.append(Row(event.seq, bytes(event.selector), content))
+    return found
+
+
+def put_together(session_id: str, project_id: str | None, rows: Iterable[Row]) -> tuple[DeltaRow, ...]:
+    """Return what is kept of these records, by `seq`."""
+    kept: dict[int, DeltaRow] = {}
+    for row in rows:
+        before = kept.get(row.seq)
+        content = (row.content or b"null") if before is None or before.content == b"null" else before.content
+        kept[row.seq] = DeltaRow(session_id, row.seq, project_id, row.selector, content)
+    return tuple(kept[seq] for seq in sorted(kept))
