@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, har, pair
-from lore.formats.cassette import Cassette
-from lore.formats.claude_tap import ClaudeTap
-from lore.formats.har import Har
-from lore.formats.proxy import Proxy, ProxyList
+from lore.formats.captures import Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
 from lore.model.events import Billed

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from lore.formats.elements import Elements, array_at, is_document
+from lore.formats.documents import Elements
+from lore.formats.recognition import array_at, is_document
 
 DOCUMENT = json.dumps(
     {"log": {"pages": [{"entries": [0]}], "entries": [{"n": n, "t": 'a"}]{ é'} for n in range(5)], "x": [1]}}, indent=1
@@ -59,7 +60,7 @@ def test_an_odd_element_hides_none_that_follow(odd, size):
 
 @pytest.mark.parametrize("size", [1, 9, 64, 10**6])
 def test_an_element_that_is_too_long_is_given_without_its_bytes(size, monkeypatch):
-    monkeypatch.setattr("lore.formats.elements.LONGEST", 40)
+    monkeypatch.setattr("lore.formats.documents.LONGEST", 40)
     long = b'{"a":"' + b'x\\"]}' * 30 + b'\\\\"}'
     data = b'{"entries":[{"n":1},' + long + b',\n{"n":2}]}'
     found, elements = cut(data, (".entries",), size)
@@ -69,7 +70,7 @@ def test_an_element_that_is_too_long_is_given_without_its_bytes(size, monkeypatc
 
 
 def test_no_more_is_held_than_one_element_needs(monkeypatch):
-    monkeypatch.setattr("lore.formats.elements.LONGEST", 1000)
+    monkeypatch.setattr("lore.formats.documents.LONGEST", 1000)
     elements = Elements((".entries",))
     elements.feed(b'{"entries":[{"a":"')
     for _ in range(1000):

@@ -9,8 +9,7 @@ import pytest
 
 from formats.calls import exchange, judged
 from formats.streaming import frame, wrapped
-from lore.formats.contents import Content
-from lore.formats.frames import framed_events, is_framed
+from lore.formats.contents import Content, framed_events, is_framed
 from lore.model.codes import Problem
 from lore.model.events import Billed
 from model.making import dumps

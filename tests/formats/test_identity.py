@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from lore.formats.identity import call_of, endpoint_of
+from lore.formats.http import call_of, endpoint_of
 from lore.model.exchange import Call
 from model.making import dumps
 

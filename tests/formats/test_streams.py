@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from lore.formats.answers import NOTHING
-from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
+from lore.formats.answers import NOTHING, answer_of_events, answer_of_stream, is_stream
 from lore.model.events import Billed, Verdict
 from model.making import dumps
 

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from lore.formats.base import Read, Yields
-from lore.formats.line_reader import LineReader, problem
-from lore.formats.lines import Line, each
+from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import lenient
 from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of

@@ -13,17 +13,13 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from lore.formats.answers import Answer, answer_of
+from lore.formats.answers import Answer, answer_of, answer_of_events, answer_of_stream, billed_of, is_stream
 from lore.formats.base import Read
 from lore.formats.contents import events_in, unescaped
-from lore.formats.http import headers_of, status_of
-from lore.formats.identity import call_of, endpoint_of
-from lore.formats.line_reader import LineReader, problem
-from lore.formats.lines import BOM, Line, Lines, fault, is_crowded, split_joined, too_many
-from lore.formats.requests import ASKED, is_body
-from lore.formats.streams import answer_of_events, answer_of_stream, is_stream
+from lore.formats.http import call_of, endpoint_of, headers_of, status_of
+from lore.formats.lines import BOM, Line, LineReader, Lines, fault, is_crowded, problem, split_joined, too_many
+from lore.formats.recognition import ASKED, is_body
 from lore.formats.times import seconds
-from lore.formats.usage import billed_of
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.exchange import Exchange, Form, Streamed

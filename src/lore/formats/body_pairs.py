@@ -16,7 +16,7 @@ import msgspec
 from lore.formats.answers import answered
 from lore.formats.base import Read
 from lore.formats.chat import kept
-from lore.formats.identity import call_of
+from lore.formats.http import call_of
 from lore.formats.packs import Member, PackReader, placed
 from lore.model.codes import Code, Problem
 from lore.model.exchange import Exchange

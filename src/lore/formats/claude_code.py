@@ -40,8 +40,7 @@ from lore.formats.claude_records import (
     source_of,
     type_of,
 )  # fmt: skip
-from lore.formats.line_reader import LineReader, problem
-from lore.formats.lines import Line, each
+from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import Item, OpaqueItem

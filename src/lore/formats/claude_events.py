@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from lore.formats.answers import answered
 from lore.formats.base import Read
-from lore.formats.identity import call_of
+from lore.formats.http import call_of
 from lore.formats.lines import Line
 from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records

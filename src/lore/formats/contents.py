@@ -4,6 +4,11 @@ In: the JSON value that a recording holds. Out: the bytes that were sent, or why
 unescaped once and is then an exact slice of the wire; what was stored parsed is sliced as it stands. Nothing
 is opened before it is asked for. Rules: what is decompressed is bounded in size and ratio; what the standard
 library cannot decompress is said, not guessed.
+
+Responses of Amazon Bedrock come as a binary stream (`application/vnd.amazon.eventstream`): those of `converse-stream`
+hold events as they are, those of `invoke-with-response-stream` in base64. Each message is four bytes of its length,
+four of its headers' length, four of a checksum over these eight, the headers, the payload and four of a checksum;
+numbers are big-endian. A stream that was cut gives what is whole. Source: the AWS event stream encoding.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import base64
 import binascii
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import orjson
 from msgspec import Struct
@@ -20,7 +25,7 @@ from msgspec import Struct
 from lore.formats.lines import too_much
 from lore.model.canonical import text_of
 from lore.model.exchange import Fidelity, Form
-from lore.model.jsonslice import array, check_text, parts
+from lore.model.jsonslice import array, check_text, parts, table
 
 LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
 RATIO = 200  # of a body that is decompressed: prompts reach 20, what is made to fill a memory 1,000
@@ -223,3 +228,34 @@ def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
             data = inner.get("data", inner.get("value", one))
             events.append(unescaped(data) if data[:1] == b'"' else data)
     return events, b"\n\n".join(text)
+
+
+_PRELUDE, _CHECKSUM = 12, 4
+
+
+def is_framed(data: bytes) -> bool:
+    """Tell whether bytes begin as such a stream does: its first checksum says so."""
+    return len(data) > _PRELUDE and zlib.crc32(data[:8]) == int.from_bytes(data[8:_PRELUDE], "big")
+
+
+def framed_events(data: bytes) -> Iterator[bytes]:
+    """Yield the events of a stream, as far as it is whole."""
+    at = 0
+    while is_framed(data[at : at + _PRELUDE + 1]):
+        size = int.from_bytes(data[at : at + 4], "big")
+        begin = at + _PRELUDE + int.from_bytes(data[at + 4 : at + 8], "big")
+        end = at + size - _CHECKSUM
+        if end < begin or at + size > len(data):
+            return
+        yield _event(data[begin:end])
+        at += size
+
+
+def _event(payload: bytes) -> bytes:
+    inner = (table(payload) or {}).get("bytes", b"")
+    if inner[:1] != b'"':
+        return payload
+    try:
+        return base64.b64decode(unescaped(inner), validate=True)
+    except (binascii.Error, ValueError):
+        return payload

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lore.formats.answers import billed_of
 from lore.formats.chat import body_of, call_of, message_of, result_of, text_block
 from lore.formats.contents import unescaped
 from lore.formats.lines import Line
 from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records
 from lore.formats.span_messages import messages_in, tools_in
-from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed

@@ -17,13 +17,13 @@ from typing import ClassVar, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from lore.formats.answers import billed_of
 from lore.formats.base import Read
 from lore.formats.chat import RecordedBody, body_of, call_of, message_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
 from lore.formats.packs import Member, PackReader
 from lore.formats.times import seconds
-from lore.formats.usage import billed_of
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed

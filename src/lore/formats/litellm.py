@@ -13,13 +13,13 @@ from typing import ClassVar
 
 import msgspec
 
+from lore.formats.answers import billed_of
 from lore.formats.chat import RecordedBody, body_of, kept
 from lore.formats.contents import unescaped
 from lore.formats.http import status_of
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
 from lore.formats.times import seconds
-from lore.formats.usage import billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed

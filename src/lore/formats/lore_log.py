@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.formats.base import Read, Yields
-from lore.formats.line_reader import LineReader, problem
-from lore.formats.lines import Line, each
+from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import printable, text_of

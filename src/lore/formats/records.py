@@ -14,8 +14,20 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Read
-from lore.formats.line_reader import LineReader, placed, problem
-from lore.formats.lines import BOM, LONGEST, Line, Lines, each, is_crowded, split_joined, too_many, too_much
+from lore.formats.lines import (
+    BOM,
+    LONGEST,
+    Line,
+    LineReader,
+    Lines,
+    each,
+    is_crowded,
+    placed,
+    problem,
+    split_joined,
+    too_many,
+    too_much,
+)
 from lore.model.codes import Code, Problem
 from lore.model.exchange import Exchange
 from lore.model.jsonslice import array, is_json

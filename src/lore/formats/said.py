@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
 
 from lore.formats.answers import output_in
-from lore.formats.contents import LARGEST, Content, ContentError, events_in, opened
-from lore.formats.frames import framed_events, is_framed
+from lore.formats.contents import LARGEST, Content, ContentError, events_in, framed_events, is_framed, opened
 from lore.formats.json_accumulator import MOST, array_of
 from lore.formats.stream_builders import Anthropic, Chat, Converse, Gemini, Speaking
 from lore.model.exchange import Output

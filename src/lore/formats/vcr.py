@@ -16,12 +16,11 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.beginnings import is_yaml_cassette
-from lore.formats.documents import Documents
-from lore.formats.elements import ElementsState
+from lore.formats.captures import Captures, call_in
+from lore.formats.documents import ElementsState
 from lore.formats.http import exchanges_of
 from lore.formats.lines import BOM, Line, too_much
-from lore.formats.pairs import call_in
+from lore.formats.recognition import is_yaml_cassette
 from lore.formats.yaml_values import Anchored, YamlError, load
 from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
@@ -35,7 +34,7 @@ _WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is no ca
 _BEGINNING = 1024 * 1024
 
 
-class _Json(Documents):
+class _Json(Captures):
     name: ClassVar[str] = "vcr"
     paths: ClassVar[tuple[str, ...]] = (".interactions", ".http_interactions")
     words: ClassVar[tuple[bytes, ...]] = (b'"request"', b"interactions")

@@ -18,10 +18,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
-from lore.formats.beginnings import may_be_recording
-from lore.formats.elements import is_document
 from lore.formats.lines import LONGEST
 from lore.formats.packs import OPENING
+from lore.formats.recognition import is_document, may_be_recording
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table

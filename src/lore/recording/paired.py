@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lore.formats.identity import links, session_in
+from lore.formats.http import links, session_in
 from lore.formats.lines import LONGEST
 from lore.formats.litellm import is_completion
 from lore.formats.packs import Header

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from lore.errors import LoreError
-from lore.formats.beginnings import may_be_recording
+from lore.formats.recognition import may_be_recording
 from lore.recording import corpus
 from lore.recording.opening import kind_of
 from lore.recording.tailing import INTERVAL, Change, Tail, Wait

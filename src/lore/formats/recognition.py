@@ -1,36 +1,74 @@
-"""Tell request bodies from all else that is JSON.
+"""What a file or an object is, told by how it begins: cheap looks, before anything is read.
 
-In: the members of an object, sliced. Out: whether it asks a model for an answer, in a shape that lore knows.
-Exports, logs of calls and test cases have the same lists of messages: a body is known by what it asks for,
-unless it is known anyway that it was sent to a model's endpoint.
+In: the first bytes of a file, or the members of an object, sliced. Out: whether it could be a recording, whether it
+is a document that lists calls, whether it is a request body. A folder is full of JSON and YAML that is no recording:
+YAML counts only where it opens as a cassette does, and a body, which exports, logs of calls and test cases hold too,
+is known by what it asks for, unless it is known anyway that it was sent to a model's endpoint.
 """
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.jsonslice import Sliced, first_element, is_text, parts, table
+from lore.formats.lines import BOM, SPACE
+from lore.model.jsonslice import Sliced, first_element, is_text, leaf_at, parts, table
+
+BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
+_CANDIDATES = 16  # places that look like the array and are none
+_ARCHIVE = b"PK"  # a zip file: Inspect's logs are some
+_LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
+_CASSETTE = re.compile(
+    rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
+    rb"(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
+)
+
+
+def may_be_recording(head: bytes) -> bool:
+    """Tell whether a file that begins like this could be a recording."""
+    start = head.removeprefix(BOM).lstrip(SPACE)[:2]
+    return start[:1] in (b"{", b"") or start == _ARCHIVE or _is_list(head) or is_yaml_cassette(head)
+
+
+def is_yaml_cassette(head: bytes) -> bool:
+    """Tell whether a file opens as a VCR cassette in YAML does."""
+    return _CASSETTE.match(head.removeprefix(BOM)) is not None
+
+
+def is_document(head: bytes) -> bool:
+    """Tell whether the first bytes are enough to recognise a document by, however long its lines are."""
+    return _is_list(head) or is_yaml_cassette(head) or array_at(head, _LISTS) >= 0
+
+
+def _is_list(head: bytes) -> bool:
+    """Tell whether a file begins as a JSON array of objects does."""
+    text = head.removeprefix(BOM).lstrip(SPACE)
+    return text[:1] == b"[" and text[1:].lstrip(SPACE)[:1] in (b"{", b"")
+
+
+def array_at(data: bytes, paths: tuple[str, ...]) -> int:
+    """Return where the content of the first array at one of these paths begins; -1 where there is none."""
+    keys = {path.rpartition(".")[2].encode() for path in paths if path}
+    if not any(b'"' + key + b'"' in data[:BEGINNING] for key in keys):
+        return -1
+    looks = re.compile(rb'"(?:' + b"|".join(sorted(keys)) + rb')"[ \t\r\n]*:[ \t\r\n]*\[')
+    for number, match in enumerate(looks.finditer(data, 0, BEGINNING)):
+        if number == _CANDIDATES:
+            break
+        if leaf_at(data[: match.end()], match.end() - 1).path in paths:
+            return match.end()
+    return -1
+
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
 _SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
 # What only a request to the Responses API asks for; and what an export, a log of a call or a test case says besides.
 ASKED = ("instructions", "previous_response_id", "max_output_tokens", "store", "prompt_cache_key", "truncation")
-_KEPT = (
-    "output",
-    "outputs",
-    "response",
-    "candidates",
-    "event",
-    "ideal",
-    "target",
-    "expected",
-    "id",
-    "sessionId",
-    "title",
-)
+_KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target", "expected", "id", "sessionId",
+         "title")  # fmt: skip
 _ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
-
 
 # All that a plain request says at its outermost level: where nothing else stands there, it is no record of one.
 _FIELDS = frozenset((
@@ -49,7 +87,7 @@ def plain_request(head: bytes) -> bytes | None:
 
     Costs one look. The request comes sliced, unless it is huge or no UTF-8.
     """
-    text = head.strip(b" \t\r\n")
+    text = head.strip(SPACE)
     if text[:1] != b"{" or b"\n" in text:
         return None
     members = parts(text)
