@@ -194,3 +194,14 @@ def test_what_was_missed_within_the_grace_of_its_life_died_of_age(read, found):
     """Four seconds past five minutes expiry was said to be ruled out, and the fall to be nobody's."""
     before = asked(1, LONG, at=0.0, answered=1.0, read=0, write=9000)
     assert codes(before, asked(2, LONG, assistant("b"), "c", at=305.0, read=read, write=50)) == found
+
+
+# another API
+
+
+@pytest.mark.parametrize(("model", "code"), [("gpt-5.1", "LORE119"), ("claude-x", "LORE131")])
+def test_a_request_in_another_dialect_reads_another_cache(model, code):
+    # two dialects in one chain shared nothing, and no cause was given
+    left = turn(parsed(body("a")), 1)
+    right = turn(parsed({"model": model, "messages": [{"role": "user", "content": "a"}]}, "openai-chat"), 2)
+    assert codes(left, right) == [code]

@@ -107,6 +107,37 @@ def test_what_only_looks_like_a_tail_is_none(left, right):
     assert found(left, right) is None
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "path"),
+    [
+        (body("a", CLOCK), body("a", OTHER), "messages[1]"),
+        (
+            body("x", assistant("y"), user("a", CLOCK)),
+            body("x", assistant("y"), user("a", OTHER)),
+            "messages[2].content[1]",
+        ),
+        (
+            body("a", use(), user(result("r"), CLOCK)),
+            body("a", use(), user(result("r"), OTHER)),
+            "messages[2].content[1]",
+        ),
+    ],
+)
+def test_a_request_that_is_sent_again_with_another_end_lost_that_end(left, right, path):
+    # a retry with a newer clock was waste: nothing of the conversation stood in its place
+    tail = found(left, right)
+    assert tail is not None
+    assert (tail.segments[0].path, tail.retried) == (path, True)
+
+
+def test_a_tail_may_be_several_messages():
+    # memory in one message, the time in the next: only the last message was looked at, the other was waste
+    tail = found(body("a", "recalled: tea", CLOCK), body("a", assistant("b"), "c", "recalled: milk", OTHER))
+    assert tail is not None
+    assert (tail.segments[0].path, tail.retried, tail.repeated) == ("messages[1]", False, False)
+    assert sum(segment.kind == "envelope" for segment in tail.segments) == 2
+
+
 def test_the_result_of_a_tool_that_is_a_message_is_no_tail():
     left = chat("u:a", "t:r")
     left["messages"][1]["tool_call_id"] = "t"

@@ -56,6 +56,20 @@ def test_what_was_lost_is_counted_under_the_kind_of_the_cause_that_leads(right, 
     assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == sums
 
 
+@pytest.mark.parametrize(("seconds", "says"), [(599.0, False), (600.0, True)])
+def test_a_tail_says_what_it_costs_a_day_once_its_chain_has_a_pace(seconds, says):
+    # two turns 20 seconds apart were said to cost thousands of dollars a day
+    judge = Dated().judge()
+    model = "claude-sonnet-4-5"
+    sent = [body(LONG, "it is 10:30", model=model), body(LONG, assistant("b"), "c", "it is 10:40", model=model)]
+    judge.turn(turn(parsed(sent[0]), 1, asked=START))
+    (cause,) = judge.turn(turn(parsed(sent[1]), 2, asked=START + seconds)).causes
+    assert cause.code == "LORE156"
+    assert (cause.evidence.dollars_a_day is not None) is says
+    if says:  # one turn in ten minutes, $3 a million tokens
+        assert cause.evidence.dollars_a_day == pytest.approx(cause.evidence.tokens * 144 * 3 / 1e6, rel=1e-3)
+
+
 def test_of_two_causes_waste_leads_and_remarks_never_do():
     left = body(LONG, assistant("two"), "three", tools=[{"name": "a"}, {"name": "b"}])
     right = body(LONG, assistant("TWO"), "three", tools=[{"name": "b"}, {"name": "a"}])

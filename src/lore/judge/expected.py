@@ -24,7 +24,16 @@ from lore.cache.lifetime import expiry
 from lore.cache.turn_context import SOON, Situation
 from lore.judge.bills import cached
 from lore.model.codes import Code
-from lore.model.evidence import ChainRestarted, MessagesTakenBack, OlderEntry, ParallelStart, Paused, SummaryFound
+from lore.model.evidence import (
+    ChainRestarted,
+    MessagesTakenBack,
+    ModelChanged,
+    OlderEntry,
+    ParallelStart,
+    Paused,
+    Rerouted,
+    SummaryFound,
+)
 from lore.model.prompt import Prompt, Segment
 from lore.model.turn import Turn
 from lore.prefix.blocks import block_of
@@ -70,6 +79,17 @@ def by_shape(context: PairContext) -> Cause | None:
     if not same_head(before, after):
         return moved_behind(before, after, found.common)
     return summed_up(before, after, begin) or _rewound(before, after, begin) or replaced(before, after, begin)
+
+
+def other_api(context: PairContext) -> Cause | None:
+    """Return the cause of a request in another dialect: another model, else another endpoint of the same one."""
+    before, after = context.left.prompt, context.right.prompt
+    if before.dialect == after.dialect:
+        return None
+    if before.model != after.model:
+        return Cause(Code.MODEL_CHANGED, "model", ModelChanged(before.model, after.model))
+    other = Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
+    return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
 
 
 def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:

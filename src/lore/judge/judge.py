@@ -36,6 +36,7 @@ from lore.model.vector import Vector
 from lore.prefix.causes import Cause
 
 DAY = 86_400.0  # seconds
+PACE = 600.0  # seconds that a chain has to last before what it costs a day is said
 WAITING = 512  # turns of a recording
 
 
@@ -130,13 +131,14 @@ class Judge:
             return verdict
         pace = self._paces.get(turn.chain)
         pace = self._paces[turn.chain] = _Pace(turn.at, 0) if pace is None else pace._replace(turns=pace.turns + 1)
-        if pair is None or turn.at <= pace.first or not any(cause.code == Code.TAIL_REPLACED for cause in pair.causes):
+        lasted = turn.at - pace.first
+        if pair is None or lasted < PACE or not any(cause.code == Code.TAIL_REPLACED for cause in pair.causes):
             return verdict
         where = served_by(turn)
         price = self._dated().price(where.provider, turn.model, where.platform, turn.at)
         if price is None or price.uncached is None:
             return verdict
-        daily = pace.turns / (turn.at - pace.first) * DAY * float(price.uncached / MILLION)
+        daily = pace.turns / lasted * DAY * float(price.uncached / MILLION)
         causes = tuple([_costing(cause, daily) for cause in pair.causes])
         return verdict._replace(pair=replace(pair, causes=causes))
 

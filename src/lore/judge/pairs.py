@@ -34,7 +34,7 @@ from lore.judge.bills import (
     testifies,
 )
 from lore.judge.columns import Columns, Sizes, columns, dispute
-from lore.judge.expected import PairContext, by_shape, expired, parallel
+from lore.judge.expected import PairContext, by_shape, expired, other_api, parallel
 from lore.judge.tail import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
@@ -287,7 +287,7 @@ class Pairs:
 
     def _causes(self, context: PairContext) -> tuple[Cause, ...]:
         left, right, found, fell = context.left, context.right, context.found, context.fell
-        shape = by_shape(context)
+        shape = by_shape(context) or other_api(context)
         if shape is not None:
             return (shape,)
         pause = None if left.at is None or right.at is None else right.at - left.at

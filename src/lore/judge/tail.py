@@ -1,10 +1,10 @@
 """A replaced tail: what ended a request, is not in the next one, and gave way to what the conversation went on with.
 
 In: two prompts that lore did not assemble. Out: where the left's tail begins, or None. Rules: the tail is the last
-message or its last blocks (also behind a tool's result); something of the same side of the conversation stands
-before it and stays; in its place the right has the model's next message; nothing of the tail stands in the right behind
-what both share, but at the right's own end. A result or an answer of the model is no tail. It holds for every dialect
-and role.
+messages or the last blocks of one (also behind a tool's result); something of the same side of the conversation stands
+before it and stays; in its place the right has the model's next message, or another end where the request was sent
+again; nothing of the tail stands in the right behind what both share, but at the right's own end. A result or an answer
+of the model is no tail. It holds for every dialect and role.
 Cost: O(the tail and what is new) where nothing before the tail changed, else O(messages).
 """
 
@@ -25,82 +25,112 @@ from lore.prefix.likeness import is_models
 from lore.prefix.topics import topic
 from lore.prefix.volatile_now import surely_varies
 
-LONGEST = 16_384  # segments of a last message that are looked at
+LONGEST = 16_384  # segments behind the model's last message that are looked at
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
 _LARGE = 262_144  # bytes of a block that is not looked into for what varies
 
 
 class Tail(NamedTuple):
-    """Where the tail begins among the left's messages, its segments, its role, whether it ends the right again."""
+    """Where the tail begins among the left's messages, its segments and role.
+
+    `repeated`: it ends the right again; `retried`: the right is the same request with another end.
+    """
 
     begin: int
     segments: tuple[Segment, ...]
     role: str
     repeated: bool
+    retried: bool
 
 
 def replaced_tail(left: Prompt, right: Prompt) -> Tail | None:
     """Return the tail of the left that the right does not hold any more."""
     if left.dialect != right.dialect or left.tail or not left.messages or not right.messages:
         return None
-    start = last_message(left)
-    segments = list(left.messages.since(start))
-    envelope = segments[0]
-    if len(segments) > LONGEST or envelope.kind != "envelope" or is_models(envelope):
+    start, end = _users_run(left), _users_run(right)
+    segments = list(islice(left.messages.since(start), LONGEST + 1))
+    if not segments or len(segments) > LONGEST or segments[0].kind != "envelope" or is_models(segments[0]):
         return None
-    begin = _begin(left, right, start, segments)
-    if begin is None:
+    found = _begin(left, right, start, end)
+    if found is None:
         return None
+    begin, place = found
     tail = tuple(left.messages.since(begin))
-    around = envelope.data if begin == start else b""  # behind a result in its own message, text is no result
-    if any(block_of(segment, around).kind not in ("text", "image", "envelope", "other") for segment in tail):
-        return None
-    if begin == start and (b"_output" in envelope.data or b"tool_call_id" in envelope.data):  # a result is a message
-        return None
+    envelope, around = _envelope_of(left, begin), b""  # behind a result in its own message, text is no result
+    for segment in tail:
+        around = segment.data if segment.kind == "envelope" else around
+        if segment.kind == "envelope" and (b"_output" in around or b"tool_call_id" in around):  # a result is a message
+            return None
+        if block_of(segment, around).kind not in ("text", "image", "envelope", "other"):
+            return None
     blocks = {segment.data for segment in tail if segment.kind != "envelope"}
-    ends, same = last_message(right), left.messages.common(right.messages)
+    ends = last_message(right, max(1, _messages(left, begin)))
+    same = left.messages.common(right.messages)
     new = islice(right.messages.since(same), max(0, ends - same))
     if not blocks or any(segment.data in blocks for segment in new):
         return None
     repeated = any(segment.data in blocks for segment in right.messages.since(ends))
     role = (table(b"{" + envelope.data + b"}") or {}).get("role", b"")
-    return Tail(begin, tail, text_of(role) if role[:1] == b'"' else "", repeated)
+    return Tail(begin, tail, text_of(role) if role[:1] == b'"' else "", repeated, place > end)
 
 
-def _begin(left: Prompt, right: Prompt, start: int, segments: Sequence[Segment]) -> int | None:
-    """Return where the tail begins: behind the last segment of the left behind which the right's model speaks."""
+def _begin(left: Prompt, right: Prompt, start: int, end: int) -> tuple[int, int] | None:
+    """Return where the tail begins, and where the right goes on: both behind the last segment of it that stays.
+
+    `start` and `end` are where the left's and the right's last messages that are not the model's begin.
+    """
     common = left.messages.common(right.messages)
-    if common >= start:  # nothing before it changed
-        return common if _gives_way(left, right, common, common, start) else None
+    if common and left.messages[common - 1].kind == "envelope":  # two messages of one role share no more than that
+        common -= 1
+    if common > start:  # nothing before it changed
+        return (common, common) if _gives_way(left, right, common, common, end) else None
     places = {segment.data: at for at, segment in enumerate(right.messages) if segment.kind != "envelope"}
-    for begin in range(start, start + len(segments)):
+    for begin in range(start + 1, len(left.messages)):
         at = places.get(left.messages[begin - 1].data)
-        if at is not None and _gives_way(left, right, begin, at + 1, start):
-            return begin
+        if at is not None and _gives_way(left, right, begin, at + 1, end):
+            return begin, at + 1
     return None
 
 
-def _gives_way(left: Prompt, right: Prompt, begin: int, place: int, start: int) -> bool:
-    """Tell whether the model speaks in the right (at `place`) where the left's tail stood (at `begin`)."""
-    if not 0 < begin < len(left.messages) or begin == start + 1 or place >= len(right.messages):
+def _gives_way(left: Prompt, right: Prompt, begin: int, place: int, end: int) -> bool:
+    """Tell whether in the right the model speaks (at `place`), or another end stands, where the left's tail stood."""
+    if begin >= len(left.messages) or left.messages[begin - 1].kind == "envelope" or place >= len(right.messages):
         return False
     follows = right.messages[place]
-    if follows.kind != "envelope" or not is_models(follows):
-        return False
-    if begin > start:  # behind a block of the user's own message
-        return True
-    before = begin - 1
-    while before > 0 and left.messages[before].kind != "envelope":
-        before -= 1
-    return not is_models(left.messages[before])
+    if place > end:
+        return _messages(left, begin) == _messages(right, place)
+    return follows.kind == "envelope" and is_models(follows)
 
 
-def last_message(prompt: Prompt) -> int:
-    """Return where the last message begins, among the messages."""
-    place = len(prompt.messages) - 1
-    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
+def _messages(prompt: Prompt, place: int) -> int:
+    """Count the messages that begin at a place or behind it."""
+    return sum(segment.kind == "envelope" for segment in prompt.messages.since(place))
+
+
+def _envelope_of(prompt: Prompt, place: int) -> Segment:
+    while place > 0 and prompt.messages[place].kind != "envelope":
         place -= 1
-    return max(0, place)
+    return prompt.messages[place]
+
+
+def _users_run(prompt: Prompt) -> int:
+    """Return where the messages behind the model's last one begin."""
+    start = len(prompt.messages)
+    for place in range(start - 1, max(-1, start - LONGEST - 2), -1):
+        if prompt.messages[place].kind in ("envelope", "opaque"):
+            if is_models(prompt.messages[place]):
+                break
+            start = place
+    return start
+
+
+def last_message(prompt: Prompt, number: int = 1) -> int:
+    """Return where the last messages begin, so many, among the messages."""
+    place = len(prompt.messages)
+    while place > 0 and number:
+        place -= 1
+        number -= prompt.messages[place].kind in ("envelope", "opaque")
+    return place
 
 
 def without_tail(left: Prompt, tail: Tail) -> Prompt:
@@ -119,7 +149,7 @@ def evidence_of(tail: Tail, per_token: float) -> TailReplaced:
     role = tail.role or "user"
     return TailReplaced(
         tail.segments[0].path, size, round(size / per_token), role if role in _ROLES else "",
-        tuple(dict.fromkeys(_volatile(tail.segments))), tail.repeated,
+        tuple(dict.fromkeys(_volatile(tail.segments))), tail.repeated, tail.retried,
     )  # fmt: skip
 
 

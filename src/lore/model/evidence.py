@@ -135,8 +135,9 @@ class SummaryFound(Fact, frozen=True):
 class TailReplaced(Fact, frozen=True):
     """What ended the request before is not in this one: the conversation went on in its place.
 
-    `holds` names what made it volatile; `repeated`: the same bytes end this request again. `dollars_a_day` is what so
-    many tokens cost where every turn sends them anew, at the pace of the chain; None where a price or time is missing.
+    `holds` names what made it volatile; `repeated`: the same bytes end this request again; `retried`: the request was
+    sent again with another end. `dollars_a_day` is what so many tokens cost where every turn sends them anew, at the
+    pace of the chain; None where a price or a time is missing, or the chain is too young to have a pace.
     """
 
     path: JsonPath
@@ -145,6 +146,7 @@ class TailReplaced(Fact, frozen=True):
     role: Own
     holds: tuple[Own, ...] = ()
     repeated: bool = False
+    retried: bool = False
     dollars_a_day: float | None = None
 
 

@@ -114,9 +114,10 @@ def _tail(one: e.TailReplaced) -> str:
     holds = f" (it holds {' and '.join(one.holds)})" if one.holds else ""
     role = f" of the {one.role} role" if one.role else ""
     again = "; the same text ends this request again" if one.repeated else ""
+    follows = "another end stands" if one.retried else "the conversation went on"
     paid = "" if one.dollars_a_day is None else f", {money_of(one.dollars_a_day)} a day at this pace"
     return (
-        f"{one.path}{role} ended the previous request{holds} and the conversation went on in its place{again}: it "
+        f"{one.path}{role} ended the previous request{holds} and {follows} in its place{again}: it "
         f"costs about {one.tokens:,} tokens a turn{paid}"
     )
 
