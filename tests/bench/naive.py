@@ -15,7 +15,8 @@ from lore.model.codes import Problem
 from lore.model.events import MAIN, TurnStarted
 from lore.model.prompt import Prompt
 from lore.model.state import Session
-from lore.prefix.overlap import common_bytes, overlap
+from lore.model.vector import common_prefix
+from lore.prefix.overlap import overlap
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
@@ -35,7 +36,7 @@ def judge(path: Path) -> int:
         body = dialect.write(Assembler(dialect).assemble(state, state.chain(MAIN)).prompt)
         prompt = dialect.parse(body, "reconstructed", Memo())
         if before is not None:
-            common_bytes(before[0], body)
+            common_prefix(before[0], body)
             extended += overlap(before[1], prompt).common >= before[1].stable - 2  # all but the tail's message
         before = body, prompt
     return extended

@@ -18,8 +18,8 @@ from cache.asking import piece, predicted, rules
 from cache.sessions import growing, sequences
 from lore.cache.base import Breakpoint, Look, Piece, Request
 from lore.cache.registry import CACHES, make
-from lore.model.common import common_bytes
 from lore.model.events import Billed
+from lore.model.vector import common_prefix
 
 EVERY = pytest.mark.parametrize("name", CACHES)
 MEMORIES = {"vllm": "capacity", "sglang": "capacity", "lmcache": "capacity"}
@@ -41,7 +41,7 @@ def common(one: Request, other: Request) -> int:
     found = 0
     for left, right in zip(one.pieces, other.pieces, strict=False):
         if left != right:
-            alike = common_bytes(left.data, right.data)
+            alike = common_prefix(left.data, right.data)
             return found + math.floor((left.tokens or 0) * alike / max(1, len(left.data)))
         found += left.tokens or 0
     return found

@@ -10,7 +10,7 @@ from lore.compaction.memory.heuristics import MOST, noticed
 from lore.compaction.memory.records import SECTIONS, Structure
 from lore.compaction.memory.transcript import MOST as LONGEST
 from lore.compaction.memory.transcript import transcript_of
-from lore.model.materiality import normalised
+from lore.model.inserts import normalised
 from model.making import call, user
 
 

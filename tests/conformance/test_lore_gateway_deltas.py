@@ -11,7 +11,7 @@ import itertools
 
 import pytest
 
-from lore.model.materiality import normalised, signature
+from lore.model.inserts import normalised, signature
 from lore.prompt.settings import Rules
 from strategies import shapes
 from strategies.sessions import Agent

@@ -20,8 +20,8 @@ from lore.formats.base import Clock, Read, Yields
 from lore.formats.registry import READERS
 from lore.judge.policy import Budgets
 from lore.model.events import Billed, Verdict
-from lore.model.exchange import Call, Exchange
 from lore.model.results import Finding
+from lore.model.turn import Call, Exchange
 from lore.recording.options import Options
 from lore.run.check import check
 from oracle.naive import Seg, common_bytes, common_segments, flatten

@@ -10,8 +10,7 @@ import pytest
 from lore.fold import step as steps
 from lore.model import checkpoint
 from lore.model import events as e
-from lore.model.signs import LONGEST, MOST_NAMES
-from lore.model.state import Sign
+from lore.model.state import LONGEST, MOST_NAMES, Sign
 from model.making import Fold, append, assembled, call, event, said, started, user
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from lore.model.codes import Problem
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 from lore.testing import everything
 
 CAPTURES = Path(__file__).resolve().parents[2] / "fixtures" / "captures"

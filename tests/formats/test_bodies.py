@@ -11,7 +11,7 @@ from lore.formats.registry import READERS, recognise
 from lore.model import jsonslice
 from lore.model.codes import Problem
 from lore.model.events import Billed
-from lore.model.exchange import Call, Exchange
+from lore.model.turn import Call, Exchange
 from lore.recording.corpus import open_head
 from lore.recording.opening import open_recording
 from lore.testing import ReaderContract, everything

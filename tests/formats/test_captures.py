@@ -12,7 +12,7 @@ from lore.formats.captures import Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
 from lore.model.events import Billed
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 from lore.recording.corpus import open_head
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps

@@ -12,8 +12,7 @@ from lore.formats.claude_code import ClaudeCode
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.codes import Problem
-from lore.model.signs import LONGEST, MOST_NAMES, SIGNS
-from lore.model.state import Session, Sign
+from lore.model.state import LONGEST, MOST_NAMES, SIGNS, Session, Sign
 from lore.testing import everything
 
 

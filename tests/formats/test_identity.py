@@ -8,7 +8,7 @@ import json
 import pytest
 
 from lore.formats.http import call_of, endpoint_of
-from lore.model.exchange import Call
+from lore.model.turn import Call
 from model.making import dumps
 
 UUID = "9c1f2a40-0000-4000-8000-000000000001"

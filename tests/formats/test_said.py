@@ -16,7 +16,7 @@ from lore.formats.bodies import Bodies
 from lore.formats.contents import LARGEST, Content, content_of
 from lore.formats.registry import recognise
 from lore.formats.said import said, said_by
-from lore.model.exchange import Streamed
+from lore.model.turn import Streamed
 
 BLOCKS = [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": "text", "text": "it is 😀"},
           {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {"path": "/a"}}]  # fmt: skip

@@ -29,10 +29,9 @@ from lore.judge.policy import Budgets
 from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.state import Session
-from lore.model.turn import Turn
+from lore.model.turn import Exchange, Turn
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS

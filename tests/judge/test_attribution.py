@@ -25,8 +25,7 @@ from lore.model.evidence import (
     SignSeen,
     ToolsAnnounced,
 )
-from lore.model.signs import SIGNS
-from lore.model.state import Change, Sign
+from lore.model.state import SIGNS, Change, Sign
 from lore.prefix.overlap import Overlap
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lore.judge.bills import contradiction, lost_lifetime, read_again, shortfall
 from lore.model.events import Billed
 from lore.model.evidence import BillUnlikeBody
-from lore.model.exchange import Call
+from lore.model.turn import Call
 from lore.report.sentences import sentence
 from model.making import body, parsed, turn
 

@@ -9,7 +9,7 @@ from lore.judge.columns import BilledColumn, BytesColumn
 from lore.judge.pairs import Pairs
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Disputed, ProviderSaid, RuledOut
-from lore.model.exchange import Call
+from lore.model.turn import Call
 from lore.report.sentences import columns_result, sentence, worded
 from model.making import assistant, body, parsed, turn
 

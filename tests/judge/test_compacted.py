@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.judge.pairs import Pairs
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 from lore.prefix.chains import Chains
 from model.making import dumps, parsed, turn
 

@@ -7,7 +7,7 @@ import pytest
 from lore.judge.pairs import Pairs
 from lore.model.events import Billed
 from lore.model.evidence import MessagesTakenBack
-from lore.model.exchange import Call
+from lore.model.turn import Call
 from lore.report.sentences import sentence
 from model.making import assistant, body, parsed, turn
 

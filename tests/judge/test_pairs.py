@@ -9,8 +9,8 @@ import pytest
 from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens, shortfall
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock
-from lore.model.exchange import Call
 from lore.model.state import Change
+from lore.model.turn import Call
 from lore.report.sentences import sentence
 from model.making import assistant, body, dumps, parsed, turn
 

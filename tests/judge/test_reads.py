@@ -11,7 +11,7 @@ from lore.cache.predictor import Predicted
 from lore.judge import reads
 from lore.model.events import Billed
 from lore.model.evidence import ReadBelowForecast
-from lore.model.exchange import Call
+from lore.model.turn import Call
 from lore.report.sentences import worded
 from lore.run.verdicts import Dated
 

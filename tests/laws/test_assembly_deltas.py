@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from lore import Session
-from lore.model.materiality import signature
+from lore.model.inserts import signature
 from strategies import shapes
 from strategies.sessions import Agent, in_every_shape, is_delta, scripts, setups
 

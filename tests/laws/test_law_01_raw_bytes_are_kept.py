@@ -9,9 +9,9 @@ from lore.fold.step import step
 from lore.formats.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model.events import OpaqueEvent
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import members
 from lore.model.state import Session
+from lore.model.turn import Exchange
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS, dialect_of

@@ -14,7 +14,7 @@ from lore.formats.lore_log import LoreLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Append, OpaqueEvent
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 from strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
 
 SILENT = METADATA | {"system"}  # known lines that say nothing to the model

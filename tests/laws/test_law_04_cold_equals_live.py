@@ -13,8 +13,8 @@ from lore.formats.lore_log import LoreLog
 from lore.formats.registry import recognise
 from lore.model import checkpoint
 from lore.model.codes import Problem
-from lore.model.exchange import Exchange
 from lore.model.state import Session
+from lore.model.turn import Exchange
 from strategies import any_events, body_files, claude_logs, lore_logs, read_all
 
 cuts = st.lists(st.floats(0, 1), min_size=1, max_size=6)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lore.cli.main import main
 from lore.formats.bodies import Bodies
 from lore.formats.registry import recognise
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 from lore.prefix.causes import causes
 from lore.prefix.chains import Chains
 from lore.prefix.overlap import overlap, relation

@@ -225,7 +225,7 @@ class _Weigher:
         return len(data)
 
     def common(self, left: bytes, right: bytes) -> int:
-        return overlap.common_bytes(left, right)
+        return overlap.common_prefix(left, right)
 
 
 @pytest.mark.parametrize("name", list(MAKERS))

@@ -1,10 +1,14 @@
-"""Who serves a request."""
+"""Who serves a request, and what its path says."""
 
 from __future__ import annotations
 
 import pytest
 
-from lore.model.providers import provider_of
+from lore.model.providers import model_in, place_in, provider_of
+
+GEMINI = "generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:"
+BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com/model/"
+ARN = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.claude-x"
 
 
 @pytest.mark.parametrize(
@@ -24,3 +28,29 @@ from lore.model.providers import provider_of
 )
 def test_the_host_says_who_serves_then_the_model_then_the_shape(endpoint, model, dialect, provider):
     assert provider_of(endpoint, model, dialect) == provider
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "model"),
+    [
+        (GEMINI + "generateContent", "gemini-2.5-pro"),
+        (GEMINI + "streamGenerateContent", "gemini-2.5-pro"),
+        ("aiplatform.googleapis.com/v1/projects/p/publishers/anthropic/models/claude-x@1:rawPredict", "claude-x@1"),
+        (BEDROCK + "anthropic.claude-x-v1%3A0/converse-stream", "anthropic.claude-x-v1:0"),
+        (BEDROCK + "anthropic.claude-x-v1:0/converse", "anthropic.claude-x-v1:0"),
+        (BEDROCK + ARN + "/invoke-with-response-stream", "us.anthropic.claude-x"),
+        ("x.openai.azure.com/openai/deployments/gpt-y/chat/completions", "gpt-y"),
+        ("api.anthropic.com/v1/messages", None),
+        ("api.openai.com/v1/models", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_path_may_name_the_model(endpoint, model):
+    assert model_in(endpoint) == model
+
+
+def test_the_same_cache_is_asked_whole_or_as_a_stream_and_by_every_model_of_a_host():
+    assert place_in(GEMINI + "generateContent") == place_in(GEMINI + "streamGenerateContent")
+    assert place_in(BEDROCK + "a/converse") == place_in(BEDROCK + "b%3A0/converse-stream")
+    assert place_in(BEDROCK + "a/converse") != place_in(BEDROCK + "a/invoke")
+    assert place_in("api.anthropic.com/v1/messages") == "api.anthropic.com/v1/messages"

@@ -9,8 +9,8 @@ import pytest
 
 from lore.model.differences import BetasChanged, ParameterChanged, ResultSentEarly, ToolsChanged
 from lore.model.evidence import ModelChanged
-from lore.model.exchange import Call
 from lore.model.state import Change
+from lore.model.turn import Call
 from lore.prefix.causes import causes, limit_of, recorded
 from lore.prefix.dropped import without_dropped
 from lore.prefix.overlap import overlap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lore.model.exchange import Call, Exchange, Streamed
+from lore.model.turn import Call, Exchange, Streamed
 from lore.prefix.chains import LOOK_BACK, Chains
 from model.making import assistant, body, dumps, parsed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.model.exchange import Call
+from lore.model.turn import Call
 from lore.prefix.causes import causes
 from lore.prefix.overlap import overlap
 from model.making import parsed

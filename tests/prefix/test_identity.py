@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.model.exchange import Call, Exchange
+from lore.model.turn import Call, Exchange
 from lore.prefix.dropped import without_dropped
 from lore.prefix.identity import Identity, identity_of
 from model.making import body, parsed

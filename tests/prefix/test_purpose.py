@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.model.exchange import Call
+from lore.model.turn import Call
 from lore.prefix.purpose import (
     asks_to_compact,
     begins_user_turn,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.model.exchange import Streamed
+from lore.model.turn import Streamed
 from lore.prefix.replies import Replies, latest_answer
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS

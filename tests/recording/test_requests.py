@@ -9,7 +9,7 @@ import pytest
 from formats.calls import ASKED, har
 from lore.formats.base import Read
 from lore.model.codes import Problem
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 from lore.recording import requests
 from lore.recording.opening import open_recording
 from lore.recording.requests import in_time

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from lore.judge.pairs import Pairs
-from lore.model.exchange import Exchange
-from lore.model.turn import Turn
+from lore.model.turn import Exchange, Turn
 from lore.prefix.overlap import overlap, relation
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS

@@ -8,8 +8,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from lore.model import differences as d
+from lore.model.differences import kind_of, mapped, texts_of
 from lore.model.evidence import Evidence
-from lore.model.fields import kind_of, mapped, texts_of
 from lore.prefix.causes import causes
 from lore.prefix.overlap import overlap
 from lore.report.difference_sentences import DIFFERENCES

@@ -12,8 +12,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from lore.judge.base import Place, finding
+from lore.model.differences import kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
-from lore.model.fields import kind_of
 from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary
 from lore.model.simulated import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.model.common import common_bytes, common_of
+from lore.model.vector import common_prefix
+from lore.run.byte_diff import common_of
 from lore.store.base import StoreError, UnknownSessionError
 from lore.store.registry import (
     Address,
@@ -108,4 +109,4 @@ def test_what_texts_in_pieces_have_in_common_does_not_hang_on_the_pieces(left, r
     right = [whole[:shared], *right] if shared else right
     other = b"".join(right)
     left, right = [one for one in left if one], [one for one in right if one]
-    assert common_of(left, right) == (len(whole), len(other), common_bytes(whole, other))
+    assert common_of(left, right) == (len(whole), len(other), common_prefix(whole, other))

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import Piece, Request
-from lore.model.common import common_bytes
 from lore.model.prompt import Section
+from lore.model.vector import common_prefix
 
 KEPT = 48 * 1024 * 1024  # bytes of pieces that are kept
 _SMALL = 64  # bytes of a piece that is its own digest
@@ -107,7 +107,7 @@ class Tree:
         0 where the other does not stand there, or its bytes are not kept any more.
         """
         found = self._bytes.get(node)
-        return common_bytes(piece.data, found[1]) if found is not None and found[0] == before else 0
+        return common_prefix(piece.data, found[1]) if found is not None and found[0] == before else 0
 
     def _kept(self, request: Request) -> tuple[_Trail, list[int]]:
         """Return the chain's trail as far as it holds for this request, and what was cut off it."""
@@ -144,7 +144,7 @@ class Tree:
     def _alike(self, node: int, piece: Piece) -> tuple[int, int]:
         """Return the length of the longest common beginning with a piece that stood in the same place, and its node."""
         others = (one for one in self._children.get(node, [])[-_COMPARED:] if one in self._bytes)
-        return max(((common_bytes(piece.data, self._bytes[one][1]), one) for one in others), default=(0, 0))
+        return max(((common_prefix(piece.data, self._bytes[one][1]), one) for one in others), default=(0, 0))
 
 
 def key_of(piece: Piece) -> bytes:

@@ -16,9 +16,9 @@ from lore.fold import places
 from lore.fold.timeline import Problems, note
 from lore.model.codes import Code, Problem
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
-from lore.model.inserts import moved, place_in, said
+from lore.model.inserts import Insert, insert_texts, place_in, with_place
 from lore.model.items import is_absent
-from lore.model.state import Chain, Insert
+from lore.model.state import Chain
 
 MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked at in every turn
 
@@ -33,7 +33,7 @@ def delta(chain: Chain, event: PromptDelta) -> Problems:
     known = chain.deltas.get(event.seq)
     if known is not None:
         return _again(chain, event, known, wanted)
-    if said(event.content) is None:
+    if insert_texts(event.content) is None:
         return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: unreadable content, skipped"),)
     if len(chain.deltas) >= MOST:
         return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped"),)
@@ -92,7 +92,7 @@ def context(chain: Chain, event: ContextPersisted) -> Problems:
                 Code.UNREADABLE_DELTA, f"context_persisted of turn {event.turn} comes after that of {last}, skipped"
             ),
         )
-    if said(event.content) is None or event.insert_at < 0:
+    if insert_texts(event.content) is None or event.insert_at < 0:
         return (Problem(Code.UNREADABLE_DELTA, f"context_persisted of turn {event.turn}: unreadable, skipped"),)
     place, problems = _placed(chain, event.insert_at, f"context_persisted of turn {event.turn}")
     chain.persisted = chain.persisted.append(Insert(place, chain.turns, event.turn, event.content))
@@ -111,7 +111,7 @@ def _outside(chain: Chain, event: ContextPersisted) -> Problems:
         if event.content == latest.content:
             return ()
         number = latest.number + 1
-    if said(event.content) is None or event.insert_at < 0:
+    if insert_texts(event.content) is None or event.insert_at < 0:
         return (Problem(Code.UNREADABLE_DELTA, f"{what}: unreadable, skipped"),)
     place, problems = _placed(chain, event.insert_at, what)
     chain.outside = chain.outside.append(Insert(place, chain.turns, number, event.content, outside=True))
@@ -158,7 +158,7 @@ def unsaved(chain: Chain) -> tuple[Event, ...]:
     for event in chain.unsaved:
         if isinstance(event, PromptDelta) and event.seq in chain.deltas:
             held = chain.deltas[event.seq]
-            event = _replace(event, selector=moved(held.selector, held.place))
+            event = _replace(event, selector=with_place(held.selector, held.place))
         elif isinstance(event, ContextPersisted):
             event = _replace(event, insert_at=held_at.get(event.turn, event.insert_at))
         found.append(event)

@@ -12,7 +12,7 @@ import msgspec
 from lore.fold.timeline import Problems
 from lore.model.codes import Code, Problem
 from lore.model.events import Knowledge
-from lore.model.materiality import normalised
+from lore.model.inserts import normalised
 from lore.model.state import Fact, Session
 
 

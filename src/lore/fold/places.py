@@ -7,7 +7,8 @@ from collections.abc import Callable, Container
 import msgspec
 
 from lore.model.events import ContextPersisted, PromptDelta
-from lore.model.state import Chain, Insert
+from lore.model.inserts import Insert
+from lore.model.state import Chain
 from lore.model.vector import Vector
 
 

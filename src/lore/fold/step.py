@@ -23,8 +23,7 @@ from lore.fold.tools import late_last
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
-from lore.model.signs import LONGEST, SIGNS, bounded
-from lore.model.state import Chain, Session, Sign
+from lore.model.state import LONGEST, SIGNS, Chain, Session, Sign, bounded
 
 MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
 

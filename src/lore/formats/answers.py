@@ -25,8 +25,8 @@ from msgspec.structs import replace
 from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, OddBill, Verdict
-from lore.model.exchange import Exchange, Output, Streamed
 from lore.model.jsonslice import array, first_element, parts, table
+from lore.model.turn import Exchange, Output, Streamed
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")

@@ -20,9 +20,8 @@ from lore.model import lenient
 from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.exchange import Fidelity
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 

@@ -19,8 +19,7 @@ from msgspec import Struct
 
 from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.exchange import Exchange
-from lore.model.turn import Turn
+from lore.model.turn import Exchange, Turn
 
 Yields: TypeAlias = Literal["events", "exchanges", "turns"]
 Clock: TypeAlias = Literal["first_line", "end"]

@@ -22,8 +22,8 @@ from lore.formats.recognition import ASKED, is_body
 from lore.formats.times import seconds
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.exchange import Exchange, Form, Streamed
 from lore.model.jsonslice import Sliced, parts, table
+from lore.model.turn import Exchange, Form, Streamed
 
 _SPACE = b" \t\r\n"
 

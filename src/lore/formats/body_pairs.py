@@ -19,8 +19,8 @@ from lore.formats.chat import kept
 from lore.formats.http import call_of
 from lore.formats.packs import Member, PackReader, placed
 from lore.model.codes import Code, Problem
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
+from lore.model.turn import Exchange
 
 
 class BodyPairs(PackReader):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from lore.formats.contents import unescaped
 from lore.model.canonical import encode
-from lore.model.exchange import Fidelity
 from lore.model.jsonslice import table
+from lore.model.prompt import Fidelity
 
 
 def body_of(

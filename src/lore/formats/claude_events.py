@@ -20,8 +20,8 @@ from lore.formats.lines import Line
 from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records
 from lore.model.codes import Code, Problem
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
+from lore.model.turn import Exchange
 
 WAITING = 16
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"

@@ -19,8 +19,7 @@ from lore.formats.claude_memory import ChainMemory
 from lore.formats.claude_records import Image, Part, Plain, Record, Text
 from lore.model import lenient
 from lore.model.items import NULL, is_absent
-from lore.model.signs import LONGEST, bounded
-from lore.model.state import Sign
+from lore.model.state import LONGEST, Sign, bounded
 
 RESUMED = b'"SessionStart:resume"'
 _LOOKED_AT = 256  # bytes of a result or a text

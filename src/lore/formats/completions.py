@@ -10,8 +10,8 @@ from typing import ClassVar
 from lore.formats.litellm import exchange_of, is_completion
 from lore.formats.packs import Member, PackReader
 from lore.model.codes import Code, Problem
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
+from lore.model.turn import Exchange
 
 
 class Completions(PackReader):

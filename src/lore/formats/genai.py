@@ -20,8 +20,8 @@ from lore.formats.span_messages import messages_in, tools_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
-from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, is_json, table
+from lore.model.turn import Call, Exchange
 
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages")
 _OTHER = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")

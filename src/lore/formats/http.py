@@ -26,8 +26,8 @@ from lore.formats.recognition import is_body
 from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
-from lore.model.exchange import Call, Exchange, Streamed
 from lore.model.jsonslice import Sliced, first_element, parts, table
+from lore.model.turn import Call, Exchange, Streamed
 
 Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case

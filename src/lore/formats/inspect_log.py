@@ -27,8 +27,8 @@ from lore.formats.times import seconds
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
-from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, table
+from lore.model.turn import Call, Exchange
 
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')

@@ -22,7 +22,7 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 
 LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
 MOST_VALUES = 300_000  # of one record: each becomes an object of some hundred bytes, and no model reads as many

@@ -23,8 +23,8 @@ from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
-from lore.model.exchange import Call, Exchange
 from lore.model.jsonslice import array, is_json, table
+from lore.model.turn import Call, Exchange
 
 _PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object", "litellm_params", "hidden_params")
 _LOGGED = ("call_type", "startTime", "litellm_call_id", "response_cost", "model_map_information", "api_base")

@@ -17,7 +17,7 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.lines import MOST_VALUES, is_crowded, too_many
 from lore.model.codes import Code, Problem
-from lore.model.exchange import Exchange
+from lore.model.turn import Exchange
 
 LARGEST = 64 * 1024 * 1024  # bytes of one file: a sample of an evaluation holds all of its calls
 OPENING = b'{"lore_pack":"'

@@ -29,8 +29,8 @@ from lore.formats.lines import (
     too_much,
 )
 from lore.model.codes import Code, Problem
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import array, is_json
+from lore.model.turn import Exchange
 
 _SPACE = b" \t\r\n"
 

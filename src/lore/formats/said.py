@@ -15,8 +15,8 @@ from lore.formats.answers import output_in
 from lore.formats.contents import LARGEST, Content, ContentError, events_in, framed_events, is_framed, opened
 from lore.formats.json_accumulator import MOST, array_of
 from lore.formats.stream_builders import Anthropic, Chat, Converse, Gemini, Speaking
-from lore.model.exchange import Output
 from lore.model.jsonslice import array, table
+from lore.model.turn import Output
 
 _DATA = b"data:"
 _ITEM = b'"response.output_item.done"'

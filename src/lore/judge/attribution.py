@@ -28,7 +28,6 @@ from lore.judge.bills import cached
 from lore.judge.columns import SECTIONS, said_by
 from lore.judge.expected import PairContext, expired, older_entry, parallel, since, started_in_parallel
 from lore.model.codes import CODES, Code
-from lore.model.endpoints import place_in
 from lore.model.evidence import (
     HistoryShrank,
     HookText,
@@ -42,9 +41,9 @@ from lore.model.evidence import (
     SignSeen,
     ToolsAnnounced,
 )
-from lore.model.exchange import Call
+from lore.model.providers import place_in
 from lore.model.state import Sign
-from lore.model.turn import Turn
+from lore.model.turn import Call, Turn
 from lore.prefix.causes import Cause, Strength
 
 # A sign of the log -> the code of its cause.

@@ -30,9 +30,9 @@ from lore.judge.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, r
 from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
 from lore.model.codes import Code
-from lore.model.endpoints import place_in
 from lore.model.evidence import ReadBelowForecast, WritesUnread
 from lore.model.prompt import Prompt
+from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Turn
 

@@ -13,8 +13,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from lore.model.codes import Code
-from lore.model.exchange import Fidelity
-from lore.model.prompt import Kind, Section
+from lore.model.prompt import Fidelity, Kind, Section
 from lore.model.state import Change
 
 Reset: TypeAlias = Literal["compaction", "rewind", "cache_reset", "session_changed"]

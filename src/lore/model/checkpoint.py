@@ -19,8 +19,9 @@ from msgspec import Raw, Struct
 
 from lore.errors import LoreError
 from lore.model import lenient
+from lore.model.inserts import Insert
 from lore.model.items import Item
-from lore.model.state import Chain, Entry, Index, Insert, Session, settled
+from lore.model.state import Chain, Entry, Index, Session, settled
 from lore.model.vector import Vector
 
 VERSION = 5

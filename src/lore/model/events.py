@@ -213,7 +213,7 @@ class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
 
 
 class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
-    """A sign (`model.signs` has the names) was seen before the chain's next request.
+    """A sign (`model.state` has the names) was seen before the chain's next request.
 
     `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
     `after` are the values of a setting or version.

@@ -1,8 +1,9 @@
 """Typed evidence: one small struct for each kind of fact that a verdict rests on.
 
 In: nothing. Out: values. Rules: a struct holds figures and texts, never a sentence; every text says whether it is
-content (`lore.model.fields`); tokens are whole numbers, times seconds; None is unknown. What prompts differ in is in
-`lore.model.differences`; `lore.report.sentences` has one sentence for each struct, and a test holds the two together.
+content; tokens are whole numbers, times seconds; None is unknown. The types that say so, and what prompts differ in,
+are in `lore.model.differences`; `lore.report.sentences` has one sentence for each struct, and a test holds the two
+together.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.differences import Difference
-from lore.model.fields import Content, Fact, JsonPath, Model, Name, Own
+from lore.model.differences import Content, Difference, Fact, JsonPath, Model, Name, Own
 
 
 class Told(Fact, frozen=True):
@@ -46,7 +46,7 @@ class ModelChanged(Fact, frozen=True):
 
 
 class SignSeen(Fact, frozen=True):
-    """A sign of the log (`lore.model.signs`) before this turn.
+    """A sign of the log (`lore.model.state`) before this turn.
 
     `names` are the tools, hooks, skills or commands that the log names, `servers` the MCP servers among them;
     `before` and `after` are two values of a setting or version.

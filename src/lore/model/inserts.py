@@ -1,37 +1,71 @@
 """Texts that stand between the items of a timeline: durable prompt deltas and persisted context.
 
 Shape of their `content`: a list of `{"role", "text"}` (one such object and a plain text are read as
-well). Rule: what cannot be read is None, never a guess.
+well). Rule: what cannot be read is None, never a guess. A delta names what it brings up to date by signatures: two
+wordings say the same where case, quotes, mark-up, punctuation and white space differ; operators
+(`= < > & | + / ^ % - ! ?`) carry meaning, the category is not part of it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, text_of
+from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import array, elements, table
-from lore.model.state import Insert
 
 Speaker: TypeAlias = Literal["user", "assistant"]
+_BLANK = str.maketrans(dict.fromkeys("\"'`*_~#()[]{}.,;:…—–", " "))
 _SPEAKERS: dict[bytes, Speaker] = {b'"user"': "user", b'"assistant"': "assistant"}
 
 
-class Said(NamedTuple):
+class Insert(Struct, frozen=True, gc=False):
+    """Text that lore put before the entry at `place`: a durable delta, or persisted context.
+
+    `number` is a delta's seq, or the turn of a context, which is `outside` where a compaction asked for it; `age`
+    counts the turns before it came; `content` and a delta's `selector` are kept to the byte.
+    """
+
+    place: int
+    age: int
+    number: int
+    content: Raw
+    selector: Raw = NULL
+    outside: bool = False
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether this is a durable delta."""
+        return not is_absent(self.selector)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from others: deltas, context from outside and that of turns, each by number."""
+        return (0 if self.is_delta else 1 if self.outside else 2, self.number)
+
+    @property
+    def order(self) -> tuple[int, int, int, int]:
+        """Where it stands among others: by place, what was sent first, deltas by seq, then context."""
+        return (self.place, self.age, *self.key)
+
+
+class InsertText(NamedTuple):
     """One text of an insert, as a JSON string, and whose turn it takes."""
 
     role: Speaker
     text: bytes
 
 
-def said(content: Raw) -> tuple[Said, ...] | None:
+def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
     """Return the texts of an insert's content; None where it cannot be read or says nothing."""
     raw = bytes(content)
     if raw[:1] == b'"':
-        return (Said("user", raw),) if raw != b'""' else None
+        return (InsertText("user", raw),) if raw != b'""' else None
     listed = elements(raw) if raw[:1] == b"[" else [raw]
-    found: list[Said] = []
+    found: list[InsertText] = []
     for one in listed:
         own = table(one) or {}
         role = _SPEAKERS.get(own.get("role", b'"user"'))
@@ -39,7 +73,7 @@ def said(content: Raw) -> tuple[Said, ...] | None:
         if role is None or text[:1] != b'"':
             return None
         if text != b'""':
-            found.append(Said(role, text))
+            found.append(InsertText(role, text))
     return tuple(found) or None
 
 
@@ -51,14 +85,14 @@ def place_in(selector: Raw) -> int | None:
     return int(place) if readable else None
 
 
-def moved(selector: Raw, place: int) -> Raw:
+def with_place(selector: Raw, place: int) -> Raw:
     """Return a selector that names another place; all its other fields stay as they are."""
     own = table(bytes(selector)) or {}
     own["insertAt" if "insertAt" in own and "insert_at" not in own else "insert_at"] = str(place).encode()
     return Raw(b"{" + b",".join(encode(key) + b":" + value for key, value in own.items()) + b"}")
 
 
-class Told(NamedTuple):
+class DeltaNews(NamedTuple):
     """What a delta brought up to date: entries with their signatures, entries taken back, layers."""
 
     changed: dict[str, str]
@@ -66,10 +100,10 @@ class Told(NamedTuple):
     layers: dict[str, str]
 
 
-def told(delta: Insert) -> Told:
+def delta_news(delta: Insert) -> DeltaNews:
     """Return what a delta says that it told (`mut` of its selector); a foreign or damaged one told nothing."""
     mut = table((table(bytes(delta.selector)) or {}).get("mut", b"null")) or {}
-    return Told(
+    return DeltaNews(
         _signs(mut.get("changed", b"[]"), "id"),
         tuple([text_of(one) for one in array(mut.get("removed", b"[]")) if one[:1] == b'"']),
         _signs(mut.get("layers", b"[]"), "name"),
@@ -86,7 +120,7 @@ def _signs(raw: bytes, key: str) -> dict[str, str]:
     return found
 
 
-def selector(place: int, news: Told) -> Raw:
+def selector(place: int, news: DeltaNews) -> Raw:
     """Write the selector of a new delta."""
     mut: dict[str, object] = {"changed": [{"id": name, "h": sign} for name, sign in news.changed.items()]}
     if news.removed:
@@ -94,3 +128,14 @@ def selector(place: int, news: Told) -> Raw:
     if news.layers:
         mut["layers"] = [{"name": name, "h": sign} for name, sign in news.layers.items()]
     return Raw(encode(cast("object", {"target": "messages", "insert_at": place, "mut": mut})))
+
+
+def normalised(text: str) -> str:
+    """Return the text without what carries no meaning."""
+    return " ".join(text.lower().translate(_BLANK).split())
+
+
+def signature(title: str, content: str) -> str:
+    """Return 16 hex digits that change when the meaning of an entry does (SHA-256 of the normal form)."""
+    text = f"{normalised(title)}\x1f{normalised(content)}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

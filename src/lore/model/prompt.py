@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.exchange import Fidelity
 from lore.model.vector import Vector
 
+Fidelity: TypeAlias = Literal["wire", "parsed", "structural", "reconstructed", "rendered"]
 Section: TypeAlias = Literal["tools", "system", "messages"]
 Kind: TypeAlias = Literal["tool", "text", "envelope", "block", "opaque"]
 

@@ -1,14 +1,18 @@
-"""Who serves a request: known by its host, else by its model, else by its shape.
+"""Who serves a request: known by its host, else by its model, else by its shape; and what its path says.
 
 In: the endpoint (host and path), the model, the dialect. Out: one word, `""` where nothing tells. A body of
 one provider's shape is often sent to another (a gateway, an engine on the own machine): so the host comes
-first, and a host that is not listed is nobody that lore knows.
+first, and a host that is not listed is nobody that lore knows. Gemini and Vertex (`/models/X:generateContent`), Bedrock
+(`/model/X/converse`) and Azure (`/deployments/X/…`) name the model in the path and not in the body; how an answer
+is delivered (whole or as a stream) is another path and the same cache. Sources: the providers' API references.
 """
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+from urllib.parse import unquote
 
 _HOSTS: tuple[tuple[str, str], ...] = (
     ("api.anthropic.com", "anthropic"),
@@ -40,6 +44,12 @@ _MODELS: tuple[tuple[str, str], ...] = (
     ("kimi", "moonshot"),
     ("qwen", "qwen"),
 )
+_MODEL_PATH = re.compile(
+    r"/model/(?P<bedrock>.+)/(?:converse|invoke)(?=-|$)|/models/(?P<gemini>[^/:]+)(?=:\w+$)"
+    r"|/deployments/(?P<azure>[^/:]+)(?=/)"
+)
+_DELIVERY = ((":streamGenerateContent", ":generateContent"), (":streamRawPredict", ":rawPredict"),
+             ("/converse-stream", "/converse"), ("/invoke-with-response-stream", "/invoke"))  # fmt: skip
 UNKNOWN = ""
 
 
@@ -78,3 +88,21 @@ def has_exact_breakpoints(model: str | None) -> bool:
     """Tell whether a model's requests are cached at breakpoints, and at no shorter prefix."""
     name = (model or "").rsplit("/", 1)[-1]
     return any(fnmatchcase(name, row.model) for row in EXACT)
+
+
+def model_in(endpoint: str) -> str | None:
+    """Return the model that a path names; of an ARN its last part. None where it names none."""
+    match = _MODEL_PATH.search(endpoint)
+    return None if match is None else unquote(match[match.lastgroup or 0]).rpartition("/")[2] or None
+
+
+def place_in(endpoint: str) -> str:
+    """Return an endpoint without its model and without how it delivers: what decides which cache is asked."""
+    match = _MODEL_PATH.search(endpoint)
+    if match is not None:
+        start, end = match.span(match.lastgroup or 0)
+        endpoint = endpoint[:start] + endpoint[end:]
+    for stream, whole in _DELIVERY:
+        if endpoint.endswith(stream):
+            return endpoint.removesuffix(stream) + whole
+    return endpoint

@@ -6,12 +6,39 @@ log keeps it); a chain carries its own model, system, tools and parameters, inhe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.model.events import MAIN, Billed, Event, Layer, Verdict
+from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.vector import Vector
+
+MOST_NAMES = 64  # of a sign: what it names is bounded, so that a session's state is
+LONGEST = 80  # characters of a name or a value
+
+# What a recording shows of a request besides its text, and what may move its prefix. The names are fixed and say what
+# was seen, never what follows from it. A reader says so with `observed`; the fold keeps it for the chain's next turn;
+# cache models weigh it.
+SIGNS: dict[str, str] = {
+    "client-version": "the client's version changed",
+    "effort": "the reasoning effort changed",
+    "tool-reference": "a search for tools named definitions that the prompt now holds",
+    "tools-delta": "the client announced other tools",
+    "instructions-delta": "the client announced other instructions of tool servers",
+    "micro-compaction": "a micro-compaction that names no result",
+    "resume": "the session was resumed",
+    "hook-context": "a hook's text was put into the prompt",
+    "skill": "a skill was loaded",
+    "slash-command": "a slash command ran",
+    "interrupt": "the request was interrupted",
+    "api-error": "the provider answered with an error",
+    "permission-mode": "the permission mode changed",
+    "image": "an image came in",
+}
 
 
 class Entry(Struct, frozen=True, gc=False):
@@ -33,7 +60,7 @@ class Change(Struct, frozen=True, gc=False):
 
 
 class Sign(Struct, frozen=True, gc=False):
-    """What was seen besides the timeline, and may move the prefix; `name` is one of `model.signs`.
+    """What was seen besides the timeline, and may move the prefix; `name` is one of `SIGNS`.
 
     `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
     `after` are the values of a setting or version.
@@ -44,6 +71,11 @@ class Sign(Struct, frozen=True, gc=False):
     removed: tuple[str, ...] = ()
     before: str = ""
     after: str = ""
+
+
+def bounded(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the first `MOST_NAMES` names in order, without repeats and empty ones, each cut to `LONGEST`."""
+    return tuple(islice(dict.fromkeys(name[:LONGEST] for name in names if name), MOST_NAMES))
 
 
 class OpenTurn(Struct, frozen=True, gc=False):
@@ -74,36 +106,6 @@ class Fact(Struct, frozen=True):
     category: str = ""
     title: str = ""
     content: str = ""
-
-
-class Insert(Struct, frozen=True, gc=False):
-    """Text that lore put before the entry at `place`: a durable delta, or persisted context.
-
-    `number` is a delta's seq, or the turn of a context, which is `outside` where a compaction asked for it; `age`
-    counts the turns before it came; `content` and a delta's `selector` are kept to the byte.
-    """
-
-    place: int
-    age: int
-    number: int
-    content: Raw
-    selector: Raw = NULL
-    outside: bool = False
-
-    @property
-    def is_delta(self) -> bool:
-        """Whether this is a durable delta."""
-        return not is_absent(self.selector)
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """What tells it from others: deltas, context from outside and that of turns, each by number."""
-        return (0 if self.is_delta else 1 if self.outside else 2, self.number)
-
-    @property
-    def order(self) -> tuple[int, int, int, int]:
-        """Where it stands among others: by place, what was sent first, deltas by seq, then context."""
-        return (self.place, self.age, *self.key)
 
 
 class Waiting(Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""A persistent vector: append, replace and compare without copying the history.
+"""A persistent vector: append, replace and compare without copying the history; how far two sequences are equal.
 
 In: items. Out: versions that share their chunks. Rules:
 - no version ever changes: an append may grow the shared tail list, but every version knows how much
@@ -11,12 +11,13 @@ Not safe for appends to one version from several threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
 from itertools import islice
 from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Sequence[object])
 
 WIDTH = 256
 
@@ -141,7 +142,7 @@ class Vector(Generic[T]):
         count = number * WIDTH
         if number == len(self._chunks) == len(other._chunks) and self._tail is other._tail:
             return count + min(self._size, other._size)
-        return count + _leading(self._part(number), other._part(number))
+        return count + common_prefix(self._part(number), other._part(number))
 
     def _common_chunks(self, other: Vector[T]) -> int:
         if self._chunks is other._chunks:  # nearly always: chunks change once in 256 appends
@@ -169,20 +170,15 @@ class Vector(Generic[T]):
         return f"Vector({list(self)!r})"
 
 
-def _leading(mine: list[T], theirs: list[T]) -> int:
-    """Count the leading items that are equal: slices are compared in C, identity first, the longest first.
-
-    Versions of one history differ near their ends, if at all.
-    """
-    size = min(len(mine), len(theirs))
-    low, step = size, 0
-    while mine[:low] != theirs[:low]:
-        size, step = low - 1, 2 * step + 1
-        low = max(0, low - step)
-    while low < size:
-        middle = (low + size + 1) // 2
-        if mine[low:middle] == theirs[low:middle]:
+def common_prefix(left: S, right: S) -> int:
+    """Count the leading items (bytes, characters) that are equal: bisection over slices, which are compared in C."""
+    low, high = 0, min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
-            size = middle - 1
+            high = middle - 1
     return low

@@ -31,10 +31,10 @@ from lore.model.differences import (
     TailWithoutBreakpoint,
 )
 from lore.model.evidence import Evidence, ModelChanged, Recorded, RuledOut
-from lore.model.exchange import Call
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
+from lore.model.turn import Call
 from lore.prefix.changed import About, Explained
 from lore.prefix.empty_values import by_template
 from lore.prefix.history import grouped, mismatches

@@ -27,8 +27,8 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
-from lore.model.exchange import Call, Exchange, Output
 from lore.model.prompt import Prompt
+from lore.model.turn import Call, Exchange, Output
 from lore.prefix.identity import Identity, identity_of
 from lore.prefix.likeness import is_another_run, is_models, keeps_system, resembles, same_system
 from lore.prefix.purpose import begins_user_turn, has_tools, is_beside

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from lore.model.canonical import canonical, text_of
 from lore.model.codes import Code
-from lore.model.common import common_bytes
 from lore.model.differences import (
     BlockChanged,
     BlockMoved,
@@ -32,6 +31,7 @@ from lore.model.differences import (
 )
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
+from lore.model.vector import common_prefix
 from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of, parts
 from lore.prefix.divergence import excerpt
 from lore.prefix.dropped import is_header
@@ -311,10 +311,10 @@ class BlockPair(NamedTuple):
     def parting(self, reason: Reason | None = None) -> tuple[str, str]:
         """Show where they part, or (`reason`) two pieces of their texts, as they stand in the segments."""
         if reason is None:
-            at = common_bytes(self.left.data, self.right.data)
+            at = common_prefix(self.left.data, self.right.data)
             return excerpt(self.left, at, 24, 24), excerpt(self.right, at, 24, 24)
         pieces = [text.encode("utf-8", "replace") for text in (reason.left, reason.right)]
-        same = common_bytes(*pieces)
+        same = common_prefix(*pieces)
         return _around(self.left, pieces[0], same), _around(self.right, pieces[1], same)
 
 

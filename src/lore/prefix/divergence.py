@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from lore.model.common import common_bytes
 from lore.model.jsonslice import leaf_in
 from lore.model.mask import mask
 from lore.model.prompt import Prompt, Section, Segment
+from lore.model.vector import common_prefix
 from lore.prefix.overlap import Overlap
 
 BEFORE, AFTER = 20, 80
@@ -69,7 +69,7 @@ def place_of(left: Prompt, right: Prompt, position: int) -> Place | None:
         return None
     inside = 0
     if mine is not None and theirs is not None and (mine.section, mine.kind) == (theirs.section, theirs.kind):
-        inside = common_bytes(mine.data, theirs.data)
+        inside = common_prefix(mine.data, theirs.data)
     suffix, start = _leaf(segment, inside)
     return Place(segment.section, segment.path + suffix, inside - start)
 

@@ -10,10 +10,10 @@ import re
 from typing import NamedTuple
 
 from lore.model.canonical import text_of
-from lore.model.endpoints import place_in
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt
+from lore.model.providers import place_in
+from lore.model.turn import Exchange
 from lore.prefix.likeness import HEADER
 
 _SESSION = re.compile(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')

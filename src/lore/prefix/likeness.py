@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from lore.model.common import common_bytes
 from lore.model.prompt import Prompt, Segment
+from lore.model.vector import common_prefix
 from lore.prefix.overlap import same_content
 
 SIMILAR = 0.8
@@ -67,9 +67,9 @@ def nearly_same(one: Segment, peer: Segment) -> bool:
     if same_content(one, peer):
         return True
     mine, theirs = one.data, peer.data
-    front = common_bytes(mine, theirs)
+    front = common_prefix(mine, theirs)
     room = min(len(mine), len(theirs)) - front
-    back = common_bytes(mine[::-1][:room], theirs[::-1][:room])
+    back = common_prefix(mine[::-1][:room], theirs[::-1][:room])
     return SIMILAR * max(len(mine), len(theirs)) <= front + back
 
 

@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.canonical import canonical, letters
-from lore.model.common import common_bytes
 from lore.model.prompt import Prompt, Segment
+from lore.model.vector import common_prefix
 
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
 
@@ -46,7 +46,7 @@ def overlap(left: Prompt, right: Prompt) -> Overlap:
     mine, theirs = left.at(common), right.at(common)
     inside = 0
     if mine is not None and theirs is not None and mine.section == theirs.section and mine.kind == theirs.kind:
-        inside = common_bytes(mine.data, theirs.data)
+        inside = common_prefix(mine.data, theirs.data)
     same = common
     pairs = zip_longest(since(left, common, tail=False), since(right, common, tail=True))
     for mine, theirs in pairs:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from lore.model.canonical import canonical, printable, text_of
 from lore.model.codes import CauseKind, Code
 from lore.model.differences import BetasChanged, CostsFrom, Difference, ModelFamily, ParameterChanged, Setting
-from lore.model.exchange import Call
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
+from lore.model.turn import Call
 from lore.prefix.divergence import WIDE
 from lore.prefix.empty_values import without_empty
 from lore.prefix.notes import Note

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from lore.model.exchange import Call
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Call
 from lore.prefix.likeness import is_models
 
 UTILITY_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens

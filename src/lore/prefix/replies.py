@@ -13,8 +13,8 @@ from itertools import islice
 from typing import TypeAlias, cast
 
 from lore.model.canonical import decode
-from lore.model.exchange import Output
 from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Output
 from lore.prefix.likeness import is_models
 
 ROOM = 8 * 1024 * 1024

@@ -21,10 +21,11 @@ from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, printable, text_of
 from lore.model.codes import Code, Problem
+from lore.model.inserts import Insert
 from lore.model.items import NULL, CompactDivider, Item, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
-from lore.model.state import Chain, Entry, Insert, Session
+from lore.model.state import Chain, Entry, Session
 from lore.model.vector import Vector
 from lore.prompt import layout
 from lore.prompt.base import Dialect, Finishing, Place, Rendered, Unit

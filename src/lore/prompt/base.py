@@ -16,9 +16,8 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_c
 
 from msgspec import Raw, Struct
 
-from lore.model.exchange import Fidelity
 from lore.model.items import Block, ToolCall
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import Fidelity, Prompt, Segment
 
 Role: TypeAlias = Literal["user", "assistant", "results", "system"]
 

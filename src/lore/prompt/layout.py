@@ -21,7 +21,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
-from lore.model.inserts import said
+from lore.model.inserts import Insert, insert_texts
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -35,7 +35,7 @@ from lore.model.items import (
     is_blank,
 )  # fmt: skip
 from lore.model.jsonslice import elements
-from lore.model.state import Chain, Entry, Insert, Session
+from lore.model.state import Chain, Entry, Session
 from lore.prompt.base import Role, Unit
 from lore.prompt.knowledge import pinned_text, token
 
@@ -137,7 +137,9 @@ def inserted(insert: Insert) -> tuple[Unit, ...]:
     """Return what an insert says, as units of their own."""
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
     origin = f"{INJECTED}: {what} {insert.number}"
-    return tuple([Unit(role, (TextBlock(Raw(text)),), origin=origin) for role, text in said(insert.content) or ()])
+    return tuple(
+        [Unit(role, (TextBlock(Raw(text)),), origin=origin) for role, text in insert_texts(insert.content) or ()]
+    )
 
 
 def is_from_user(item: Item) -> bool:

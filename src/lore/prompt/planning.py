@@ -23,9 +23,8 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
-from lore.model.inserts import Told, moved, place_in, selector, told
+from lore.model.inserts import DeltaNews, delta_news, place_in, selector, signature, with_place
 from lore.model.items import NULL, ToolCall, is_absent
-from lore.model.materiality import signature
 from lore.model.state import Chain, Entry, Fact, Session
 from lore.model.vector import Vector
 from lore.prompt.knowledge import News, delta_text
@@ -80,7 +79,7 @@ class Planner:
         self.rules = rules
         self._log = saved or SavedEvents()
         self._pinned: tuple[object, object] = (None, None)
-        self._base = Told({}, (), {})
+        self._base = DeltaNews({}, (), {})
         self._facts: dict[str, Fact] = {}
         self._signs: dict[str, str] = {}
         self._layers: dict[int, tuple[Layer, str]] = {}
@@ -104,7 +103,7 @@ class Planner:
         if resets and chain.reset != turn.turn:
             return [resets[0]]
         deltas = [delta for delta in self._log.of(PromptDelta, chain.id, turn.turn) if delta.seq not in chain.deltas]
-        return [_replace(delta, selector=moved(delta.selector, place)) for delta in deltas] or None
+        return [_replace(delta, selector=with_place(delta.selector, place)) for delta in deltas] or None
 
     def _knowledge(self, session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
         if chain.pinned is None:
@@ -123,7 +122,7 @@ class Planner:
         text = delta_text(session.id, news, names, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
         changed = {fact.id: self._signs[fact.id] for fact in news.changed}
-        chosen = selector(place, Told(changed, news.removed, layers))
+        chosen = selector(place, DeltaNews(changed, news.removed, layers))
         seq = self._log.seq(chain.id, chain.seqs)
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
 
@@ -162,20 +161,20 @@ class Planner:
             known = self._layers[id(layer)] = (layer, _sign(layer))
         return known[1]
 
-    def stated(self, chain: Chain) -> Told:
+    def stated(self, chain: Chain) -> DeltaNews:
         """Return what the prompt says: what is pinned, advanced by every delta."""
         if chain.pinned is not self._pinned[0] or chain.pinned_layers is not self._pinned[1]:
             pinned = {fact.id: signature(fact.title, fact.content) for fact in chain.pinned or ()}
-            self._base = Told(pinned, (), {layer.name: _sign(layer) for layer in chain.pinned_layers})
+            self._base = DeltaNews(pinned, (), {layer.name: _sign(layer) for layer in chain.pinned_layers})
             self._pinned = (chain.pinned, chain.pinned_layers)
         entries, layers = dict(self._base.changed), dict(self._base.layers)
         for delta in sorted(chain.deltas.values(), key=lambda delta: delta.number):
-            news = told(delta)
+            news = delta_news(delta)
             entries.update(news.changed)
             layers.update(news.layers)
             for name in news.removed:
                 entries.pop(name, None)
-        return Told(entries, (), layers)
+        return DeltaNews(entries, (), layers)
 
 
 def _name(chain: Chain) -> str:
@@ -199,7 +198,7 @@ def _nudges(chain: Chain) -> Iterable[Event]:
     for delta in chain.deltas.values():
         place = delta.place if delta.place < chain.sent else safe(chain.entries, delta.place, chain.sent)
         if place_in(delta.selector) != place:
-            yield PromptDelta(seq=delta.number, selector=moved(delta.selector, place), chain=_name(chain))
+            yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_name(chain))
 
 
 def anchor(chain: Chain) -> int | None:

@@ -277,7 +277,7 @@ def _public(url: str) -> str:
 
 def _is_prompt(line: bytes) -> bool:
     from lore.formats.bodies import Bodies  # noqa: PLC0415 - a recorder alone needs no reader
-    from lore.model.exchange import Exchange  # noqa: PLC0415
+    from lore.model.turn import Exchange  # noqa: PLC0415
 
     reader = Bodies()
     return any(isinstance(read.value, Exchange) for read in (*reader.feed(line), *reader.finish()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lore.model.common import common_bytes
 from lore.model.results import DivergenceResult, Finding
+from lore.model.vector import common_prefix
 from lore.pytest_plugin.judging import Judged, Moved
 from lore.report.plain import uncommanded, visible
 from lore.report.sentences import sentence
@@ -69,7 +69,7 @@ def _kept(one: Moved) -> str:
 def _divergence(where: DivergenceResult) -> list[str]:
     """Show both sides from where they are still equal."""
     left, right = where.left.encode(), where.right.encode()
-    shared = len(left[: common_bytes(left, right)].decode("utf-8", "ignore"))
+    shared = len(left[: common_prefix(left, right)].decode("utf-8", "ignore"))
     lines = [f"  differs at {where.path}, byte {where.offset:,} of it, in {where.section}"]
     for sign, text in (("-", where.left), ("+", where.right)):
         shown = f"…{visible(text[:shared])}{visible(text[shared:])}…" if text else "(ends here)"

@@ -21,11 +21,11 @@ from lore.formats.base import Read, Reader
 from lore.model.canonical import decode, encode, text_of
 from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
-from lore.model.exchange import Exchange
 from lore.model.items import NULL, OpaqueItem, is_absent
 from lore.model.jsonslice import elements, table
 from lore.model.prompt import Prompt
 from lore.model.state import Entry
+from lore.model.turn import Exchange
 from lore.model.vector import Vector
 from lore.recording import corpus
 

@@ -17,10 +17,9 @@ from lore.formats.base import Read, Reader
 from lore.formats.lines import is_crowded, too_many
 from lore.formats.said import said
 from lore.model.codes import Code, Problem
-from lore.model.endpoints import model_in
-from lore.model.exchange import Exchange
 from lore.model.prompt import Prompt
-from lore.model.turn import Turn
+from lore.model.providers import model_in
+from lore.model.turn import Exchange, Turn
 from lore.prefix.chains import Chains
 from lore.prefix.dropped import without_dropped
 from lore.prompt.base import Dialect, Memo

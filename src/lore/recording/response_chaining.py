@@ -20,9 +20,9 @@ import msgspec
 
 from lore.formats.said import said
 from lore.model.canonical import text_of
-from lore.model.exchange import Exchange
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Exchange
 from lore.model.vector import Vector
 from lore.prompt.base import Dialect, Memo
 

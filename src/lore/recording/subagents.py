@@ -17,8 +17,7 @@ from lore.formats.base import Read
 from lore.formats.registry import recognise
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN, Event, OpaqueEvent, SessionStarted
-from lore.model.exchange import Exchange
-from lore.model.turn import Turn
+from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
 from lore.recording.problems import Problems
 

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lore.model.codes import Code
-from lore.model.common import common_bytes
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
+from lore.model.vector import common_prefix
 from lore.report.console import line
 from lore.report.plain import file_line, no_prompt_line, visible
 
@@ -93,7 +93,7 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
         )
     )
     left, right = where.left.encode(), where.right.encode()
-    shared = len(left[: common_bytes(left, right)].decode("utf-8", "ignore"))
+    shared = len(left[: common_prefix(left, right)].decode("utf-8", "ignore"))
     for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
         shown = Text(f"    {sign} ")
         shown.append("…" + visible(text[:shared]), "dim")

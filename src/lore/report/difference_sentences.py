@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lore.model import differences as d
-from lore.model.fields import Fact
+from lore.model.differences import Fact
 
 _NAMED = 5  # names that a sentence shows
 

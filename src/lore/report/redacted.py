@@ -79,7 +79,7 @@ def _model(name: str) -> str:
     return mask(name) if _MODEL.fullmatch(name) else digest(name)
 
 
-# What becomes of each kind of text in evidence (`lore.model.fields`): lore's own words stay.
+# What becomes of each kind of text in evidence (`lore.model.differences`): lore's own words stay.
 REDACTED: dict[str, Callable[[str], str]] = {"content": digest, "name": digest, "path": _path, "model": _model}
 
 

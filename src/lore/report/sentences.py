@@ -2,7 +2,7 @@
 
 In: findings whose evidence is typed. Out: the same with their `message`. Rules: the only place that words verdicts;
 nothing reads a sentence back. Texts that match a credential are masked before a sentence is made; with `redact` each
-text that is content becomes its length and the beginning of its digest, field by field (`lore.model.fields`).
+text that is content becomes its length and the beginning of its digest, field by field (`lore.model.differences`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from lore.judge.columns import BilledColumn, BytesColumn, Columns
 from lore.model import evidence as e
 from lore.model.codes import CODES, Code
-from lore.model.fields import Fact, mapped
+from lore.model.differences import Fact, mapped
 from lore.model.mask import mask
 from lore.model.results import AlsoSeen, CauseResult, ColumnsResult, Finding
-from lore.model.signs import SIGNS
+from lore.model.state import SIGNS
 from lore.report.difference_sentences import DIFFERENCES
 
 SHOWN = 5  # names of one kind

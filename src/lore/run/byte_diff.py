@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from io import FileIO
 
 from lore.errors import LoreError
-from lore.model.common import common_bytes, common_of
+from lore.model.vector import common_prefix
 from lore.recording.corpus import HEAD, folder_hint, is_stored, pieces, show, unreadable
 
 
@@ -38,7 +39,27 @@ def common_length(left: str, right: str) -> tuple[int, int, int]:
                     return *sizes, common
         except OSError as error:
             raise unreadable(left, error) from None
-    return *sizes, common + common_bytes(bytes(one[:read]), bytes(other[:peer]))
+    return *sizes, common + common_prefix(bytes(one[:read]), bytes(other[:peer]))
+
+
+def common_of(left: Iterable[bytes], right: Iterable[bytes]) -> tuple[int, int, int]:
+    """Return the sizes of two texts that come in pieces, and the length of their common beginning, in bytes."""
+    pieces, sizes, held = (iter(left), iter(right)), [0, 0], [b"", b""]
+    common, differ = 0, False
+    while True:
+        for side in (0, 1):
+            if not held[side]:
+                held[side] = next(pieces[side], b"")
+                sizes[side] += len(held[side])
+        if differ or not all(held):
+            break
+        shorter = min(map(len, held))
+        same = common_prefix(held[0][:shorter], held[1][:shorter])
+        common, differ = common + same, same < shorter
+        held = [one[shorter:] for one in held]
+    for side in (0, 1):
+        sizes[side] += sum(map(len, pieces[side]))
+    return sizes[0], sizes[1], common
 
 
 def _fill(file: FileIO, block: bytearray) -> int:

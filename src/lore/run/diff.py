@@ -18,9 +18,8 @@ from lore.judge.pairs import Pairs
 from lore.judge.verdict import Verdict
 from lore.model.codes import Reader
 from lore.model.events import MAIN
-from lore.model.exchange import Call
 from lore.model.results import CachePrediction, Diff, FileLengths, Finding, Side
-from lore.model.turn import Turn
+from lore.model.turn import Call, Turn
 from lore.prompt.base import Memo
 from lore.recording import corpus
 from lore.recording.base import Recording, UnrecognisedError

@@ -15,7 +15,6 @@ from lore.judge.base import Place
 from lore.judge.pairs import Pair
 from lore.judge.rules import findings_of
 from lore.model.codes import Problem
-from lore.model.common import common_bytes
 from lore.model.events import Verdict
 from lore.model.prompt import Prompt, Segment
 from lore.model.results import (
@@ -29,6 +28,7 @@ from lore.model.results import (
     VerdictResult,
 )  # fmt: skip
 from lore.model.turn import Turn
+from lore.model.vector import common_prefix
 from lore.prefix.divergence import divergence
 from lore.prefix.measure import Measure, Measured
 from lore.prefix.overlap import canonical_of, relation, since
@@ -132,7 +132,7 @@ class Figures:
             and theirs is not None
             and (mine.section, mine.kind) == (theirs.section, theirs.kind)
         ):
-            shared += common_bytes(canonical_of(mine), canonical_of(theirs))
+            shared += common_prefix(canonical_of(mine), canonical_of(theirs))
         self._canonical.go_on(pair.right.prompt, pair.overlap.common)
         return shared
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.fold.knowledge import identity
 from lore.model.events import Event, Knowledge
-from lore.model.materiality import signature
+from lore.model.inserts import signature
 from lore.model.results import KnowledgeResult, KnowledgeWritten, KnownFact
 from lore.model.state import Chain, Fact, Session
 from lore.prompt.knowledge import SHORTEST_ID

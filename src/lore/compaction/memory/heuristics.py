@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from lore.compaction.memory.records import SECTIONS, Structure
 from lore.compaction.memory.transcript import Message
-from lore.model.materiality import normalised
+from lore.model.inserts import normalised
 
 MOST = 40  # texts of a section: the oldest go
 WRAPPED = 50  # characters of a line that may have been broken

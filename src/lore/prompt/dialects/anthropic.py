@@ -13,10 +13,9 @@ from typing import ClassVar
 from msgspec import Raw
 
 from lore.model.canonical import encode
-from lore.model.exchange import Fidelity
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Role, Unit, can, cannot
 from lore.prompt.dialects.content import NO_SCHEMA, apart, arguments, described, function_of, outcome
 from lore.prompt.dialects.shared import (

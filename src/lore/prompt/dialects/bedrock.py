@@ -16,10 +16,9 @@ from typing import ClassVar
 from msgspec import Raw
 
 from lore.model.canonical import encode
-from lore.model.exchange import Fidelity
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
-from lore.model.prompt import Prompt, Section, Segment
+from lore.model.prompt import Fidelity, Prompt, Section, Segment
 from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,

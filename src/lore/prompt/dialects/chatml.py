@@ -15,9 +15,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.model.canonical import encode
-from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Role, Unit, can, cannot
 from lore.prompt.dialects.content import apart

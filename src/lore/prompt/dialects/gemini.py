@@ -16,10 +16,9 @@ from typing import ClassVar
 from msgspec import Raw
 
 from lore.model.canonical import encode
-from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks
 from lore.prompt.dialects.shared import (

@@ -14,10 +14,9 @@ from typing import ClassVar
 from msgspec import Raw
 
 from lore.model.canonical import encode
-from lore.model.exchange import Fidelity
 from lore.model.items import Block, RawBlock, ToolCall
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.providers import has_exact_breakpoints
 from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.content import (

@@ -13,9 +13,8 @@ from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from lore.model.canonical import encode, printable, text_of
-from lore.model.exchange import Fidelity
 from lore.model.jsonslice import array, element_ranges, spans, table, without_member
-from lore.model.prompt import Kind, Prompt, Section, Segment
+from lore.model.prompt import Fidelity, Kind, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Memo, Place, Rendered
 

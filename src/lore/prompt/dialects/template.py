@@ -18,9 +18,8 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
-from lore.model.exchange import Fidelity
 from lore.model.items import ToolCall
-from lore.model.prompt import Prompt, Segment
+from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
 from lore.prompt.dialects.chatml import parsed
