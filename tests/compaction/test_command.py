@@ -7,11 +7,11 @@ import os
 import pytest
 
 from compaction.programs import program
-from lore.compaction import processes
+from lore.compaction import commands
 from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
+from lore.compaction.commands import Command, is_nested
 from lore.compaction.settings import Compaction
-from lore.compaction.sources import is_nested
-from lore.compaction.summarizers import Command, summarizer_of
+from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
 from strategies.talks import talk, user
 
@@ -126,8 +126,8 @@ def test_one_that_may_not_be_killed_is_not_waited_for(make, monkeypatch):
     """A program that runs as another user outlived its time-out, and lore waited for as long as it liked."""
 
     left = []
-    monkeypatch.setattr(processes, "_kill", left.append)
-    monkeypatch.setattr(processes, "_GRACE", 0.1)
+    monkeypatch.setattr(commands, "_kill", left.append)
+    monkeypatch.setattr(commands, "_GRACE", 0.1)
     with pytest.raises(GivenUpError, match="no end"):
         make("time.sleep(60)", seconds=0.2).summarize(REQUEST)
     (process,) = left

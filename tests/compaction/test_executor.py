@@ -10,9 +10,9 @@ from lore.compaction.base import SummaryAnswer, SummaryError, Window
 from lore.compaction.executor import Dependencies, judged, prepare, scale_of
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import read
-from lore.compaction.memory.listening import to_learn
+from lore.compaction.memory.conversation import to_learn
 from lore.compaction.settings import Compaction
-from lore.compaction.tracking import Tracker
+from lore.compaction.tracker import Tracker
 from lore.model.events import MAIN
 from model.making import Fold, append, event, said, started, user
 from storing import opened
@@ -111,7 +111,7 @@ def test_an_overflow_that_does_not_make_room_enough_is_told():
 
 
 def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
-    from compaction.test_memory_remembering import Broken
+    from compaction.test_memory_agent_memory import Broken
 
     heard = []
     broken = memory(Broken(), tmp_path, tell=heard.append)

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.compaction.base import SummaryRequest
-from lore.compaction.extracting import found_in, said_by_user
 from lore.compaction.extractive import Extractive
-from lore.compaction.file_mentions import file_mentions
+from lore.compaction.summary_facts import file_mentions, found_in, said_by_user
 from strategies.recorded import entries_of
 from strategies.talks import call, divider, said, talk, user
 

@@ -16,12 +16,12 @@ from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
 from lore.compaction.locks import trylock
-from lore.compaction.memory.asking import asking
+from lore.compaction.memory.agent_memory import remembering_of
 from lore.compaction.memory.buckets import read
-from lore.compaction.memory.remembering import remembering_of
+from lore.compaction.memory.extraction import asking
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.summarizers import dependencies_of
 from lore.config import policy
-from lore.run.compacting.dependencies import dependencies_of
 from lore.session import event
 from lore.store.session import StoredSession
 from model.making import call, said, user

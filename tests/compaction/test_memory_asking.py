@@ -9,9 +9,9 @@ import pytest
 from compaction.remembering import Model, entries
 from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.extractive import Extractive
-from lore.compaction.memory.asking import LIMITS, asking, extract
+from lore.compaction.memory.conversation import transcript_of
+from lore.compaction.memory.extraction import LIMITS, asking, extract
 from lore.compaction.memory.records import Structure
-from lore.compaction.memory.transcript import transcript_of
 from lore.compaction.transcripts import instructions, transcript
 
 KNOWN = Structure(facts=("old",))

@@ -9,8 +9,17 @@ import msgspec
 import pytest
 
 from compaction.remembering import ANN, AT, contents
-from lore.compaction.memory import audit
-from lore.compaction.memory.buckets import FEW, change, owners, read, wipe
+from lore.compaction.memory.buckets import (
+    FEW,
+    AuditRecord,
+    audit_log,
+    change,
+    last_failure,
+    note_audit,
+    owners,
+    read,
+    wipe,
+)
 from lore.compaction.memory.identities import anchor_of, bucket
 from lore.compaction.memory.records import Extracted, Forgotten, Known, Remembered, Topic
 from lore.model.events import SessionStarted, encode
@@ -308,15 +317,15 @@ def test_lines_and_notes_of_others_are_counted_or_refused(store):
 @embedded
 def test_the_audit_log_outlives_a_wipe_and_keeps_no_secret(store):
     learn(store, "one")
-    entry = audit.AuditRecord(
+    entry = AuditRecord(
         at=AT, op="extract", agent="main", session_id="s1", failure="said sk-abcdefghijklmnopqrstuvwxyz\n"
     )
-    audit.note(store, "ann", entry)
-    audit.note(store, "ann", msgspec.structs.replace(entry, op="wipe", agent=None, failure=None))
+    note_audit(store, "ann", entry, pytest.fail)
+    note_audit(store, "ann", msgspec.structs.replace(entry, op="wipe", agent=None, failure=None), pytest.fail)
     wipe(store, "ann")
-    log = audit.log_of(store, "ann")
+    log = audit_log(store, "ann")
     assert [one.op for one in log.entries] == ["extract", "wipe"]
     assert log.entries[0].failure == "said sk-a" + "*" * 25
-    assert audit.last_failure(log, "main") == log.entries[0]
-    assert audit.last_failure(log, "helper") is None
-    assert audit.log_of(store, "bob") == ((), 0)
+    assert last_failure(log, "main") == log.entries[0]
+    assert last_failure(log, "helper") is None
+    assert audit_log(store, "bob") == ((), 0)

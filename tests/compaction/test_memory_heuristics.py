@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from compaction.remembering import SAID, entries
-from lore.compaction.memory import heuristics
-from lore.compaction.memory.heuristics import MOST, noticed
+from lore.compaction.memory import extraction
+from lore.compaction.memory.conversation import MOST as LONGEST
+from lore.compaction.memory.conversation import transcript_of
+from lore.compaction.memory.extraction import MOST, noticed
 from lore.compaction.memory.records import SECTIONS, Structure
-from lore.compaction.memory.transcript import MOST as LONGEST
-from lore.compaction.memory.transcript import transcript_of
 from lore.model.inserts import normalised
 from model.making import call, user
 
@@ -143,6 +143,6 @@ def test_learning_twice_from_the_same_words_changes_nothing():
 def test_a_new_sentence_is_compared_with_those_that_are_kept_and_no_others(monkeypatch):
     """6,000 preferences took 24 seconds: each was compared with all before it, of which 40 were kept at the end."""
     compared = []
-    monkeypatch.setattr(heuristics, "normalised", lambda text: compared.append(text) or normalised(text))
+    monkeypatch.setattr(extraction, "normalised", lambda text: compared.append(text) or normalised(text))
     learnt(*(f"I prefer number {number} of them." for number in range(200)))
     assert len(compared) <= 200 * (MOST + 2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from compaction.remembering import AT, SAID, entries, memory
+from lore.compaction.memory.agent_memory import topics_events
 from lore.compaction.memory.buckets import wipe
 from lore.compaction.memory.records import Topic
-from lore.compaction.memory.remembering import topics_events
 from lore.session import Session, event
 from model.making import append, said, user
 from storing import opened

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.compaction.activity import tokens_of
-from lore.compaction.cutting import RESULT_KEPT, shortened, stages
+from lore.compaction.cuts import RESULT_KEPT, shortened, stages
 from strategies.compacting import Compacted
 
 

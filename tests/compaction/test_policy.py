@@ -10,7 +10,7 @@ from lore.compaction.base import Cut, Window
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, due, window
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.tracking import Tracked, Tracker
+from lore.compaction.tracker import Tracked, Tracker
 from strategies.compacting import Compacted
 
 SOURCE = ContextSource("mail", ("mail",))

@@ -10,9 +10,9 @@ import pytest
 
 from compaction.programs import program
 from lore.compaction.base import Window
+from lore.compaction.commands import ContextRequest, check_sources, outside_context, stamp
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.sources import ContextRequest, check_sources, outside_context, stamp
-from lore.compaction.wrapping import wrapped
+from lore.compaction.untrusted import wrapped
 from lore.errors import LoreError
 
 ENVIRON = {"PATH": os.defpath, "HOME": "/h", "LANG": "C.UTF-8", "AWS_SECRET_ACCESS_KEY": "s", "OPENAI_API_KEY": "k"}

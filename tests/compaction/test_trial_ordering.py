@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.compaction.trial.trial import ended_first
+from lore.compaction.trial import ended_first
 from lore.formats.base import Read
 from lore.session import event
 from model.making import call, said, user

@@ -11,11 +11,11 @@ import pytest
 from lore import event
 from lore.compaction.activity import has_real_activity, needs_extraction, tokens_of, tool_calls
 from lore.compaction.base import Cut, Firing, Window
-from lore.compaction.cutting import cut, kept, stages
+from lore.compaction.cuts import cut, kept, stages
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, needs_continuous
 from lore.compaction.settings import Compaction, ContextSource, Sessions
-from lore.compaction.tracking import Tracker
+from lore.compaction.tracker import Tracker
 from lore.model.items import ToolCall, UserMessage
 from strategies.compacting import Compacted
 

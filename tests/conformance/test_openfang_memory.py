@@ -9,8 +9,7 @@ import pytest
 
 from compaction.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
 from lore.compaction.base import SummaryAnswer, SummaryError
-from lore.compaction.memory import audit
-from lore.compaction.memory.buckets import read, wipe
+from lore.compaction.memory.buckets import audit_log, last_failure, read, wipe
 from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
 from lore.compaction.memory.records import GENERAL, KINDS
 from lore.compaction.memory.views import audited
@@ -69,7 +68,7 @@ def test_extraction_falls_back_to_what_is_known_on_an_empty_or_unreadable_answer
     memory(store, tmp_path, ask=Model(answer), tell=heard.append).extract(entries("hi"))
     assert known(store) == kept
     assert len(heard) == 1
-    assert audit.last_failure(audit.log_of(store, "ann")) is not None
+    assert last_failure(audit_log(store, "ann")) is not None
 
 
 def test_a_small_output_budget_is_doubled_and_identical_retries_are_not_made(store, tmp_path):

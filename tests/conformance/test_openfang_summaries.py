@@ -12,11 +12,11 @@ import pytest
 
 from compaction.programs import program
 from lore.compaction.base import SummaryAnswer, SummaryError, SummaryRequest, Window
-from lore.compaction.chunking import FEWEST, summarized
+from lore.compaction.commands import SECONDS, ContextRequest, outside_context
 from lore.compaction.extractive import Extractive
+from lore.compaction.passes import FEWEST, summarized
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.sources import SECONDS, ContextRequest, outside_context
-from lore.compaction.wrapping import truncated, wrapped
+from lore.compaction.untrusted import truncated, wrapped
 from strategies.talks import talk
 
 KEY = b"kept beside the session"

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from lore.compaction.activity import TimelineSizes, is_message, overhead, tokens_of
 from lore.compaction.base import Cut, Firing
-from lore.compaction.cutting import cut, kept, opening, pruned, stages
+from lore.compaction.cuts import cut, kept, opening, pruned, stages
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, due
 from lore.compaction.settings import Compaction
-from lore.compaction.tracking import Tracker
+from lore.compaction.tracker import Tracker
 from lore.model import events as e
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.state import settled

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction.remembering import AT, Model, contents, entries, memory, topics
-from lore.compaction.memory import audit
-from lore.compaction.memory.buckets import read, wipe
+from lore.compaction.memory.buckets import audit_log, read, wipe
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import KINDS, SECTIONS, Structure, id_of
 from lore.compaction.memory.views import deleted
@@ -58,7 +57,7 @@ class History:
             }
             assert set(known.topics) == self.topics[one]
             assert known.is_fresh == self.fresh[one]
-        assert sum(len(audit.log_of(self.store, user).entries) for user in ("ann", "../ann")) == self.done
+        assert sum(len(audit_log(self.store, user).entries) for user in ("ann", "../ann")) == self.done
 
     def _memory(self, whose, answer):
         return memory(self.store, self._place, bucket(*whose), ask=Model(answer))

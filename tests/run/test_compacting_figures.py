@@ -9,11 +9,11 @@ import pytest
 from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.trial.accounts import PromptChange, rebilled
-from lore.compaction.trial.verdict_text import verdict
+from lore.compaction.trial import verdict
+from lore.compaction.trial_accounts import PromptChange, rebilled
 from lore.model.events import Billed
 from lore.recording.options import Options
-from lore.run.compacting.dry_run import dry_run
+from lore.run.compaction import dry_run
 from lore.run.rules import packaged
 from model.making import header, log, record, said, user
 

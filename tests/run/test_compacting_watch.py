@@ -10,9 +10,9 @@ import pytest
 from compaction.programs import program
 from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.watching import Hands
+from lore.compaction.store_watch import Hands
 from lore.model.items import CompactDivider
-from lore.run.compacting.watch import watch, watch_of
+from lore.run.compaction import watch, watch_of
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.base import ConflictError, StoreError

@@ -6,15 +6,13 @@ import pytest
 
 from compaction.remembering import SAID
 from lore.compaction.locks import trylock
-from lore.compaction.memory.audit import log_of
-from lore.compaction.memory.buckets import read
+from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
-from lore.compaction.memory.idle import IdleSettings
 from lore.compaction.memory.views import wiped
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
-from lore.compaction.watching import Hands
+from lore.compaction.store_watch import Hands, IdleSettings
 from lore.errors import LoreError
-from lore.run.compacting.watch import watch, watch_of
+from lore.run.compaction import watch, watch_of
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession
@@ -80,7 +78,7 @@ def test_a_session_is_learnt_from_and_dreamt_over_once_for_each_time_that_nobody
     assert said_ == [f"s1: {IDLE}", "s1: idle: 1 remembered, 1 taken away, 3 topics dreamt"]
     assert told == []
     assert known(store).structure.facts == ("My name is Bob.",)
-    assert [one.op for one in log_of(store, "ann").entries] == ["extract", "dream"] * 2
+    assert [one.op for one in audit_log(store, "ann").entries] == ["extract", "dream"] * 2
 
 
 def test_a_session_that_was_looked_through_is_not_read_again_while_nobody_speaks():

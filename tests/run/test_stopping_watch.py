@@ -16,10 +16,9 @@ from compaction.remembering import SAID
 from lore.compaction.base import SummaryAnswer
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
-from lore.compaction.memory.audit import log_of
-from lore.compaction.memory.buckets import read
+from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
-from lore.compaction.stopping import StoppedError, Stopping, interruptible, interruptible_dependencies
+from lore.compaction.store_watch import StoppedError, Stopping, interruptible, interruptible_dependencies
 from run.test_idle_memory_watch import begun, exchange
 from storing import opened
 
@@ -108,5 +107,5 @@ def test_sigterm_does_not_wait_for_a_model_that_is_asked_and_nothing_is_lost(int
     assert b"stopped while a model or a command was asked" in told
     assert b"Traceback" not in told
     assert [one.head for one in store.list()] == before
-    assert (read(store, bucket("ann")).learnt, log_of(store, "ann").entries) == ({}, ())
+    assert (read(store, bucket("ann")).learnt, audit_log(store, "ann").entries) == ({}, ())
     store.close()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lore.compaction.executor import compacted
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
-from lore.compaction.tracking import Tracked
+from lore.compaction.tracker import Tracked
 from lore.model import events as e
 from lore.model.state import settled
 from strategies.sessions import Agent, scripts

@@ -125,7 +125,7 @@ def _dry_run(
     session: str, options: Options, policy: Compaction | None, rules: Rules, *, as_json: bool, color: bool | None,
     verbose: bool,
 ) -> int:  # fmt: skip
-    from lore.run.compacting.dry_run import dry_run
+    from lore.run.compaction import dry_run
 
     result = dry_run(session, options, policy, rules)
     if as_json:
@@ -146,7 +146,7 @@ def _compact(
     import time
 
     from lore.compaction.base import SummaryError
-    from lore.run.compacting.apply import CompactRequest, Output, compact
+    from lore.run.compaction import CompactRequest, Output, compact
 
     target = None if output is None else Output(output, force)
     try:
@@ -185,12 +185,10 @@ def _ending_all() -> Generator[None]:
 def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
     import signal
 
-    from lore.compaction.memory.idle import IdleSettings
-    from lore.compaction.stopping import Stopping
-    from lore.compaction.watching import Hands
+    from lore.compaction.store_watch import Hands, IdleSettings, Stopping
     from lore.errors import LoreError
     from lore.report.plain import visible
-    from lore.run.compacting.watch import watch
+    from lore.run.compaction import watch
 
     if not 0 < interval <= 86_400:
         raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")

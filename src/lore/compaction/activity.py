@@ -48,6 +48,11 @@ def is_message(item: Item) -> bool:
     return not isinstance(item, CompactDivider | OpaqueItem)
 
 
+def is_injected(item: Item) -> bool:
+    """Tell whether an item is text that a harness put in as a user's."""
+    return isinstance(item, UserMessage) and item.source == "context_injection"
+
+
 def has_real_activity(entries: Entries) -> bool:
     """Tell whether a person said anything in these entries."""
     return any(is_real(entry.item) for entry in entries)

@@ -4,10 +4,10 @@ A user exchange is a real user message and all turns up to the next. A message i
 with its result is one). A message is real when a person said it: role user, source `user`, and not one that begins
 with `[AUTONOMOUS TICK]` or `[SCHEDULED TICK]`.
 
-Flow: `tracking` follows a chain's events (how many exchanges, when the last message came); `policy` says which trigger
-is due; `cutting` which items stay; `executor` has sources asked (`sources`, made harmless by `wrapping`) and the
-summary made (a `Summarizer`), and makes the events. Only sources and two summarisers touch the outside world; the
-others are pure: clock, tokens and texts are arguments.
+Flow: `tracker` follows a session's events (how many exchanges, when the last message came); `policy` says which trigger
+is due; `cuts` which items stay; `executor` has sources asked (`commands`, made harmless by `untrusted`) and the summary
+made (a `Summarizer`), and makes the events. Only `commands` and `summarizers` touch the outside world; the others are
+pure: clock, tokens and texts are arguments.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, Protocol
 
 from lore.errors import LoreError
+from lore.model.events import ContextPersisted, Event
 from lore.model.state import Entry
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
@@ -50,7 +51,7 @@ class Shortened(NamedTuple):
 class Firing(NamedTuple):
     """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
 
-    The rest is of an overflow (`cutting.Stages`): the `marker` that stands in for a summary that could not be had
+    The rest is of an overflow (`cuts.Stages`): the `marker` that stands in for a summary that could not be had
     (empty where there is room to wait for one), the results that are `shortened`, and whether it is too full even then
     (`final`).
     """
@@ -66,7 +67,7 @@ class Firing(NamedTuple):
 class SummaryRequest(NamedTuple):
     """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
     exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be. `prompt`
-    is what a model is told to do with the entries where it is no summary that is wanted (`memory.asking`).
+    is what a model is told to do with the entries where it is no summary that is wanted (`memory.extraction`).
     """
 
     entries: tuple[Entry, ...]
@@ -99,3 +100,21 @@ class Summarizer(Protocol):
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary; raises SummaryError. Deterministic only where its class says so."""
         ...
+
+
+class Done(NamedTuple):
+    """The events of a compaction, and how many messages go and stay; `context_tokens` of what sources said.
+
+    There are none where a gap had nothing to prune, and no source had anything to say.
+    """
+
+    trigger: Trigger
+    events: tuple[Event, ...]
+    pruned: int
+    kept: int
+    context_tokens: int
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether anything that was sent goes or changes: else only what sources said was added."""
+        return not all(isinstance(event, ContextPersisted) for event in self.events)

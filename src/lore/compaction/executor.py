@@ -25,15 +25,15 @@ from msgspec import Raw, structs
 
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
-from lore.compaction.base import Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
-from lore.compaction.chunking import summarized
-from lore.compaction.costs import BillScale, Cache, PromptSizes, Rhythm, cheapest
-from lore.compaction.cutting import kept, latest, opening, pruned, with_results
+from lore.compaction.base import Done, Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
+from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
+from lore.compaction.cuts import kept, latest, opening, pruned, with_results
 from lore.compaction.extractive import Extractive
+from lore.compaction.passes import summarized
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
-from lore.compaction.tracking import Tracker
-from lore.compaction.wrapping import wrapped
+from lore.compaction.tracker import Rhythm, Tracker
+from lore.compaction.untrusted import wrapped
 from lore.model.canonical import encode, text_of
 from lore.model.events import (
     MAIN,
@@ -148,7 +148,7 @@ Learn = Callable[[Entries, int], object]
 class Dependencies(NamedTuple):
     """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines.
 
-    `learn` remembers from what is about to go, and never raises (`memory.remembering.Remembering.before_drop`).
+    `learn` remembers from what is about to go, and never raises (`memory.agent_memory.AgentMemory.before_drop`).
     """
 
     summarizer: Summarizer
@@ -165,24 +165,6 @@ class Prepared(NamedTuple):
     summary: str
     context: str
     ids: tuple[str, ...]  # of the entries before the cut
-
-
-class Done(NamedTuple):
-    """The events of a compaction, and how many messages go and stay; `context_tokens` of what sources said.
-
-    There are none where a gap had nothing to prune, and no source had anything to say.
-    """
-
-    trigger: Trigger
-    events: tuple[Event, ...]
-    pruned: int
-    kept: int
-    context_tokens: int
-
-    @property
-    def rewrites(self) -> bool:
-        """Whether anything that was sent goes or changes: else only what sources said was added."""
-        return not all(isinstance(event, ContextPersisted) for event in self.events)
 
 
 def execute(

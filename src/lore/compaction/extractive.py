@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.compaction.base import BYTES_PER_TOKEN, SummaryAnswer, SummaryRequest
-from lore.compaction.extracting import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, SummaryFacts, Talk, found_in
+from lore.compaction.summary_facts import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, SummaryFacts, Talk, found_in
 from lore.compaction.transcripts import clipped
-from lore.compaction.wrapping import cut_bytes, harmless, one_line
+from lore.compaction.untrusted import cut_bytes, harmless, one_line
 from lore.model.canonical import text_of
 from lore.model.items import CompactDivider, is_absent
 

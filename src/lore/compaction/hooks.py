@@ -1,7 +1,7 @@
 """Continuous compaction for a harness that keeps its session in a store (`lore.store.session.StoredSession`).
 
     settings = policy("policy.toml")   `lore.config`; or `settings.Compaction(continuous_interval=5)`
-    dependencies = dependencies_of(settings, print, stored.session_id)   `lore.run.compacting.dependencies`
+    dependencies = dependencies_of(settings, print, stored.session_id)   `lore.compaction.summarizers`
     ask = asking(dependencies.summarizer)
     memory = remembering_of(stored.store, header, MemorySettings("structured"), clock=stamp, ask=ask)
     continuous = Continuous(stored, settings, dependencies, memory=memory)    after each start; `stamp()` is RFC 3339
@@ -17,7 +17,7 @@ the first answer: it takes as long as the slowest source (30 s at most) and the 
 new). `after_turn` begins a cadence's (or an overflow's) work in a thread of its own and returns; what comes of it is
 applied by the next call, in the caller's thread: nobody else touches the session. What came meanwhile stays.
 
-With a `memory` (`memory.remembering.remembering_of`: None where an agent is not opted in, and for subagents) what a
+With a `memory` (`memory.agent_memory.remembering_of`: None where an agent is not opted in, and for subagents) what a
 compaction prunes is learnt from first; `before_turn` tells the session what is remembered, as knowledge: the first turn
 pins it, what changes later arrives as durable deltas; `after_turn` learns in the background where enough is new
 (`activity.needs_extraction`); and where nobody has spoken for `[sessions] gap_secs`, what is left is learnt and dreamt
@@ -36,23 +36,89 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from lore.compaction.base import Firing, SummaryError, Trigger
-from lore.compaction.costs import Cache, Rhythm
-from lore.compaction.executor import Dependencies, Done, Prepared, finish, judged, prepare, timestamp, waits
+from lore.compaction.base import Done, Firing, SummaryError, Trigger
+from lore.compaction.commands import is_nested
+from lore.compaction.costs import Cache
+from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, timestamp, waits
 from lore.compaction.locks import trylock
-from lore.compaction.memory.remembering import Remembering
-from lore.compaction.memory.worker import MemoryWorker
+from lore.compaction.memory.agent_memory import AgentMemory, is_idle
+from lore.compaction.memory.conversation import Mark, is_enough, mark_of
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction, Sessions
-from lore.compaction.sources import is_nested
-from lore.compaction.tracking import UNTIMED, Tracker
+from lore.compaction.tracker import UNTIMED, Rhythm, Silence, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event
-from lore.model.state import Chain, settled
+from lore.model.state import Chain, Entry, settled
+from lore.model.state import Session as State
+from lore.model.vector import Vector
 from lore.session import Session
 from lore.store.applying import lines_of
 from lore.store.registry import noted
 from lore.store.session import StoredSession
+
+
+class MemoryWorker:
+    """Learns from one session and dreams; `window` is that of the session's model (0: unknown), `gap_secs` 0 is off."""
+
+    def __init__(self, memory: AgentMemory, *, window: int = 0, gap_secs: int = 0) -> None:
+        self.memory = memory
+        self._window, self._gap = window, gap_secs
+        self._thread: threading.Thread | None = None
+        self._tried: Mark | None = None  # up to where the latest pass went, whether or not it failed
+        self._rested = 0
+        self._heard: float | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over: the session was loaded again, and all of its events come again."""
+        self._silence = Silence()
+
+    def feed(self, event: Event) -> None:
+        """Take the session's next event."""
+        self._silence.feed(event)
+
+    def events(self, state: State) -> tuple[Event, ...]:
+        """Return what the session is to be told before its next turn begins."""
+        return self.memory.events(state)
+
+    def after_turn(self, entries: Vector[Entry], now: float) -> bool:
+        """Start to learn if enough is new; tells whether it did. Costs O(what is new)."""
+        self._heard = now
+        if self._tried is None:
+            self._tried = self.memory.mark() or ()
+        if self.settle() and is_enough(entries, self._tried, self._window):
+            return self._begin(entries, then_consolidate=False)
+        return False
+
+    def rest(self, entries: Vector[Entry], now: float) -> bool:
+        """Start to learn the rest and consolidate if the user has been silent long enough; tells whether it did."""
+        last = self._heard if self._silence.last is None else self._silence.last
+        if self._silence.moves <= self._rested or not is_idle(self._gap, last, now) or not self.settle():
+            return False
+        self._rested = self._silence.moves
+        return self._begin(entries, then_consolidate=True)
+
+    def settle(self, *, wait: bool = False) -> bool:
+        """Tell whether no pass is under way; with `wait`, when none is."""
+        if self._thread is not None and wait:
+            self._thread.join()
+        return self._thread is None or not self._thread.is_alive()
+
+    def _begin(self, entries: Vector[Entry], *, then_consolidate: bool) -> bool:
+        self._tried = mark_of(entries)
+        self._thread = threading.Thread(
+            target=self._pass, args=(entries, self._silence.last, then_consolidate), name="lore-memory", daemon=True
+        )
+        self._thread.start()
+        return True
+
+    def _pass(self, entries: Vector[Entry], last: float | None, then_consolidate: bool) -> None:
+        if then_consolidate:
+            if self.memory.rest(entries, last).extracted is None:
+                self._rested = 0  # another session of this user was at it: with the next look
+        else:
+            self.memory.before_drop(entries)
+
 
 LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down
 _SESSIONS = Sessions()
@@ -101,7 +167,7 @@ class Continuous:
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
-        cache: Cache | None = None, memory: Remembering | None = None, sessions: Sessions = _SESSIONS,
+        cache: Cache | None = None, memory: AgentMemory | None = None, sessions: Sessions = _SESSIONS,
         environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         fault = "" if settings is None else settings.fault()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import stat
 import threading
 from collections.abc import Generator
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lore.errors import LoreError
-from lore.files import try_lock
+from lore.files import replaced, try_lock
 from lore.model.canonical import encode
 from lore.store.registry import scheme_of, shown
 
@@ -26,6 +27,8 @@ FOLDER = "LORE_STATE"
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 _held: set[str] = set()  # names that this process holds
 _guard = threading.Lock()
+KEY_BYTES = 32
+_KEY = "boundary.key"
 
 
 @contextmanager
@@ -97,6 +100,22 @@ def private(folder: Path) -> Path:
     if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022):
         raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${FOLDER}")
     return folder
+
+
+def boundary_key(folder: Path) -> bytes:
+    """Return this user's secret for boundary lines: random, made when it is first asked for, and never shown."""
+    path = private(folder) / _KEY
+    try:
+        if not path.exists():  # written whole: of two processes that make one, neither reads half of it
+            with replaced(str(path), private=True) as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
+        key = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot keep a key in {path}: {reason}", hint="set $LORE_STATE") from None
+    if len(key) != KEY_BYTES:
+        raise LoreError(f"{path} holds no key of {KEY_BYTES} bytes", hint="delete it: another one is made")
+    return key
 
 
 def _refused(folder: Path, error: OSError) -> LoreError:

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from lore.compaction.activity import Entries, calls_tools, has_real_activity, messages
 from lore.compaction.base import Cut, Firing, Trigger, Window
-from lore.compaction.cutting import cut, stages
+from lore.compaction.cuts import cut, stages
 from lore.compaction.settings import Compaction
-from lore.compaction.tracking import Tracked
+from lore.compaction.tracker import Tracked
 from lore.model.items import AssistantMessage, ToolCall
 from lore.prompt.layout import is_real
 
@@ -66,7 +66,7 @@ def manual(inputs: PolicyInput) -> Firing | None:
 
 
 def overflow(inputs: PolicyInput) -> Firing | None:
-    """Compact where the window fills: `cutting.stages`. Where no summary can be had only if room has to be made."""
+    """Compact where the window fills: `cuts.stages`. Where no summary can be had only if room has to be made."""
     settings = inputs.settings
     plan = stages(
         inputs.entries, settings.window, overhead=inputs.overhead, tokens=inputs.tokens, reserve=settings.summary_tokens

@@ -1,77 +1,328 @@
-"""The summariser that a configuration names.
+"""The summariser that a configuration names, and the one that asks a model behind any OpenAI-compatible endpoint.
 
-A command reads one JSON object from standard input, `{"v": 1, "prompt", "transcript", "previous", "opening",
-"tokens"}`: what to do in words, the messages as text (`transcripts`), the summary that is replaced, how the exchange
-began whose end stays, how many tokens the answer may have. It writes the summary as UTF-8; an exit code other than 0 is
-a failure. It gets lore's environment (it may need a key) and the mark under which nothing compacts.
+In: a request. Out: what the model answers to one `POST {endpoint}/chat/completions`. Needs the extra
+`lore-cache[http]` (httpx). Rules: the key comes from the environment variable that the configuration names, goes to
+that endpoint alone and is never shown; a redirect is refused, never followed; an answer is bounded in size and time;
+429, 5xx and lost connections are tried again, with pauses that grow; nothing here is deterministic.
+
+Source of the shapes: OpenAI's API reference, "Chat completions" (2025-06); Ollama's and llama.cpp's servers speak it.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import socket
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from urllib.parse import urlsplit
 
-from lore.compaction.base import GivenUpError, Summarizer, SummaryAnswer, SummaryError, SummaryRequest
+from lore.compaction.base import (
+    BYTES_PER_TOKEN,
+    GivenUpError,
+    Summarizer,
+    SummaryAnswer,
+    SummaryError,
+    SummaryRequest,
+    Window,
+)
+from lore.compaction.commands import NESTED, Command, ContextRequest, check_sources, is_nested, outside_context
+from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
-from lore.compaction.openai import OpenAISummarizer
-from lore.compaction.processes import NESTED, CommandError, program_of, run
+from lore.compaction.locks import boundary_key, state_folder
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import fresh, instructions, transcript
-from lore.compaction.wrapping import harmless
+from lore.compaction.transcripts import instructions, transcript_request
+from lore.compaction.untrusted import harmless, one_line
 from lore.errors import LoreError
-from lore.model.canonical import encode
+from lore.model.canonical import decode, encode
+from lore.model.mask import mask
 from lore.store.base import Tell
 from lore.store.registry import silent
 
+if TYPE_CHECKING:
+    import httpx
 
-class Command:
-    """A summariser that runs a command, without a shell. Safe between threads; each call is a process.
+MOST_BYTES = 4 * 1024 * 1024  # of an answer
+PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
+MOST_PAUSE = 30.0  # of what `Retry-After` may ask for
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
+_PATH = "/chat/completions"
 
-    `tell` hears what the command writes on standard error: its last line, without credentials. Raises LoreError when
-    it is made where there is no such command.
+
+class _Reply(NamedTuple):
+    """An answer of a server, whole; `wait` is what it asks for, in seconds."""
+
+    status: int
+    body: bytes
+    wait: float | None = None
+
+
+class _LostError(Exception):
+    """There was no answer."""
+
+
+class _Deadline:
+    """Hangs up when a try has taken too long as a whole: each piece of an answer, or of its headers, may come in time.
+
+    httpx' own time-outs begin anew with each piece. `note` is what its extension `trace` calls.
     """
 
-    name = "command"
+    def __init__(self, seconds: float) -> None:
+        self.is_over = False
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._hang_up)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+
+    def note(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take the socket of a connection as soon as there is one."""
+        if name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = info["return_value"].get_extra_info("socket")
+            if self.is_over:
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        self.is_over = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class OpenAISummarizer:
+    """A summariser that asks a model over HTTP. Safe between threads; each call has a connection of its own.
+
+    Raises LoreError when it is made: httpx is missing, the endpoint is no URL, the key's variable is not set. `pause`
+    waits (seconds); the whole of a try may take `seconds`.
+    """
+
+    name = "openai"
 
     def __init__(
         self,
-        command: Sequence[str],
+        endpoint: str,
+        model: str,
         *,
+        key_env: str = "",
         environ: Mapping[str, str],
         seconds: float = 60.0,
+        pause: Callable[[float], None] = time.sleep,
         tell: Tell = silent,
     ) -> None:
-        program_of(command, environ)
-        self._command = tuple(command)
-        self._environ = {**environ, NESTED: "summarizer"}
+        try:
+            import httpx  # noqa: PLC0415 - an extra, and slow to load
+        except ImportError:
+            hint = 'pip install "lore-cache[http]"'
+            raise LoreError('summarizer = "openai" needs httpx, which is not installed', hint=hint) from None
+        self._http = httpx
+        self._url = _url(endpoint)
+        self._shown = shown(endpoint)
+        self._model = model
+        self._key = _key(key_env, environ)
         self._seconds = seconds
+        self._pause = pause
         self._tell = tell
+        self._limit = "max_tokens"
+        if self._key and self._url.startswith("http:") and not _is_near(self._url):
+            tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Return what the command writes; raises SummaryError where it fails, is too slow or writes too much."""
+        """Return the model's answer, `cut_off` where it stopped for its length; raises SummaryError without one."""
+        reply = self._reply(request, self._limit)
+        if reply.status == 400 and b"max_completion_tokens" in reply.body:  # newer models refuse the older name
+            self._limit = "max_completion_tokens"
+            reply = self._reply(request, self._limit)
+        if reply.status == 200:
+            return self._answer(reply.body, request)
+        raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
+
+    def _refusal(self, reply: _Reply) -> str:
+        """Describe a failed response: status and message."""
+        if 300 <= reply.status < 400:
+            return f"{self._shown} redirects elsewhere ({reply.status})"
+        message = one_line(self._clean(harmless(_message(reply.body)))) if reply.status >= 400 else ""
+        return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
+
+    def _reply(self, request: SummaryRequest, limit: str) -> _Reply:
+        """Ask until there is an answer that another try would not change."""
+        messages = [
+            {"role": "system", "content": instructions(request)},
+            {"role": "user", "content": "".join(transcript_request(request))},
+        ]
+        body = encode({"model": self._model, "messages": messages, limit: request.tokens, "stream": False})
+        for wait in (*PAUSES, None):
+            try:
+                reply = self._once(body)
+            except _LostError as error:
+                why, asks = f"{self._shown}: {error}", None
+            else:
+                if reply.status != 429 and reply.status < 500:
+                    return reply
+                why, asks = self._refusal(reply), reply.wait
+            if wait is None:
+                raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
+            self._tell(self._clean(f"{why}; asked again"))
+            self._pause(min(max(wait, asks or 0.0), MOST_PAUSE))
+        raise AssertionError("the last try returns or raises")
+
+    def _once(self, body: bytes) -> _Reply:
+        http = self._http
+        headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
+        late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
+        with _Deadline(self._seconds) as deadline:
+            try:
+                reply = self._exchange(body, headers, deadline)
+            except http.TimeoutException:
+                raise late from None
+            except http.HTTPError as error:
+                if deadline.is_over:
+                    raise late from None
+                raise _LostError(one_line(str(error)) or type(error).__name__) from None
+            except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
+                raise GivenUpError(self._clean(f"{self._shown} cannot be asked: {one_line(str(error))}")) from None
+        if deadline.is_over:  # what was hung up on may look like the end
+            raise late
+        return reply
+
+    def _exchange(self, body: bytes, headers: Mapping[str, str], deadline: _Deadline) -> _Reply:
+        trace = {"trace": deadline.note}
+        with (
+            self._client() as client,
+            client.stream("POST", self._url, content=body, headers=headers, extensions=trace) as response,
+        ):
+            return _Reply(response.status_code, self._read(response), _seconds(response.headers.get("retry-after", "")))
+
+    def _client(self) -> httpx.Client:
+        """Make a client. One for this machine asks no proxy, and without TLS loads no certificates (25 ms)."""
+        near = _is_near(self._url)
+        verify = SSLContext(PROTOCOL_TLS_CLIENT) if near and self._url.startswith("http:") else True
+        return self._http.Client(timeout=self._seconds, follow_redirects=False, trust_env=not near, verify=verify)
+
+    def _read(self, response: httpx.Response) -> bytes:
+        """Read a response to its end, without unpacking: no compression was requested."""
+        body = bytearray()
+        for piece in response.iter_raw():
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
+        return bytes(body)
+
+    def _answer(self, body: bytes, request: SummaryRequest) -> SummaryAnswer:
         try:
-            ran = run(self._command, given=_command_input(request), environ=self._environ, seconds=self._seconds)
-        except CommandError as error:
-            kind = GivenUpError if error.lasting else SummaryError
-            raise kind(f"the summary command failed: {error.message}") from None
-        if ran.complaint:
-            self._tell(f"the summary command says: {ran.complaint}")
-        try:
-            return SummaryAnswer(ran.output.decode("utf-8").strip())
-        except UnicodeDecodeError as error:
-            raise SummaryError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None
+            table = decode(body)
+            choice = table["choices"][0]
+            content = choice["message"]["content"]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            raise SummaryError(f"{self._shown}: its answer is no chat completion") from None
+        self._compare(table, request)
+        text = content if isinstance(content, str) else _parts(content)
+        return SummaryAnswer(_THOUGHT.sub("", text).strip(), cut_off=choice.get("finish_reason") == "length")
+
+    def _compare(self, table: Any, request: SummaryRequest) -> None:
+        """Tell where a server read far less than it was given: some drop in silence what their window does not hold."""
+        usage = table.get("usage")
+        read = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
+        given = sum([len(piece.encode("utf-8", "replace")) for piece in transcript_request(request)]) // BYTES_PER_TOKEN
+        if isinstance(read, int) and 0 < read < given // 3:
+            self._tell(
+                f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
+                "summarizer_window says?"
+            )
+
+    def _clean(self, text: str) -> str:
+        """Return text without the key, should a server repeat it, and without what looks like one."""
+        return mask(text.replace(self._key, "***") if self._key else text)
 
 
-def _command_input(request: SummaryRequest) -> bytes:
-    question = {
-        "v": 1,
-        "prompt": instructions(request),
-        "transcript": "".join(transcript(fresh(request))),
-        "previous": harmless(request.previous),
-        "opening": "".join(transcript(request.opening[:1])),
-        "tokens": request.tokens,
-    }
-    return encode(question) + b"\n"
+_HINTS = {
+    401: "is the key in the variable that key_env names the right one?",
+    404: "endpoint is the part before /chat/completions, as in http://127.0.0.1:11434/v1",
+}
+
+
+def shown(endpoint: str) -> str:
+    """Return an endpoint as it may be shown: without user, password, query."""
+    try:
+        parts = urlsplit(endpoint)
+        where = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "the endpoint"
+    return one_line(f"{parts.scheme}://{where}{parts.path}") if where else "the endpoint"
+
+
+def _url(endpoint: str) -> str:
+    hint = "as in http://127.0.0.1:11434/v1"
+    try:
+        parts = urlsplit(endpoint)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    else:
+        if sound and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
+            path = parts.path.rstrip("/")
+            return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
+    raise LoreError("endpoint is no http or https URL", hint=hint)
+
+
+def _is_near(url: str) -> bool:
+    """Tell whether an endpoint is on this machine: no proxy is asked then."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _key(key_env: str, environ: Mapping[str, str]) -> str:
+    if not key_env:
+        return ""
+    key = environ.get(key_env, "").strip()
+    if not key:
+        raise LoreError(f"key_env names {one_line(key_env)}, which is not set", hint="set it, or leave key_env out")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise LoreError(f"the value of {one_line(key_env)} is no key: it has characters that no header takes")
+    return key
+
+
+def _seconds(text: str) -> float | None:
+    """Read `Retry-After` where it is a number of seconds; a date is left to our own pauses."""
+    return float(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
+
+
+def _message(body: bytes) -> str:
+    """Return what an error's body says: its message, else all of it."""
+    try:
+        table = decode(body)
+    except (ValueError, RecursionError):
+        return body.decode("utf-8", "replace")
+    error = cast("dict[str, Any]", table).get("error", table) if isinstance(table, dict) else table
+    message = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
+    return message if isinstance(message, str) else body.decode("utf-8", "replace")
+
+
+def _parts(content: object) -> str:
+    """Join an answer's parts, where a server gives a list of them; null says nothing (a model that only thought)."""
+    if content is None:
+        return ""
+    if not isinstance(content, list):
+        raise SummaryError("the answer's content is no text")
+    parts = [cast("dict[str, object]", part) for part in cast("list[object]", content) if isinstance(part, dict)]
+    return "".join([text for part in parts if isinstance(text := part.get("text"), str)])
 
 
 _MAKERS: dict[str, Callable[[Compaction, Mapping[str, str], Tell], Summarizer]] = {
@@ -95,3 +346,24 @@ def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tel
     if fault:
         raise LoreError(fault)
     return _MAKERS[settings.summarizer](settings, environ, tell)
+
+
+def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: str = "", user: str = "") -> Dependencies:
+    """Return what a compaction works with; raises LoreError where any of it is missing. Runs and asks nothing."""
+    refuse_nested()
+    check_sources(settings, os.environ)
+    summarizer = summarizer_of(settings, os.environ, tell=tell)
+    if not settings.context_sources:
+        return Dependencies(summarizer, None, b"", tell)
+
+    def ask(window: Window) -> str:
+        request = ContextRequest(session_id, window, agent, user)
+        return outside_context(settings, request, environ=os.environ, tell=tell)
+
+    return Dependencies(summarizer, ask, boundary_key(state_folder()), tell)
+
+
+def refuse_nested() -> None:
+    """Raise LoreError inside a source or a summariser: what a compaction runs compacts nothing itself."""
+    if is_nested(os.environ):
+        raise LoreError(f"a source or summariser of a compaction compacts nothing itself ({NESTED} is set)")

@@ -15,8 +15,9 @@ from typing import Any
 
 from msgspec import Raw
 
+from lore.compaction.activity import is_injected
 from lore.compaction.base import SummaryRequest
-from lore.compaction.wrapping import harmless, one_line
+from lore.compaction.untrusted import harmless, one_line
 from lore.model.canonical import text_of
 from lore.model.items import (
     AssistantMessage,
@@ -37,7 +38,6 @@ from lore.model.state import Entry
 from lore.prompt.layout import TICKS
 
 MOST = 2_000  # characters of a call's input, and of its result
-INJECTED = "context_injection"
 _FIRST_LINE = re.compile(r"^(?=\[(?:user|assistant|tool|note|scheduled|injected|summary)\b)", re.MULTILINE)
 
 PROMPT = """\
@@ -60,7 +60,7 @@ def transcript(entries: Iterable[Entry], *, injected: bool = False) -> Iterator[
 
 def piece_of(item: Item, *, injected: bool = False) -> str:
     """Return one message as a transcript shows it; empty where it is left out, or says nothing."""
-    if isinstance(item, UserMessage) and item.source == INJECTED and not injected:
+    if not injected and is_injected(item):
         return ""
     text = _TEXTS[type(item)](item)
     return f"{text}\n\n" if text else ""
@@ -162,7 +162,7 @@ def _user(item: UserMessage) -> str:
     text = words(item)
     if not text.strip():
         return ""
-    role = "injected context" if item.source == INJECTED else "scheduled" if is_tick(item) else "user"
+    role = "injected context" if is_injected(item) else "scheduled" if is_tick(item) else "user"
     return f"[{role}]\n{_inside(text)}"
 
 

@@ -9,26 +9,31 @@ call. Rules:
   is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
   old one is deleted. A writer that finds a sealed volume, or an old one, finishes that first; what a process that died
   in between left behind is never read, and goes with the next move or wipe;
-- a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends.
+- a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends;
+- who changed what and when is in a session of its own for each user, the audit log, which no wipe takes away: what was
+  done, for which agent, from which session, how many of each kind; never what was remembered.
 
 Costs of reading: three look-ups and a volume.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from secrets import token_hex
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
-from lore.compaction.memory.identities import PREFIX, Bucket, anchor_of, owner_of
+from lore.compaction.memory.identities import PREFIX, Bucket, anchor_of, audit_of, owner_of
 from lore.compaction.memory.records import Known, Record, Sealed, applied, known_of, lines_of, whole
+from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
+from lore.model.mask import mask
 from lore.store.applying import save_delta
-from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
 from lore.store.lines import NOTHING
 from lore.store.registry import noted
 
@@ -294,3 +299,84 @@ def owners(store: Store) -> dict[str, tuple[str, ...]]:
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}
+
+
+# the audit log
+
+LONGEST_REASON = 200  # characters
+
+
+class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
+    """One thing that was done. `op`: extract, dream, delete, wipe; `failure` says why it fell back, or did nothing."""
+
+    at: str
+    op: str
+    agent: str | None = None
+    session_id: str | None = None
+    removed: Mapping[str, int] = {}
+    added: Mapping[str, int] = {}
+    failure: str | None = None
+
+
+class AuditLog(NamedTuple):
+    """A user's audit log, oldest first; `odd` lines are no entries."""
+
+    entries: tuple[AuditRecord, ...]
+    odd: int
+
+
+_DECODER = msgspec.json.Decoder(AuditRecord)
+
+
+def nonzero(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts that are not zero."""
+    return {kind: number for kind, number in counts.items() if number}
+
+
+def note_audit(store: Store, user: str, record: AuditRecord, tell: Tell) -> None:
+    """Append a record to a user's audit log, its counts without zeros; a failure to do so is told."""
+    reason = None if record.failure is None else " ".join(mask(record.failure).split())[:LONGEST_REASON]
+    removed, added = nonzero(record.removed), nonzero(record.added)
+    line = msgspec.json.encode(msgspec.structs.replace(record, failure=reason, removed=removed, added=added))
+    name = audit_of(user)
+    try:
+        for _ in range(ATTEMPTS):
+            try:
+                known = noted(store, name)
+                head = store.create(_header(name, user)) if known is None else known.head
+                save_delta(store, name, SessionDelta(base=head, new_events=(line,), updated_at=record.at))
+            except (ConflictError, UnknownSessionError):
+                continue
+            return
+        raise StoreError("gave up after repeated write conflicts", hint="try again")  # noqa: TRY301
+    except LoreError as error:
+        tell(f"the audit log of user {user} has no entry of this {record.op}: {error.message}")
+
+
+def audit_log(store: Store, user: str) -> AuditLog:
+    """Return a user's audit log; an empty one where there is none. Costs O(its bytes)."""
+    try:
+        lines = store.load(audit_of(user)).events[1:]
+    except UnknownSessionError:
+        return AuditLog((), 0)
+    entries: list[AuditRecord] = []
+    odd = 0
+    for line in lines:
+        try:
+            entries.append(_DECODER.decode(line))
+        except (ValueError, RecursionError):
+            odd += 1
+    return AuditLog(tuple(entries), odd)
+
+
+def last_wipe(log: AuditLog, agent: str) -> str | None:
+    """Return when memory of an agent, or of all of them, was wiped last; None where it never was."""
+    return next(
+        (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, agent)), None
+    )
+
+
+def last_failure(log: AuditLog, agent: str | None = None) -> AuditRecord | None:
+    """Return the latest entry that fell back or failed, of one agent where it is given."""
+    found = (entry for entry in reversed(log.entries) if entry.failure is not None and agent in (None, entry.agent))
+    return next(found, None)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
-from lore.compaction.memory.asking import Ask, ask_for_object, clipped
+from lore.compaction.memory.extraction import Ask, ask_for_object, clipped
 from lore.compaction.memory.records import GENERAL, SECTIONS, Known, Structure, Topic, has_expired
 from lore.formats.times import seconds
 from lore.model.canonical import encode, printable

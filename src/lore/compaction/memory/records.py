@@ -88,7 +88,7 @@ class Consolidated(_Record, frozen=True, kw_only=True, tag="dreamt"):
 
 
 class Learnt(_Record, frozen=True, kw_only=True, tag="learnt"):
-    """How far a session was learnt from, as `listening.mark_of` notes it."""
+    """How far a session was learnt from, as `conversation.mark_of` notes it."""
 
     session_id: str
     mark: tuple[str, ...]

@@ -1,14 +1,29 @@
-"""What is remembered, as `lore memory` shows it: of whom, by which agents, who changed it; and its deletion."""
+"""What `lore memory` shows and does: of whom something is remembered, by which agents, who changed it; deleting it,
+and extracting and consolidating by hand.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.compaction.memory import audit
-from lore.compaction.memory.buckets import change, owners, read, wipe
-from lore.compaction.memory.identities import Bucket, good_agent, good_user
+from lore.compaction.commands import NESTED, is_nested
+from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
+from lore.compaction.memory.buckets import (
+    AuditRecord,
+    audit_log,
+    change,
+    last_failure,
+    note_audit,
+    owners,
+    read,
+    wipe,
+)
+from lore.compaction.memory.extraction import asking
+from lore.compaction.memory.identities import Bucket, bucket, good_agent, good_user, is_reserved, refusal
 from lore.compaction.memory.records import (
     KINDS,
     SECTIONS,
@@ -20,11 +35,17 @@ from lore.compaction.memory.records import (
     has_expired,
     id_of,
 )
+from lore.compaction.settings import Compaction, MemorySettings
+from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
+from lore.fold.step import Folding
+from lore.model.events import SessionStarted
 from lore.model.remembered import (
     AuditEntry,
     MemoryAudit,
     MemoryDeleted,
+    MemoryDreamt,
+    MemoryExtracted,
     MemoryShown,
     MemoryUsers,
     MemoryWiped,
@@ -33,7 +54,11 @@ from lore.model.remembered import (
     RememberedTopic,
     RememberedUser,
 )
+from lore.model.state import Session as State
+from lore.session import Session
 from lore.store.base import Store, Tell
+from lore.store.sync import Clock
+from lore.store.sync import now as now_utc
 
 
 def users(store: Store) -> MemoryUsers:
@@ -52,11 +77,10 @@ def everything(store: Store, user: str | None, agent: str | None, *, now: str) -
     """Return all that is remembered of a user, or by one agent of the user's, what has expired too."""
     known = buckets_of(store, user, agent)
     named = good_user(user)
-    log = audit.log_of(store, named)
+    log = audit_log(store, named)
     there = {summary.session_id for summary in store.list()} if log.entries else set[str]()
     agents = [
-        _agent(bucket.agent, memory, audit.last_failure(log, bucket.agent), there, now)
-        for bucket, memory in known.items()
+        _agent(owner.agent, memory, last_failure(log, owner.agent), there, now) for owner, memory in known.items()
     ]
     return MemoryShown(store=store.url, user=named, agents=agents)
 
@@ -98,7 +122,7 @@ def check(names: Iterable[str], known: Iterable[str]) -> None:
             raise LoreError(f"nothing is remembered as {name!r}", hint="`lore memory show` prints the names")
 
 
-def _agent(agent: str, known: Known, failure: audit.AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
+def _agent(agent: str, known: Known, failure: AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
     topics = [
         RememberedTopic(topic=topic.topic, summary=topic.summary, content=topic.content, at=topic.at,
                         expires_at=topic.expires_at, expired=has_expired(topic, now))
@@ -120,13 +144,13 @@ def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryA
     """Return who changed what is remembered of a user; each entry says whether its session was deleted since."""
     named = good_user(user)
     wanted = None if agent is None else good_agent(agent)
-    log = audit.log_of(store, named)
+    log = audit_log(store, named)
     there = {summary.session_id for summary in store.list()}
     entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent)]
     return MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
 
 
-def _entry(entry: audit.AuditRecord, there: set[str]) -> AuditEntry:
+def _entry(entry: AuditRecord, there: set[str]) -> AuditEntry:
     return AuditEntry(
         at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
         session_deleted=None if entry.session_id is None else entry.session_id not in there,
@@ -145,19 +169,19 @@ def deleted(
     keys = [key for memory in known.values() for key in memory.entries]
     check(names, [*(name for memory in known.values() for name in memory.topics), *(id_of(*key) for key in keys)])
     counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
-    for bucket, memory in known.items():
+    for owner, memory in known.items():
         gone = [key for key in memory.entries if id_of(*key) in names]
         topics = [name for name in memory.topics if name in names]
         if not gone and not topics:
             continue
-        after = change(store, bucket, lambda held: _without(held, names, now), at=now, purge=True)
+        after = change(store, owner, lambda held: _without(held, names, now), at=now, purge=True)
         removed = {kind: sum(section == kind for section, _ in gone) for kind in SECTIONS} | {"topics": len(topics)}
         for kind, number in removed.items():
             counts[kind] += number
         for name, topic in sorted(after.topics.items()):
             if any(text in topic.content for _, text in gone):
                 still[name] = None
-        _note(store, bucket, "delete", removed, now, tell)
+        note_audit(store, owner.user, AuditRecord(at=now, op="delete", agent=owner.agent, removed=removed), tell)
     return MemoryDeleted(
         store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
     )
@@ -175,14 +199,80 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
     scope = None if agent is None else good_agent(agent)
     found = wipe(store, named, scope)
     if any(found.counts.values()):
-        _note(store, Bucket(named, scope or ""), "wipe", found.counts, now, tell)
+        note_audit(store, named, AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell)
     return MemoryWiped(store=store.url, user=named, agent=scope, counts=found.counts, agents=found.agents)
 
 
-def _note(store: Store, bucket: Bucket, op: str, removed: dict[str, int], now: str, tell: Tell) -> None:
-    """Audit a change that is done; a failure to do so is told."""
-    entry = audit.AuditRecord(at=now, op=op, agent=bucket.agent or None, removed=audit.some(removed))
-    try:
-        audit.note(store, bucket.user, entry)
-    except LoreError as error:
-        tell(f"the audit log of user {bucket.user} has no entry of this {op}: {error.message}")
+NO_MODEL = (
+    "without a model only plain English sentences are noticed; [compaction] in lore.toml names one that reads any "
+    'language: summarizer = "openai" with endpoint and model, or "command"; then `lore memory extract --again`'
+)
+
+
+class MemoryOwner(NamedTuple):
+    """Whose memory is meant; None where it is not said."""
+
+    user: str | None = None
+    agent: str | None = None
+
+
+def extracted(
+    store: Store, session_id: str, whose: MemoryOwner, memory: MemorySettings, compaction: Compaction | None, *,
+    tell: Tell, clock: Clock = now_utc, again: bool = False,
+) -> MemoryExtracted:  # fmt: skip
+    """Learn from what is new in a stored session, with `again` from all of it. Costs O(its events).
+
+    Raises LoreError where its user or agent is another, or not opted in.
+    """
+    if is_reserved(session_id):
+        raise LoreError(f"{session_id!r} keeps memory itself", hint="name a session of a user")
+    events = Session.events_of(store.load(session_id).log)
+    header = next(event for event in events if isinstance(event, SessionStarted))  # no store takes one without
+    if whose.user is not None and header.user_id not in (None, whose.user):
+        raise LoreError(f"session {session_id!r} is of user {header.user_id!r}", hint="leave --user out")
+    owner = bucket(whose.user or header.user_id, whose.agent or header.agent_id)
+    kept = _memory(store, owner, memory, compaction, session_id, tell, clock, header.parent_session_id is not None)
+    folding = Folding(State())
+    for event in events:
+        folding.apply(event)
+    done = kept.learn(folding.state().main().entries, again=again)
+    if kept.ask is None and not (done.added or done.removed or done.skipped or done.failure):
+        tell(NO_MODEL)
+    if done.skipped == LEARNT:
+        tell("--again learns from all of the session, also what was closed or deleted since")
+    return MemoryExtracted(
+        store=store.url, user=owner.user, agent=owner.agent, session_id=session_id, removed=dict(done.removed),
+        added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
+    )  # fmt: skip
+
+
+def consolidated(
+    store: Store, whose: MemoryOwner, memory: MemorySettings, compaction: Compaction | None, *, tell: Tell,
+    clock: Clock = now_utc,
+) -> MemoryDreamt:  # fmt: skip
+    """Make topics of what is known; raises LoreError where the agent is not opted in."""
+    owner = bucket(whose.user, whose.agent)
+    done = _memory(store, owner, memory, compaction, None, tell, clock).consolidate()
+    return MemoryDreamt(
+        store=store.url, user=owner.user, agent=owner.agent, topics=list(done.topics), superseded=list(done.superseded),
+        skipped=done.skipped or None, failure=done.failure or None,
+    )  # fmt: skip
+
+
+def _memory(
+    store: Store, owner: Bucket, memory: MemorySettings, compaction: Compaction | None, session_id: str | None,
+    tell: Tell, clock: Clock, is_forked: bool = False,
+) -> AgentMemory:  # fmt: skip
+    """Return an agent's memory with the configured model. Settings hold for hands, too: LoreError without opt-in.
+
+    Raises it too inside a source or a summariser, which would ask itself without end.
+    """
+    reason = refusal(memory, owner.agent, is_forked=is_forked)
+    if reason:
+        hint = '[memory] system = "structured" in lore.toml switches it on, agents = ["NAME"] names others than main'
+        raise LoreError(f"nothing is remembered: {reason}", hint="" if is_forked else hint)
+    if is_nested(os.environ):
+        raise LoreError(f"a source or summariser of a compaction remembers nothing itself ({NESTED} is set)")
+    ask = None if compaction is None else asking(summarizer_of(compaction, os.environ, tell=tell))
+    window = WINDOW if compaction is None else compaction.summarizer_window
+    return AgentMemory(store, owner, clock=clock, session_id=session_id, ask=ask, window=window, tell=tell)

@@ -1,6 +1,6 @@
 """Memory of one agent about one user: extract, consolidate, and tell a session.
 
-    memory = Remembering(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
+    memory = AgentMemory(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
     memory.learn(entries)                  what is new in the session
     memory.before_drop(entries, place)     what is new before a place: a compaction is about to drop it; fails no turn
     memory.consolidate()                   topics of what is known; skipped where another pass is under way
@@ -26,15 +26,20 @@ from typing import NamedTuple
 
 from lore.compaction.activity import Entries
 from lore.compaction.locks import trylock
-from lore.compaction.memory import audit
-from lore.compaction.memory.asking import Ask, Extraction, extract
-from lore.compaction.memory.buckets import change, read
+from lore.compaction.memory.buckets import (
+    AuditRecord,
+    audit_log,
+    change,
+    last_wipe,
+    nonzero,
+    note_audit,
+    read,
+)
 from lore.compaction.memory.consolidation import Consolidation, consolidate
-from lore.compaction.memory.heuristics import noticed
+from lore.compaction.memory.conversation import NOTHING, Given, Mark, mark_of, to_learn, transcript_of
+from lore.compaction.memory.extraction import Ask, Extraction, extract, noticed
 from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
-from lore.compaction.memory.listening import NOTHING, Given, Mark, mark_of, to_learn
 from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, Topic, consolidated, replaced
-from lore.compaction.memory.transcript import transcript_of
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.formats.times import seconds
@@ -105,11 +110,11 @@ class Rested(NamedTuple):
     consolidated: ConsolidationResult
 
 
-class Remembering:
+class AgentMemory:
     """The memory that one agent has of one user, in a store. Safe between threads where the store is.
 
-    `ask` is a model (`asking.asking` makes one of a summariser), `window` what it reads at once, in tokens; `locks` is
-    the folder of locks, None for that of this user.
+    `ask` is a model (`extraction.asking` makes one of a summariser), `window` what it reads at once, in tokens; `locks`
+    is the folder of locks, None for that of this user.
     """
 
     def __init__(
@@ -120,7 +125,7 @@ class Remembering:
         self.bucket = bucket
         self._clock = clock
         self._session_id = session_id
-        self._ask = ask
+        self.ask = ask
         self._window = window
         self._tell = tell
         self._locks = locks
@@ -228,7 +233,7 @@ class Remembering:
     def _rested(self, entries: Entries, last: float | None) -> ExtractionResult:
         known = read(self.store, self.bucket)
         if last is not None and self._mark_in(known) is None:
-            wiped = audit.last_wipe(audit.log_of(self.store, self.bucket.user), self.bucket.agent)
+            wiped = last_wipe(audit_log(self.store, self.bucket.user), self.bucket.agent)
             past = [seconds(encode(time)) for time in (known.horizon, wiped) if time is not None]
             if any(time is not None and last <= time for time in past):
                 return ExtractionResult({}, {}, skipped=LEARNT)
@@ -250,16 +255,16 @@ class Remembering:
 
     def _learnt(self, given: Given, known: Structure) -> Extraction:
         messages = transcript_of(*given)
-        if self._ask is None:
+        if self.ask is None:
             return Extraction(noticed(messages, known))
-        return extract(self._ask, messages, known, window=self._window)
+        return extract(self.ask, messages, known, window=self._window)
 
     def _consolidated(self) -> ConsolidationResult:
         at = self._clock()
         before = read(self.store, self.bucket)
         if not before.is_fresh:
             return ConsolidationResult(skipped=QUIET)
-        made = consolidate(before, self._ask, at=at)
+        made = consolidate(before, self.ask, at=at)
         written = dict[str, Known]()
 
         def make(known: Known) -> tuple[Record, ...]:
@@ -281,20 +286,17 @@ class Remembering:
     def _note(
         self, op: str, at: str, removed: Mapping[str, int], added: Mapping[str, int], failure: str = ""
     ) -> None:  # fmt: skip
-        entry = audit.AuditRecord(
-            at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=audit.some(removed),
-            added=audit.some(added), failure=failure or None,
+        record = AuditRecord(
+            at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=removed, added=added,
+            failure=failure or None,
         )  # fmt: skip
-        try:
-            audit.note(self.store, self.bucket.user, entry)
-        except LoreError as error:
-            self._tell(f"the audit log of user {self.bucket.user} has no entry of this {op}: {error.message}")
+        note_audit(self.store, self.bucket.user, record, self._tell)
 
 
 def remembering_of(
     store: Store, header: SessionStarted, memory: MemorySettings, *, clock: Callable[[], str], agent: str | None = None,
     ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
-) -> Remembering | None:  # fmt: skip
+) -> AgentMemory | None:  # fmt: skip
     """Return the memory that a session belongs to, for hooks; None where its agent is not opted in.
 
     None too for a subagent's session, one in which memory is kept, and one whose user or agent is no name, which is
@@ -309,7 +311,7 @@ def remembering_of(
         return None
     if refusal(memory, owner.agent, is_forked=header.parent_session_id is not None):
         return None
-    return Remembering(
+    return AgentMemory(
         store, owner, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
     )
 
@@ -366,7 +368,7 @@ class _Learning:
 
 def _more(left: Structure, other: Structure) -> dict[str, int]:
     """Count by section what one knows and the other does not."""
-    return audit.some({section: len(set(left.of(section)) - set(other.of(section))) for section in SECTIONS})
+    return nonzero({section: len(set(left.of(section)) - set(other.of(section))) for section in SECTIONS})
 
 
 def is_idle(gap_secs: int, last: float | None, now: float) -> bool:

@@ -1,37 +1,40 @@
-"""Watch a store: compact its sessions when it is due, and remember them, until stopped.
+"""Watch a store: compact its sessions when it is due, and remember them once they are idle, until stopped.
 
 In: a store, a policy, a clock, a wait. Out: a line for each firing. Rules: each look lists the heads, and reads only
 what is new of a session; a session is compacted between turns, never while a request is out; what is made is saved by
 delta, and a session that another writer changes or compacts meanwhile is left for the next look; without a summary
-nothing is pruned: that is told, and tried again when the session has changed. Stopping waits for a save under way,
-never for a model or a command. Memory learns from what is pruned, and from idle sessions (`memory.idle`), where
-`[memory]` says so; sessions that keep memory themselves are passed over.
+nothing is pruned: that is told, and tried again when the session has changed. A signal (`Stopping`) ends the wait for a
+model or a command at once, elsewhere the watch once a save is done.
+
+Where `[memory]` says so it learns from what is pruned, and from a session each time that nobody has spoken in it for
+`[sessions] gap_secs` since a person did. What was learnt from is marked in the store, so that a watch that begins anew
+does not pay for it again. Sessions that keep memory themselves are passed over.
 
 Memory: the folded states of the sessions seen last (`MOST`); others are read again when they change.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.base import Firing
-from lore.compaction.costs import Rhythm
+from lore.compaction.base import Firing, Summarizer, SummaryAnswer, SummaryRequest, Window
+from lore.compaction.costs import cache_of
 from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
+from lore.compaction.extractive import Extractive
 from lore.compaction.locks import trylock
+from lore.compaction.memory.agent_memory import WINDOW, AgentMemory, is_idle, remembering_of
+from lore.compaction.memory.extraction import Ask
 from lore.compaction.memory.identities import is_reserved
-from lore.compaction.memory.idle import IdleMemory
-from lore.compaction.memory.listening import Silence
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
-from lore.compaction.prices import cache_of
-from lore.compaction.settings import Compaction
-from lore.compaction.stopping import StoppedError, Waiting, interruptible_dependencies
-from lore.compaction.tracking import UNTIMED, Tracker
+from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.tracker import UNTIMED, Rhythm, Silence, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
@@ -41,6 +44,69 @@ from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
 from lore.store.lines import follow
 from lore.store.registry import shown
+
+Waiting = Callable[[], AbstractContextManager[None]]
+
+
+class StoppedError(BaseException):
+    """What was waited for is not wanted any more."""
+
+
+class Stopping:
+    """Hears a signal; `asked` tells from then on that it came."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._waits = False
+
+    def hear(self, *_: object) -> None:
+        """Take a signal: for `signal.signal`."""
+        self.asked.set()
+        if self._waits:
+            self._waits = False  # a second one does not disturb what cleans up
+            raise StoppedError
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Wait interruptibly: a signal ends the wait, also one that came before."""
+        self._waits = True
+        try:
+            if self.asked.is_set():
+                raise StoppedError
+            yield
+        finally:
+            self._waits = False
+
+
+class _InterruptibleSummarizer:
+    """A summariser that is waited for."""
+
+    def __init__(self, inner: Summarizer, waiting: Waiting) -> None:
+        self.name = inner.name
+        self._inner, self._waiting = inner, waiting
+
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
+        with self._waiting():
+            return self._inner.summarize(request)
+
+
+def interruptible(summarizer: Summarizer, waiting: Waiting) -> Summarizer:
+    """Return a summariser that a signal interrupts; the extractive one never waits."""
+    return summarizer if isinstance(summarizer, Extractive) else _InterruptibleSummarizer(summarizer, waiting)
+
+
+def interruptible_dependencies(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
+    """Return means whose summariser and sources a signal interrupts."""
+    ask = dependencies.ask
+
+    def asked(window: Window) -> str:
+        assert ask is not None
+        with waiting():
+            return ask(window)
+
+    summarizer = interruptible(dependencies.summarizer, waiting)
+    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else asked)
+
 
 MOST = 64  # sessions whose state is held
 LATEST = 1_000  # entries that no request has sent yet, looked at
@@ -249,3 +315,80 @@ def _is_asked(chain: Chain) -> bool:
     return any(
         is_real(entry.item) for entry in islice(chain.entries.since(min(chain.sent, len(chain.entries))), LATEST)
     )
+
+
+class IdleSettings(NamedTuple):
+    """What is configured of memory: who remembers, and after how much silence."""
+
+    memory: MemorySettings = MemorySettings()
+    sessions: Sessions = Sessions()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether idle sessions are learnt from at all."""
+        return self.memory.system == "structured" and self.sessions.gap_secs > 0
+
+
+class _Quiet(NamedTuple):
+    """How far a session had moved, and when, as it was read last."""
+
+    moves: int
+    last: float | None
+
+
+class IdleMemory:
+    """Knows which sessions of a store are to be learnt from; not safe between threads."""
+
+    def __init__(
+        self, store: Store, wanted: IdleSettings, *, tell: Tell, clock: Callable[[], float], ask: Ask | None = None,
+        window: int = WINDOW,
+    ) -> None:  # fmt: skip
+        self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
+        self.ask, self.window = ask, window
+        self._whose: dict[str, AgentMemory | None] = {}
+        self._quiet: dict[str, _Quiet] = {}
+        self._passed: dict[str, int] = {}  # how far each had moved at its latest pass
+
+    def memory_of(self, header: SessionStarted) -> AgentMemory | None:
+        """Return the memory that a session belongs to; None where nothing of it is remembered."""
+        if header.session_id not in self._whose:
+            self._whose[header.session_id] = remembering_of(
+                self._store, header, self._wanted.memory, clock=lambda: timestamp(self._clock()), ask=self.ask,
+                window=self.window, tell=self._tell,
+            )  # fmt: skip
+        return self._whose[header.session_id]
+
+    def note(self, header: SessionStarted, silence: Silence) -> None:
+        """Note how far a session has moved."""
+        if self._wanted.is_on and self.memory_of(header) is not None:
+            self._quiet[header.session_id] = _Quiet(silence.moves, silence.last)
+
+    def forget(self, session_id: str) -> None:
+        """Forget a session that is gone."""
+        for known in (self._whose, self._quiet, self._passed):
+            known.pop(session_id, None)
+
+    def due(self, now: float) -> list[str]:
+        """Return the sessions that are idle and have news. Costs O(candidates)."""
+        gap = self._wanted.sessions.gap_secs
+        new = [(name, quiet.last) for name, quiet in self._quiet.items() if quiet.moves > self._passed.get(name, 0)]
+        return [name for name, last in new if is_idle(gap, last, now)]
+
+    def rest(self, header: SessionStarted, silence: Silence, chain: Chain) -> str:
+        """Learn from a session and dream; returns what came of it in a line, empty where nothing was new in it."""
+        memory, name = self.memory_of(header), header.session_id
+        if memory is None:
+            return ""
+        done = memory.rest(chain.entries, silence.last)
+        if done.extracted is None:
+            self._tell(f"{name}: another pass is at work for this agent and user, skipped until the next look")
+            return ""
+        self._passed[name] = silence.moves
+        added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
+        if not (added or removed or done.consolidated.topics):
+            is_quiet = (
+                done.extracted.skipped or done.extracted.failure or done.consolidated.failure
+            )  # a failure is told
+            return "" if is_quiet else "idle: looked through, nothing new to remember"
+        topics = len(done.consolidated.topics)
+        return f"idle: {added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"

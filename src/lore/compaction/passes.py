@@ -28,7 +28,7 @@ from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Summarizer, Summ
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
-from lore.compaction.wrapping import harmless, one_line, truncated
+from lore.compaction.untrusted import harmless, one_line, truncated
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry

@@ -1,10 +1,11 @@
-"""Compact a session: append the events of one compaction to a lore log or a stored session, or write another log.
+"""`lore compact`: compact a session, try a policy on a recording, or watch a store.
 
-In: a name, a policy, a trigger. Out: a `Compacted`. Rules: only lore's own logs and stores are written to; the log is
-locked, or the stored head noted, before it is read; everything is decided and made before the first byte is written, so
-that a summary which cannot be had, or an error anywhere, leaves all as it was; one compaction at a time by agent and
-user, and whoever finds another at it is told and does nothing. What goes from a stored session is learnt from first,
-where `[memory]` says so: memory lies in the same store. A log has none.
+Compacting appends the events of one compaction to a lore log or a stored session, or writes another log. Rules: only
+lore's own logs and stores are written to; the log is locked, or the stored head noted, before it is read; everything is
+decided and made before the first byte is written, so that a summary which cannot be had, or an error anywhere, leaves
+all as it was; one compaction at a time by agent and user, and whoever finds another at it is told and does nothing.
+What goes from a stored session is learnt from first, where `[memory]` says so: memory lies in the same store. A log has
+none. Trying (`dry_run`) writes and runs nothing.
 """
 
 from __future__ import annotations
@@ -12,23 +13,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.base import Trigger
-from lore.compaction.costs import Rhythm
-from lore.compaction.executor import Done, Learn, Tell, execute, judged, scale_of, timestamp, waits
+from lore.compaction.base import Done, Trigger
+from lore.compaction.costs import cache_of, fired_of
+from lore.compaction.executor import Learn, execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
-from lore.compaction.memory.asking import asking as model_of
-from lore.compaction.memory.remembering import remembering_of
-from lore.compaction.prices import cache_of, fired_of
+from lore.compaction.memory.agent_memory import remembering_of
+from lore.compaction.memory.extraction import asking
+from lore.compaction.memory.extraction import asking as model_of
 from lore.compaction.settings import Compaction, MemorySettings
-from lore.compaction.summarizers import summarizer_of
-from lore.compaction.tracking import UNTIMED, Tracker
-from lore.compaction.trial.verdict_text import UNCONFIGURED
+from lore.compaction.store_watch import Hands, IdleMemory, IdleSettings, Watch, interruptible
+from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
+from lore.compaction.tracker import UNTIMED, Rhythm, Tracker
+from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
-from lore.model.compacted import Compacted
+from lore.model.compacted import Compacted, DryRun
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.state import Chain, Session
 from lore.recording import corpus
@@ -36,9 +39,10 @@ from lore.recording.events import session_log
 from lore.recording.options import Options
 from lore.recording.problems import Problems
 from lore.run.appending import HINT_CONVERT, appending
-from lore.run.compacting.dependencies import dependencies_of, refuse_nested
+from lore.run.gc_tuning import collected_seldom
 from lore.run.writing import written
-from lore.store.registry import address_of, open_there, scheme_of
+from lore.store.base import Store, Tell
+from lore.store.registry import address_of, open_there, scheme_of, shown
 from lore.store.registry import shown as shown_url
 
 Clock = Callable[[], float]
@@ -216,3 +220,64 @@ def _nothing(path: str, why: str, *, configured: bool = True, problems: Problems
 
 def _shown(path: str) -> str:
     return corpus.show(shown_url(path))
+
+
+def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:
+    """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events."""
+    hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
+    recording = session_log(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
+    if settings is None:
+        return DryRun(
+            session=recording.shown, configured=False, when=None, triggers=[], totals=None, answer=UNCONFIGURED,
+            notes=[], problems=[],
+        )  # fmt: skip
+    with collected_seldom():
+        trial = Trial(recording.reader.name, lambda: recording.state, settings, rules)
+        for read, event in ended_first(recording.reads()):
+            trial.before(event)
+            recording.apply(read, event)
+            trial.after(event)
+        return trial.result(recording.shown, recording.problems.kept)
+
+
+_NOTHING = IdleSettings()
+
+
+def watch(
+    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
+) -> int:  # fmt: skip
+    """Watch a store; raises LoreError where it, or what the policy names, cannot be had."""
+    refuse_nested()
+    _refuse_nothing(settings, remembered)
+    if settings is not None:
+        dependencies_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
+    store = open_there(url, lru_cache(1_024)(hands.tell))  # a damaged session is told with every look otherwise
+    try:
+        hands.tell(f"watching {shown(url)}")
+        return watch_of(store, settings, rules, hands, remembered).run()
+    finally:
+        store.close()
+
+
+def watch_of(
+    store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
+) -> Watch:  # fmt: skip
+    """Return a watch of an open store, with this process' environment."""
+    idle = IdleMemory(store, remembered, tell=hands.tell, clock=hands.clock)
+    if settings is not None:
+        idle.window = settings.summarizer_window
+        if remembered.memory.system == "structured":
+            summarizer = summarizer_of(settings, os.environ, tell=hands.tell)
+            idle.ask = asking(interruptible(summarizer, hands.waiting))
+    return Watch(store, settings, rules, hands, idle, dependencies_of)
+
+
+def _refuse_nothing(settings: Compaction | None, remembered: IdleSettings) -> None:
+    """Raise LoreError where no trigger is switched on: such a watch would wait for ever."""
+    if remembered.is_on:
+        return
+    if settings is None:
+        raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
+    if not (settings.continuous_interval or settings.gap_secs or settings.window):
+        hint = "set continuous_interval, gap_secs or window"
+        raise LoreError("the policy switches no trigger on", hint=hint)

@@ -1,8 +1,20 @@
-"""Run one command that may do anything: hang, flood, crash, fork, print nothing, or print bytes that are not text.
+"""Commands of the configuration: sources of outside context and summarisers. They may hang, flood, crash, fork.
 
-In: a command (no shell), its input and environment. Out: what it wrote, bounded in size and time. Rules: the command
-gets a process group of its own, and at the end (also an error's, also when lore is interrupted) that group is killed
-with whatever it forked; a process that left the group by itself is out of reach, but nothing waits for it. POSIX only.
+`run` gives a command (no shell) its input and an environment, and returns what it wrote, bounded in size and time. The
+command has a process group of its own, and at the end (also an error's, also when lore is interrupted) that group is
+killed with whatever it forked; a process that left the group is out of reach, but nothing waits for it. POSIX only.
+
+`outside_context` asks the allowed sources what happened in a window of time, which was fixed before the compaction
+began: all at once, each with 30 seconds of its own and a clean environment (`PATH`, `HOME`, the language, the window,
+and the mark under which nothing compacts), no credentials; one that fails, says nothing or writes what is no UTF-8 is
+told and skipped. The answers come in the order of the configuration, harmless, cut to the cap (escapes count), and as
+untrusted as they were. A source reads one JSON object: `{"prompt", "from", "to", "session_id", "agent", "user"}`;
+times are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`.
+
+`Command` is a summariser. It reads `{"v": 1, "prompt", "transcript", "previous", "opening", "tokens"}`: what to do in
+words, the messages as text (`transcripts`), the summary that is replaced, how the exchange began whose end stays, how
+many tokens the answer may have. It writes the summary as UTF-8; an exit code other than 0 is a failure. It gets lore's
+environment (it may need a key) and the same mark.
 """
 
 from __future__ import annotations
@@ -16,12 +28,20 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import IO, NamedTuple
 
-from lore.compaction.wrapping import harmless, one_line
+from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, Window
+from lore.compaction.settings import Compaction, ContextSource
+from lore.compaction.transcripts import fresh, instructions, transcript
+from lore.compaction.untrusted import harmless, inert, one_line, truncated
 from lore.errors import LoreError
+from lore.model.canonical import encode
 from lore.model.mask import mask
+from lore.store.base import Tell
+from lore.store.registry import silent
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
 MOST_BYTES = 1024 * 1024  # of an answer; a summary or a context has thousands
@@ -214,3 +234,142 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None and not pipe.closed:
             with suppress(OSError):
                 pipe.close()
+
+
+SECONDS = 30.0  # for each source
+MOST_AT_ONCE = 16
+_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
+
+
+class ContextRequest(NamedTuple):
+    """For whom outside context is asked, and about what time."""
+
+    session_id: str
+    window: Window
+    agent: str = ""
+    user: str = ""
+
+
+def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
+    """Raise LoreError, one line, for the first source that is missing or not executable. Runs nothing."""
+    for source in settings.context_sources:
+        try:
+            program_of(source.command, environ)
+        except LoreError as error:
+            raise LoreError(f"context source {source.name!r}: {error.message}", hint=error.hint) from None
+
+
+def outside_context(
+    settings: Compaction, request: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
+) -> str:
+    """Return what the sources say, cut to `context_token_cap`; empty where none says anything. Never fails.
+
+    Runs nothing where the cap is 0, or inside a source (`is_nested`). `tell` is called here, not in threads, in the
+    order of the configuration. Takes as long as the slowest source, at most `seconds` each 16 sources.
+    """
+    sources = settings.context_sources
+    if not sources or not settings.context_token_cap:
+        return ""
+    if is_nested(environ):
+        tell(f"context sources are not asked: this runs inside one ({NESTED} is set)")
+        return ""
+    answers = _answers(sources, request, environ, seconds)
+    texts = [_text(source, answer, tell) for source, answer in zip(sources, answers, strict=True)]
+    return truncated(inert("\n\n".join(filter(None, texts))), settings.context_token_cap)
+
+
+def stamp(seconds: float) -> str:
+    """Write a time as RFC 3339 in UTC, in whole seconds."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _answers(
+    sources: tuple[ContextSource, ...], request: ContextRequest, environ: Mapping[str, str], seconds: float
+) -> list[Ran | LoreError]:
+    stop = threading.Event()
+    begin, end = map(stamp, request.window)
+    kept = {name: environ[name] for name in _KEPT if name in environ}
+    clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
+    named = {"session_id": request.session_id, "agent": request.agent, "user": request.user}
+
+    def ask(source: ContextSource) -> Ran | LoreError:
+        question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
+        try:
+            return run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
+        except LoreError as error:
+            return error
+
+    with ThreadPoolExecutor(min(len(sources), MOST_AT_ONCE), "lore-source") as pool:
+        try:
+            return list(pool.map(ask, sources))
+        finally:
+            stop.set()  # an interrupt does not wait for sources that hang
+
+
+def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
+    name = f"context source {source.name!r}"
+    if isinstance(answer, LoreError):
+        reason = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
+        tell(f"{name} is skipped: {reason}")
+        return ""
+    try:
+        text = answer.output.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        tell(f"{name} is skipped: what it wrote is no UTF-8, byte {error.start}")
+        return ""
+    if not text:
+        tell(
+            f"{name} is skipped: it said nothing"
+            + (f"; on standard error: {answer.complaint}" if answer.complaint else "")
+        )
+    return text
+
+
+class Command:
+    """A summariser that runs a command, without a shell. Safe between threads; each call is a process.
+
+    `tell` hears what the command writes on standard error: its last line, without credentials. Raises LoreError when
+    it is made where there is no such command.
+    """
+
+    name = "command"
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environ: Mapping[str, str],
+        seconds: float = 60.0,
+        tell: Tell = silent,
+    ) -> None:
+        program_of(command, environ)
+        self._command = tuple(command)
+        self._environ = {**environ, NESTED: "summarizer"}
+        self._seconds = seconds
+        self._tell = tell
+
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
+        """Return what the command writes; raises SummaryError where it fails, is too slow or writes too much."""
+        try:
+            ran = run(self._command, given=_command_input(request), environ=self._environ, seconds=self._seconds)
+        except CommandError as error:
+            kind = GivenUpError if error.lasting else SummaryError
+            raise kind(f"the summary command failed: {error.message}") from None
+        if ran.complaint:
+            self._tell(f"the summary command says: {ran.complaint}")
+        try:
+            return SummaryAnswer(ran.output.decode("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise SummaryError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None
+
+
+def _command_input(request: SummaryRequest) -> bytes:
+    question = {
+        "v": 1,
+        "prompt": instructions(request),
+        "transcript": "".join(transcript(fresh(request))),
+        "previous": harmless(request.previous),
+        "opening": "".join(transcript(request.opening[:1])),
+        "tokens": request.tokens,
+    }
+    return encode(question) + b"\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lore.compaction.base import Cut
-from lore.compaction.cutting import cut, kept, opening, pruned
+from lore.compaction.cuts import cut, kept, opening, pruned
 from strategies.compacting import Compacted
 
 

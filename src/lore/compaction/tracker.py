@@ -1,4 +1,4 @@
-"""Follow a session's events: how many exchanges its chains had, and when who spoke last.
+"""Follow a session's events: how many exchanges its chains had, when who spoke last, how often requests go out.
 
 In: the events of one session, in order. Out: by chain, what a policy asks for. Rules: O(1) an event; an exchange is
 counted when its message comes, a compaction takes none away, and a message that was taken back (or comes again under
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lore.cache.bills import total, unbelievable
+from lore.compaction.activity import is_injected
 from lore.model.events import (
     MAIN,
     Append,
@@ -24,7 +25,7 @@ from lore.model.events import (
     TurnFailed,
     TurnStarted,
 )
-from lore.model.items import AssistantMessage, ToolCall
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.turn import seconds
 from lore.prompt.layout import is_real
 
@@ -203,3 +204,58 @@ class Tracker:
                     tracked.user = self.user
             case _:
                 pass
+
+
+class Rhythm:
+    """When requests of a session went out: how many come before the cache goes cold."""
+
+    def __init__(self) -> None:
+        self._pauses: list[float] = []
+        self._last: float | None = None
+        self.requests = 0
+
+    def feed(self, event: Event) -> None:
+        """Take the session's next event."""
+        if not isinstance(event, TurnStarted | TurnCompleted | TurnFailed | TurnCanceled):
+            return
+        at = seconds(event.at)
+        if isinstance(event, TurnStarted):
+            self.requests += 1
+            pause = None if at is None else self.pause(at)
+            if pause is not None:
+                self._pauses.append(pause)
+        self._last = self._last if at is None else at
+
+    def pause(self, now: float) -> float | None:
+        """Return how long the session has been silent by now, in seconds; None where no time is known."""
+        return None if self._last is None else now - self._last
+
+    def until(self, lives: float) -> int:
+        """Return how many requests come, on average, before a pause that is longer than entries live; at least 1."""
+        cold = sum(pause > lives for pause in self._pauses)
+        return max(1, self.requests // (1 + cold))
+
+
+class Silence:
+    """Follows the events of one session: how often a person's exchange has moved, and when last.
+
+    `last` is in seconds since 1970, None where no event says when it was.
+    """
+
+    def __init__(self) -> None:
+        self.moves = 0
+        self.last: float | None = None
+        self._is_real = False
+
+    def feed(self, event: Event) -> None:
+        """Take the session's next event. O(1)."""
+        if not isinstance(event, Append | TurnStarted | TurnCompleted) or event.chain != MAIN:
+            return
+        if isinstance(event, Append):
+            if is_injected(event.item):
+                return
+            if isinstance(event.item, UserMessage):
+                self._is_real = is_real(event.item)
+            self.moves += self._is_real
+        at = seconds(event.at) if self._is_real else None
+        self.last = self.last if at is None else at

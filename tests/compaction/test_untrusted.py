@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.wrapping import TRUNCATED, cut_bytes, harmless, heading, inert, one_line, truncated, wrapped
+from lore.compaction.untrusted import TRUNCATED, cut_bytes, harmless, heading, inert, one_line, truncated, wrapped
 from lore.errors import LoreError
 
 KEY = b"a secret of this store"

@@ -8,8 +8,8 @@ what no model has answered yet stays, whoever said it. A cut that takes no messa
 An overflow (`stages`) drops, drops more, cuts results, gives up: above 70 % of the window, but not above 90 %, the last
 10 messages stay, if that brings it to 70 %; else the last 4, if that brings it to 90 %; else results of more than 2,000
 characters are cut to 1,920 as well; else it is final. Limits and texts: openfang's overflow recovery. Unlike there,
-what is at most 90 % full is never final, and what every stage drops is counted (`Stages.drained`). What would free less
-than 5 % waits until 90 % are full: where the head alone is long, each turn would drop a message, and the cache with it.
+what is at most 90 % full is never final. What would free less than 5 % waits until 90 % are full: where the head alone
+is long, each turn would drop a message, and the cache with it.
 """
 
 from __future__ import annotations

@@ -10,10 +10,9 @@ import pytest
 
 from compaction.server import answer, completion, serving
 from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
-from lore.compaction.chunking import summarized
-from lore.compaction.openai import MOST_BYTES, PAUSES, OpenAISummarizer, shown
+from lore.compaction.passes import summarized
 from lore.compaction.settings import Compaction
-from lore.compaction.summarizers import summarizer_of
+from lore.compaction.summarizers import MOST_BYTES, PAUSES, OpenAISummarizer, shown, summarizer_of
 from lore.errors import LoreError
 from strategies.talks import talk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore import event
-from lore.compaction.tracking import Tracker
+from lore.compaction.tracker import Tracker
 from strategies.compacting import Compacted
 
 T0 = "2026-03-01T10:00:00Z"

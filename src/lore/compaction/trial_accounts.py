@@ -21,12 +21,10 @@ from lore.cache.lifetime import ONE_HOUR
 from lore.cache.prices import Price
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, overhead
-from lore.compaction.costs import FREE, BillScale, Cache
-from lore.compaction.cutting import FULL
-from lore.compaction.prices import ModelCall, Prices, dollars
+from lore.compaction.costs import FREE, BillScale, Cache, ModelCall, Prices, dollars
+from lore.compaction.cuts import FULL
 from lore.compaction.settings import Compaction
-from lore.compaction.trial.ledger import Ledger
-from lore.compaction.trial.plan import Plan, RecordedState
+from lore.compaction.trial_plan import Ledger, Plan, RecordedState
 from lore.model.compacted import CompactedTotals
 from lore.model.events import Billed, TurnStarted
 from lore.model.state import Chain

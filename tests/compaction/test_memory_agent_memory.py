@@ -7,11 +7,10 @@ import pytest
 from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from lore.compaction.base import SummaryError
 from lore.compaction.locks import trylock
-from lore.compaction.memory import audit
-from lore.compaction.memory.buckets import change, read
+from lore.compaction.memory.agent_memory import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
+from lore.compaction.memory.buckets import audit_log, change, read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import GENERAL, Remembered
-from lore.compaction.memory.remembering import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
 from lore.compaction.settings import MemorySettings
 from lore.store.base import StoreError
 from model.making import started
@@ -26,7 +25,7 @@ def store(tmp_path):
 
 
 def ops(store):
-    return [(one.op, bool(one.failure)) for one in audit.log_of(store, "ann").entries]
+    return [(one.op, bool(one.failure)) for one in audit_log(store, "ann").entries]
 
 
 def test_what_was_said_is_remembered_once_with_its_source(store, tmp_path):
@@ -42,7 +41,7 @@ def test_the_audit_log_has_counts_and_never_words(store, tmp_path):
     mine = memory(store, tmp_path)
     mine.extract(entries(SAID))
     mine.extract(entries("My name is Bob."))
-    first, second = audit.log_of(store, "ann").entries
+    first, second = audit_log(store, "ann").entries
     assert (first.added, first.removed, first.session_id) == ({"facts": 1, "preferences": 1, "tasks": 1}, {}, "s1")
     assert (second.added, second.removed) == ({"facts": 1}, {"facts": 1})
     assert b"Ann" not in store.load("lore.memory.audit/ann").log

@@ -1,0 +1,289 @@
+"""A policy at work on a counterfactual session, which is folded beside the recorded one with compactions of its own.
+
+In: the recorded events. Out: the timeline with the policy's compactions applied, its size in tokens, and what each
+firing cost. Rules: what a recorded event says of items that the policy has pruned already is left out, and is no
+problem of the recording; a recorded compaction stays, and keeps what of its items is still there. `moment` says when a
+cadence compacts: at once, or (`later`) at the first pause that is longer than entries live. Gaps and overflows never
+wait. Costs O(1) an event, O(items) a compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, NamedTuple
+
+from msgspec import structs
+from msgspec.structs import replace
+
+from lore.cache.prices import Price
+from lore.cache.rules import Rules
+from lore.compaction.activity import TimelineSizes, in_tokens, messages, overhead
+from lore.compaction.base import Firing, Trigger
+from lore.compaction.costs import FREE, BillScale, Cache, PromptSizes, cost_of, dollars, summary_price
+from lore.compaction.cuts import kept, pruned
+from lore.compaction.executor import compacted, in_estimates, request_of, timestamp
+from lore.compaction.extractive import Extractive
+from lore.compaction.policy import PolicyInput, due, silence
+from lore.compaction.settings import Compaction
+from lore.compaction.tracker import Tracker
+from lore.fold.step import Folding
+from lore.model.canonical import encode
+from lore.model.compacted import CompactedSide, Figures, Fired
+from lore.model.events import Append, Billed, CompactApplied, Event, PatchText, PatchToolCall, Remove, ToolResultCleared
+from lore.model.items import ToolCall
+from lore.model.results import BilledResult
+from lore.model.state import Chain, Session, settled
+
+
+class Counterfactual:
+    """A session with the compactions of a policy.
+
+    `added` are the tokens that these put in and that are still there, outside context included (it is counted without
+    events: no source was asked). `rewritten`: no request has gone out since something was pruned or cut. `new` are the
+    tokens that were added without pruning since the last request. Call `sent` with each request.
+    """
+
+    def __init__(self, format: str) -> None:
+        self._folding = Folding(Session(format=format))
+        self._sizes = TimelineSizes()
+        self._gone: set[str] = set()
+        self._calls: set[str] = set()
+        self.tracker = Tracker()
+        self.added = self._context = 0
+        self.new = 0
+        self.rewritten = False
+
+    def take(self, event: Event) -> None:
+        """Apply an event of the recording, as far as it speaks of what is still there."""
+        self.tracker.feed(event)
+        if self._gone:
+            left = self._left(event)
+            if left is None:
+                return
+            event = left
+        if isinstance(event, CompactApplied):
+            self.added = self._context = 0
+        self._folding.apply(event)
+
+    def chain(self, name: str) -> Chain:
+        """Return a chain as it is here."""
+        return self._folding.chain(name)
+
+    @property
+    def state(self) -> Session:
+        """The session as it is here. Costs O(chains)."""
+        return self._folding.state()
+
+    def tokens(self, name: str) -> int:
+        """Estimate a chain's timeline in tokens, outside context too. Costs O(what changed since it was last asked)."""
+        return self._sizes.tokens_of(self.chain(name).entries) + self._context
+
+    def compact(
+        self, events: Iterable[Event], gone: Collection[str], calls: Iterable[str], *, summary: int, context: int
+    ) -> None:  # fmt: skip
+        """Apply a compaction of the policy, which takes these uuids and calls away and puts so many tokens in."""
+        self._gone.update(gone)
+        self._calls.update(calls)
+        for event in events:
+            self.tracker.feed(event)
+            self._folding.apply(event)
+        if gone:
+            self.added, self._context, self.new = summary + context, context, 0
+        else:  # results were cut, or sources asked alone: what was put in before still stands
+            self.added, self._context, self.new = self.added + context, self._context + context, self.new + context
+        self.rewritten = self.rewritten or not context or bool(gone)
+
+    def sent(self) -> None:
+        """Take that a request has gone out."""
+        self.rewritten, self.new = False, 0
+
+    def _left(self, event: Event) -> Event | None:
+        """Return what an event says of items that are still there; None where that is nothing."""
+        match event:
+            case PatchText():
+                return None if event.uuid in self._gone else event
+            case PatchToolCall():
+                return None if event.call_id in self._calls else event
+            case ToolResultCleared():
+                ids = tuple([call_id for call_id in event.call_ids if call_id not in self._calls])
+                return replace(event, call_ids=ids) if ids else None
+            case Remove():
+                uuids = tuple([uuid for uuid in event.uuids if uuid not in self._gone])
+                return replace(event, uuids=uuids) if uuids else None
+            case CompactApplied():
+                kept = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._gone])
+                return replace(event, preserved_uuids=kept)
+            case Append():
+                self._gone.discard(event.item.uuid)
+                if isinstance(event.item, ToolCall):
+                    self._calls.discard(event.item.call_id)
+                return event
+            case _:
+                return event
+
+
+Moment = Literal["now", "later"]
+EXTRACTIVE = Extractive()
+
+
+class RecordedState(NamedTuple):
+    """What is known of the recorded session when a policy is asked: the latest turn and its cache, by how many tokens
+    a turn grows, how bills differ from estimates, when the session was last heard of.
+    """
+
+    turn: int = 0
+    cache: Cache = Cache(None)
+    grown: int = 0
+    scale: BillScale = BillScale()
+    last: float | None = None
+
+    def is_cold(self, at: float | None) -> bool:
+        """Tell whether the cache has surely forgotten the session by then."""
+        return self.cache.is_warm(None if at is None or self.last is None else at - self.last) is False
+
+
+@dataclass(slots=True)
+class TrialFiring:
+    """A firing, and what came of it so far: `saved` over `turns`, None once a turn's cost was not known."""
+
+    trigger: Trigger
+    turn: int
+    at: float | None
+    kept: int
+    pruned: int
+    context: int | None
+    sizes: PromptSizes
+    cache: Cache
+    summary: Decimal | None
+    rewrites: bool = True
+    warm: bool | None = None
+    saved: Decimal | None = FREE
+    turns: int = 0
+
+    def follow(self, recorded: Decimal | None, compacted: Decimal | None) -> None:
+        """Take what a turn behind it cost as it was recorded, and what it would have cost."""
+        self.turns += 1
+        if self.saved is None or recorded is None or compacted is None:
+            self.saved = None
+        else:
+            self.saved += recorded - compacted
+
+    def result(self) -> Fired:
+        """Return it as results hold it."""
+        cost = structs.replace(
+            cost_of(self.sizes, self.cache, self.warm, self.summary),
+            saved=dollars(self.saved) if self.turns else None, turns=self.turns or None,
+        )  # fmt: skip
+        return Fired(
+            trigger=self.trigger, turn=self.turn, at=self.at, kept=self.kept, pruned=self.pruned,
+            context_tokens=self.context, before_tokens=self.sizes.before, after_tokens=self.sizes.after, cost=cost,
+        )  # fmt: skip
+
+
+class Plan:
+    """A counterfactual session with a policy. `pause` is the longest that ended when somebody spoke, in seconds."""
+
+    def __init__(self, format: str, settings: Compaction, rules: Rules, moment: Moment) -> None:
+        self.session = Counterfactual(format)
+        self.moment = moment
+        self.ledger = Ledger()
+        self.firings: list[TrialFiring] = []
+        self.overfull = 0
+        self.pause: float | None = None
+        self._settings = settings
+        self._rules = rules
+        self._waits = False
+
+    def wake(self, known: RecordedState, chain: str, at: float | None) -> None:
+        """Fire what has waited for a cold cache, if it is cold by now."""
+        if self._waits and known.is_cold(at):
+            self.ask(("manual",), known, chain, at, called="cadence")
+
+    def ask(
+        self, triggers: Collection[Trigger], known: RecordedState, name: str, at: float | None, *,
+        agent: str | None = None, called: Trigger | None = None,
+    ) -> None:  # fmt: skip
+        """Ask the policy about a chain, and apply what is due; `called` is the trigger's name in the results."""
+        session, scale = self.session, known.scale
+        chain, tracked = settled(session.chain(name)), session.tracker.chain(name)
+        user = session.tracker.user
+        if "gap" in triggers:
+            pause = silence(PolicyInput(tracked, chain.entries, self._settings, at, agent, user))
+            self.pause = max((length for length in (self.pause, pause) if length is not None), default=None)
+        firing = due(
+            tracked, chain.entries, in_estimates(self._settings, scale), now=at, agent=agent, user=user,
+            overhead=max(scale.estimated(scale.head), overhead(chain)), tokens=session.tokens(name), ask=triggers,
+        )  # fmt: skip
+        if firing is None:
+            self._waits = self._waits and called is None
+        elif firing.trigger == "cadence" and self.moment == "later" and not known.is_cold(at):
+            self._waits = True
+        else:
+            self._waits = False
+            self._fire(firing._replace(trigger=called or firing.trigger), known, chain, at)
+
+    def _fire(self, firing: Firing, known: RecordedState, chain: Chain, at: float | None) -> None:
+        session, settings, entries = self.session, self._settings, chain.entries
+        gone = pruned(entries, firing.cut) if firing.cut.place else ()
+        stay = kept(entries, firing.cut) if firing.cut.place else tuple(entries)
+        summary = EXTRACTIVE.summarize(request_of(chain, firing, settings)).text if gone else ""
+        before = session.tokens(chain.id)
+        # Sources that are asked alone leave one event, whatever they say: a space stands for it.
+        unsaid = " " if firing.window is not None and not gone else None
+        stamp = None if at is None else timestamp(at)
+        events = compacted(session.state, chain.id, firing, summary, unsaid, at=stamp)
+        calls = [entry.item.call_id for entry in gone if isinstance(entry.item, ToolCall)]
+        context = settings.context_token_cap if settings.context_sources and firing.window is not None else 0
+        spelled = in_tokens(len(encode(summary)) - 2)  # as the timeline counts it
+        session.compact(events, [entry.item.uuid for entry in gone], calls, summary=spelled, context=context)
+        scale, after = known.scale, session.tokens(chain.id)
+        rewrites = bool(gone or firing.shortened)
+        head = scale.head if rewrites else scale.prompt(before)
+        sizes = PromptSizes(scale.prompt(before), scale.prompt(after), head, known.grown)
+        asked_tokens = sizes.before - sizes.head if gone else 0
+        cost = summary_price(self._rules, settings, asked_tokens, known.last)
+        self.firings.append(
+            TrialFiring(
+                firing.trigger, known.turn, at, messages(stay), messages(gone), None if context else 0, sizes,
+                known.cache, cost, rewrites,
+            )
+        )  # fmt: skip
+
+
+_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
+
+
+class Ledger:
+    """The sums of one side."""
+
+    def __init__(self) -> None:
+        self.prompts = self.largest = 0
+        self.cost: Decimal | None = None
+        self._counts: dict[str, int | None] = dict.fromkeys(_COUNTS)
+        self._parts: dict[str, Decimal] = {}
+
+    def size(self, tokens: int) -> None:
+        """Take the length of a turn's prompt."""
+        self.prompts += tokens
+        self.largest = max(self.largest, tokens)
+
+    def bill(self, bill: Billed, cost: Decimal | None, price: Price | None) -> None:
+        """Take a turn's bill, and what it costs."""
+        for name in _COUNTS:
+            count = getattr(bill, name)
+            if count is not None:
+                self._counts[name] = (self._counts[name] or 0) + count
+        if cost is not None and price is not None:
+            self.cost = cost + (self.cost or 0)
+            for kind, paid in price.parts(bill).items():
+                self._parts[kind] = self._parts.get(kind, Decimal(0)) + paid
+
+    def side(self, figures: Figures) -> CompactedSide:
+        """Return the sums."""
+        return CompactedSide(
+            figures=figures, prompt_tokens=self.prompts, largest_tokens=self.largest,
+            billed=BilledResult(*(self._counts[name] for name in _COUNTS)), cost=dollars(self.cost),
+            by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._parts.items())},
+        )  # fmt: skip
