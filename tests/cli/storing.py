@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cli.running import Ran, lore
-from lore.model.schemas import SCHEMAS
+from lore.cli.schema import schemas
 
 URLS = ("sqlite:s.db", "jsonl:s")
 each_store = pytest.mark.parametrize("url", URLS)
@@ -32,7 +32,7 @@ def answered(command: str, *args: str, url: str, schema: str = "", code: int = 0
 
 def valid(answer: Any, name: str) -> None:
     """Check an answer against its schema."""
-    jsonschema.validate(answer, msgspec.json.schema(SCHEMAS[name]))
+    jsonschema.validate(answer, msgspec.json.schema(schemas()[name]))
 
 
 def fed(data: bytes, *args: str) -> Ran:

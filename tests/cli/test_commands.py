@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from cli.running import compacted, lore, put, session
+from lore.cli.schema import schemas
 from lore.model.codes import CODES, NOT_SHOWN
-from lore.model.schemas import SCHEMAS
 from model.making import assistant, body, dumps, header, log, record, user
 
 ONE, TWO = body("one", model="claude-x"), body("one", assistant("two"), "three", model="claude-x")
@@ -482,7 +482,7 @@ def test_advice_for_nobody_or_of_no_page_is_refused(args, hint):
     assert hint in ran.err
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", schemas())
 def test_every_result_has_a_schema_that_is_one(name):
     schema = json.loads(lore("schema", name).out)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -490,7 +490,7 @@ def test_every_result_has_a_schema_that_is_one(name):
 
 
 def test_without_a_name_the_schemas_are_listed():
-    assert lore("schema").out.split() == list(SCHEMAS)
+    assert lore("schema").out.split() == list(schemas())
 
 
 def test_a_schema_refuses_what_is_no_result():

@@ -15,7 +15,7 @@ from lore.judge.base import Place, finding
 from lore.model.differences import kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
 from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary
-from lore.model.simulated import PredictedResult, SimulatedTurn
+from lore.model.results_simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
 from lore.report import simulation
 from lore.report.console import console

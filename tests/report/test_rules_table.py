@@ -10,7 +10,7 @@ import msgspec
 
 from lore.cache.rule_file import parse
 from lore.cache.rules import Rules
-from lore.model.schemas import SCHEMAS
+from lore.cli.schema import schemas
 from lore.report.console import console
 from lore.report.json_report import render
 from lore.report.rules_table import write
@@ -71,7 +71,7 @@ def test_nothing_to_show_is_a_header_and_a_count():
 def test_json_is_what_the_schema_says():
     spelled = render(listed(packaged()))
     answer = json.loads(spelled)
-    jsonschema.validate(answer, msgspec.json.schema(SCHEMAS["simulate-rules"]))
+    jsonschema.validate(answer, msgspec.json.schema(schemas()["simulate-rules"]))
     assert answer["schema"] == 2
     prices = [one["value"] for one in answer["rules"] if one["rule"] == "price_read"]
     assert 0.025 in prices or 0.25 in prices

@@ -4,11 +4,53 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lore.cli.common import quiet_pipe
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+
+def schemas() -> dict[str, type[Struct]]:
+    """Return every result by the name under which its schema is printed."""
+    from lore.model import assembled, results
+    from lore.model import results_simulate as simulate
+    from lore.model import results_store as store
+
+    return {
+        "diff-prefix": results.Diff,
+        "check": results.Checked,
+        "finding": results.Finding,
+        "fold": results.FoldResult,
+        "follow": results.Followed,
+        "assemble-all": assembled.AssembledTurn,
+        "assemble-full": assembled.WholeTurn,
+        "assemble-explain": results.Explained,
+        "knowledge": results.KnowledgeResult,
+        "knowledge-written": results.KnowledgeWritten,
+        "simulate": simulate.Simulated,
+        "simulate-rules": simulate.RulesResult,
+        "compact": simulate.DryRun,
+        "compact-written": simulate.Compacted,
+        "store-list": store.StoreList,
+        "store-show": store.StoreShown,
+        "store-import": store.StoreImported,
+        "store-appended": store.StoreAppended,
+        "store-written": store.StoreWritten,
+        "store-resolve": store.StoreResolved,
+        "store-verify": store.StoreVerified,
+        "store-vacuum": store.StoreVacuumed,
+        "memory-users": store.MemoryUsers,
+        "memory": store.MemoryShown,
+        "memory-deleted": store.MemoryDeleted,
+        "memory-wiped": store.MemoryWiped,
+        "memory-audit": store.MemoryAudit,
+        "memory-extracted": store.MemoryExtracted,
+        "memory-dreamt": store.MemoryDreamt,
+    }
 
 
 @quiet_pipe
@@ -21,14 +63,14 @@ def run(
     import msgspec
 
     from lore.errors import LoreError
-    from lore.model.schemas import SCHEMAS
 
+    known = schemas()
     if name is None:
-        sys.stdout.write("\n".join(SCHEMAS) + "\n")
+        sys.stdout.write("\n".join(known) + "\n")
         return 0
-    if name not in SCHEMAS:
-        raise LoreError(f"no result is called {name!r}", hint="results: " + ", ".join(SCHEMAS))
-    schema = msgspec.json.schema(SCHEMAS[name])
+    if name not in known:
+        raise LoreError(f"no result is called {name!r}", hint="results: " + ", ".join(known))
+    schema = msgspec.json.schema(known[name])
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"lore {name}", **schema}
     sys.stdout.write(json.dumps(schema, indent=2) + "\n")
     return 0

@@ -20,9 +20,9 @@ from lore.compaction.activity import tokens_of
 from lore.compaction.base import Done
 from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
-from lore.model.compacted import CompactionCost, Fired
 from lore.model.events import Billed
 from lore.model.providers import provider_of
+from lore.model.results_simulate import CompactionCost, Fired
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 

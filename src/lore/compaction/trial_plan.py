@@ -30,10 +30,10 @@ from lore.compaction.settings import Compaction
 from lore.compaction.tracker import Tracker
 from lore.fold.step import Folding
 from lore.model.canonical import encode
-from lore.model.compacted import CompactedSide, Figures, Fired
 from lore.model.events import Append, Billed, CompactApplied, Event, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import ToolCall
 from lore.model.results import BilledResult
+from lore.model.results_simulate import CompactedSide, Figures, Fired
 from lore.model.state import Chain, Session, settled
 
 

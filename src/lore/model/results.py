@@ -11,7 +11,11 @@ from lore.model.codes import CauseKind, Problem, Severity
 from lore.model.events import Billed
 from lore.model.evidence import Evidence, RuledOut
 
-SCHEMA = 2
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a command answers; `schema` is the version of all results."""
+
+    schema: int = 2
 
 
 class Side(Struct, frozen=True):
@@ -139,10 +143,9 @@ class ColumnsResult(Struct, frozen=True):
     dispute: str | None
 
 
-class Diff(Struct, frozen=True, kw_only=True):
+class Diff(Result, frozen=True, kw_only=True):
     """`lore diff-prefix --json`. `chain` and `turn` name the right side, in a pair of one session."""
 
-    schema: int = SCHEMA
     left: Side
     right: Side
     file: FileLengths | None
@@ -246,10 +249,9 @@ class CostlyCause(Struct, frozen=True):
     fix: str
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class Checked(Result, frozen=True, kw_only=True):
     """`lore check --json`; `top` holds the three costliest causes, those that are no waste behind those that are."""
 
-    schema: int = SCHEMA
     summary: Summary
     top: list[CostlyCause] = []
     findings: list[Finding]
@@ -285,10 +287,9 @@ class UsageResult(Struct, frozen=True):
     output_tokens: int | None
 
 
-class FoldResult(Struct, frozen=True, kw_only=True):
+class FoldResult(Result, frozen=True, kw_only=True):
     """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them."""
 
-    schema: int = SCHEMA
     session: SessionResult
     timeline: list[Raw]
     pruned: list[str]
@@ -296,13 +297,12 @@ class FoldResult(Struct, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-class Followed(Struct, frozen=True, kw_only=True):
+class Followed(Result, frozen=True, kw_only=True):
     """One line of `lore fold --follow --json`: an event, as lore's log spells it, or a snapshot.
 
     `cursor` is EPOCH:N, with N events of the log folded: the one on this line, or all in the snapshot.
     """
 
-    schema: int = SCHEMA
     cursor: str
     event: Raw | UnsetType = UNSET
     snapshot: FoldResult | UnsetType = UNSET
@@ -338,10 +338,9 @@ class CapabilityResult(Struct, frozen=True):
     answer: str
 
 
-class Explained(Struct, frozen=True, kw_only=True):
+class Explained(Result, frozen=True, kw_only=True):
     """`lore assemble --explain --json`. `turn` is None where a session without turns stands at its end."""
 
-    schema: int = SCHEMA
     session: str
     chain: str
     turn: int | None
@@ -371,19 +370,17 @@ class KnownFact(Struct, frozen=True):
     state: str | None
 
 
-class KnowledgeResult(Struct, frozen=True, kw_only=True):
+class KnowledgeResult(Result, frozen=True, kw_only=True):
     """`lore knowledge list --json`; entries in the order in which prompts show them."""
 
-    schema: int = SCHEMA
     session: str
     knowledge: list[KnownFact]
     problems: list[Problem]
 
 
-class KnowledgeWritten(Struct, frozen=True, kw_only=True):
+class KnowledgeWritten(Result, frozen=True, kw_only=True):
     """`lore knowledge add, update, remove --json`: the entries, whole ids; `written` counts the records appended."""
 
-    schema: int = SCHEMA
     op: str
     ids: list[str]
     written: int

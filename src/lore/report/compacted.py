@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from lore.model.codes import Problem
-from lore.model.compacted import Compacted, CompactedSide, CompactedTotals, DryRun, Fired
+from lore.model.results_simulate import Compacted, CompactedSide, CompactedTotals, DryRun, Fired
 from lore.report.console import line
 from lore.report.simulation import money_of
 from lore.report.terminal import counted

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
-from lore.model.remembered import (
+from lore.model.results_store import (
     AuditEntry,
     MemoryAudit,
     MemoryDeleted,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from lore.model.ruled import RuleResult, RulesResult, RuleValue
+from lore.model.results_simulate import RuleResult, RulesResult, RuleValue
 from lore.report.console import line
 from lore.report.terminal import counted
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from lore.judge.tally import UNEXPLAINED
 from lore.model.codes import CODES
 from lore.model.results import BilledResult
-from lore.model.simulated import AgreementResult, GroupResult, Saving, Simulated, SimulatedTurn
+from lore.model.results_simulate import AgreementResult, GroupResult, Saving, Simulated, SimulatedTurn
 from lore.report.console import line
 from lore.report.sentences import grounds, money_of
 from lore.report.terminal import counted

@@ -6,7 +6,7 @@ import csv
 from typing import IO
 
 from lore.model.mask import mask
-from lore.model.simulated import Simulated, SimulatedTurn
+from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.plain import visible
 
 COLUMNS = (

@@ -31,8 +31,8 @@ from lore.compaction.tracker import UNTIMED, Rhythm, Tracker
 from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
-from lore.model.compacted import Compacted, DryRun
 from lore.model.events import Event, SessionStarted, encode
+from lore.model.results_simulate import Compacted, DryRun
 from lore.model.state import Chain, Session
 from lore.recording import corpus
 from lore.recording.events import session_log

@@ -15,7 +15,7 @@ from lore.cache.rules import FOR_READING, Rule, Rules, Value
 from lore.cache.served import normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
-from lore.model.ruled import RuleResult, RulesResult, RuleValue
+from lore.model.results_simulate import RuleResult, RulesResult, RuleValue
 from lore.recording.corpus import show
 
 LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together hold 40 KB

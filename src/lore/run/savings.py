@@ -19,7 +19,7 @@ from lore.judge.counterfactual import SAID, Break, Played, otherwise
 from lore.judge.policy import Ruling
 from lore.judge.tally import UNEXPLAINED
 from lore.model.codes import CODES, Code, Reader, fix_of
-from lore.model.simulated import Saving, Simulated, SimulatedTurn
+from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
 from lore.run.simulating import CURRENCY, Seen
 from lore.run.sums import money
 

@@ -19,7 +19,7 @@ from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.judge.policy import Policy
 from lore.model.codes import Code, Problem
-from lore.model.simulated import Saving, Simulated, SimulatedTurn
+from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
 from lore.recording import corpus
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, inputs

@@ -24,7 +24,7 @@ from lore.judge.verdict import Verdict
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, OddBill
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
-from lore.model.simulated import CostResult, PredictedResult, SimulatedTurn
+from lore.model.results_simulate import CostResult, PredictedResult, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording.base import Recording
 from lore.recording.problems import Problems

@@ -14,7 +14,7 @@ from decimal import Decimal
 from lore.judge.agreement import Agreement, agreement
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
-from lore.model.simulated import (
+from lore.model.results_simulate import (
     AgreementResult,
     CostResult,
     GroupResult,

@@ -40,7 +40,7 @@ from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.model.events import SessionStarted
-from lore.model.remembered import (
+from lore.model.results_store import (
     AuditEntry,
     MemoryAudit,
     MemoryDeleted,

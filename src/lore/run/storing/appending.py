@@ -19,7 +19,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
-from lore.model.stored import StoreAppended
+from lore.model.results_store import StoreAppended
 from lore.recording.log_lines import kind_of
 from lore.store.applying import is_same, save_delta
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store

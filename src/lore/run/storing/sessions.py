@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
-from lore.model.stored import (
+from lore.model.results_store import (
     SessionRow,
     StoredCheckpoint,
     StoredDamage,
