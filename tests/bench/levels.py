@@ -18,8 +18,7 @@ from bench.recordings import ABSENT, CORPUS, Fields, sessions
 from lore.cache.predictor import Predictor
 from lore.judge.agreement import Agreement, agreement
 from lore.judge.policy import Budgets
-from lore.recording.opening import open_recording
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.check import check
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
@@ -29,7 +28,7 @@ def judged(paths: list[Path]) -> dict[str, Agreement]:
     """Compare each file; a response that several hold counts in the first."""
     simulation, found = Simulation(Predictor(packaged())), dict[str, Agreement]()
     for path in paths:
-        every = simulation.recording(open_recording(str(path)))
+        every = simulation.recording(Options().open(str(path)))
         found[path.name] = agreement(one.row for one in every if one.row is not None)
     return found
 

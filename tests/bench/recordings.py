@@ -19,7 +19,7 @@ import orjson
 from bench import clock, files
 from fuzz.samples import CORPUS
 from lore.judge.policy import Budgets
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.check import check
 
 Fields = tuple[str, str, str, bool | None]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import clock, generate
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.folding import fold
 from lore.run.resuming import fold_resumed
 

@@ -36,7 +36,7 @@ from bench import (
     stores,
 )
 from lore.judge.policy import Budgets
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.check import check
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import orjson
 
 from bench import clock, recordings, resuming
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.folding import fold
 from lore.run.storing.importing import ImportRequest, import_sessions
 from lore.store.applying import save_delta

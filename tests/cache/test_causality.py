@@ -14,7 +14,7 @@ from cache.talk import Talk
 from fuzz.samples import CORPUS
 from lore.cache.levels import Levels
 from lore.model.events import Billed, Verdict
-from lore.recording.opening import open_recording
+from lore.recording.opening import Options
 from strategies import claude_logs
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
@@ -48,7 +48,7 @@ def check(turns, places, usages):
 @pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.name[:30])
 def test_a_real_turns_own_bill_changes_nothing_in_its_prediction(path):
-    turns = list(open_recording(str(path)).turns())
+    turns = list(Options().open(str(path)).turns())
     check(turns, range(1, len(turns), max(1, len(turns) // 6)), ODD)
 
 
@@ -57,7 +57,7 @@ def test_a_generated_turns_own_bill_changes_nothing_in_its_prediction(data, usag
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
         path.write_bytes(data)
-        turns = list(open_recording(str(path)).turns())
+        turns = list(Options().open(str(path)).turns())
     if turns:
         check(turns, [more.draw(st.integers(0, len(turns) - 1))], (usage,))
 

@@ -316,7 +316,7 @@ def test_there_is_no_bar_where_nobody_looks(capsys):
 
 def test_progress_grows_to_what_there_is_to_do():
     from lore.judge.policy import Budgets
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run import check
 
     four()

@@ -13,7 +13,7 @@ from cli.storing import answered, each_store, exported, fed, store, valid
 from formats.claude import answered as reply
 from formats.claude import asked, joined, text
 from lore.cli import progress as bar
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.folding import fold
 from lore.run.storing.importing import ImportRequest, import_sessions
 from lore.store import sync

@@ -18,7 +18,7 @@ from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.prefix.overlap import overlap
 from lore.prompt.dialects import DIALECTS
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.deltas import Deltas
 from lore.testing import ReaderContract, everything
 from model.making import dumps

@@ -13,7 +13,7 @@ from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.turn import Call, Exchange
 from lore.recording.corpus import open_head
-from lore.recording.opening import open_recording
+from lore.recording.opening import Options
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
@@ -249,5 +249,5 @@ def test_a_body_that_is_recognised_is_not_decoded_again_to_be_read(end, tmp_path
     decoders = [Counting(getattr(jsonslice, name), text) for name in ("_TABLE", "_RAW")]
     for name, decoder in zip(("_TABLE", "_RAW"), decoders, strict=True):
         monkeypatch.setattr(jsonslice, name, decoder)
-    assert len(list(open_recording(str(path)).turns())) == 1
+    assert len(list(Options().open(str(path)).turns())) == 1
     assert sum(decoder.found for decoder in decoders) == 1

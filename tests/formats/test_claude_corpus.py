@@ -13,7 +13,7 @@ from lore.formats.claude_code import ClaudeCode
 from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.items import ToolCall
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.check import check
 from lore.run.folding import fold
 from lore.testing import everything

@@ -37,7 +37,7 @@ from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES
 from lore.recording.corpus import parse_name
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.report.console import console
 from lore.report.diff import write as write_diff
 from lore.report.json_report import render

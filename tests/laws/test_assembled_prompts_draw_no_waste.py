@@ -17,7 +17,7 @@ from lore.model.jsonslice import table
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES
 from lore.recording.corpus import Name
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.assembling import AssembledAll
 from lore.run.check import check
 from matrix import crossed

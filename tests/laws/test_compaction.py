@@ -22,7 +22,7 @@ from lore.model.turn import seconds
 from lore.model.vector import Vector
 from lore.prompt.layout import is_real
 from lore.prompt.settings import Rules
-from lore.recording.opening import open_recording
+from lore.recording.opening import Options
 from strategies.compacting import OUTSIDE, Compacted, plots
 from strategies.sessions import scripts, setups
 
@@ -204,7 +204,7 @@ def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
 def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
     """Asked before and after every turn; what fires is applied, and the session goes on."""
     settings = Compaction(continuous_interval=2, gap_secs=600, window=60_000, summary_tokens=100)
-    read, tracker, fired = open_recording(str(recording)), Tracker(), 0
+    read, tracker, fired = Options().open(str(recording)), Tracker(), 0
     if not read.events:
         pytest.skip("requests, and no session")
 

@@ -23,7 +23,7 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.state import Session
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.folding import fold
 from lore.run.following import cursor_of, epoch_of, follow_events
 from lore.run.resuming import fold_resumed

@@ -16,7 +16,7 @@ from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, shared
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run import diff_metrics
 from lore.run.diff import Comparison, diff_session
 from lore.tokens import o200k

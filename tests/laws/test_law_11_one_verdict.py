@@ -22,10 +22,9 @@ from lore.judge.policy import Budgets
 from lore.model.results import Finding
 from lore.pytest_plugin.asked import Entry
 from lore.pytest_plugin.judging import judge
-from lore.recording.base import UnrecognisedError
+from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.recording.requests import BY_TIME
 from lore.run.check import check
 from lore.run.check_watch import follow_check

@@ -17,7 +17,7 @@ from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.evidence import TailReplaced
 from lore.prefix.chains import Chains
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.diff import Comparison, diff_session
 from oracle.naive import dialect_of, flatten, relation, without_end
 

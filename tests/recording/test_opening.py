@@ -9,12 +9,9 @@ from lore.errors import LoreError
 from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.turn import seconds
-from lore.recording.base import UnrecognisedError
+from lore.recording.base import KEPT, Problems, UnrecognisedError
 from lore.recording.corpus import parse_name
-from lore.recording.opening import open_recording
-from lore.recording.options import Options
-from lore.recording.problems import KEPT, Problems
-from lore.recording.select_turn import pick
+from lore.recording.opening import Options, pick
 from model.making import assistant, body, dumps, header, log, record, said, user
 
 LOG = log(
@@ -33,7 +30,7 @@ LOG = log(
 def recording(tmp_path, data, **fields):
     path = tmp_path / "r"
     path.write_bytes(data)
-    return open_recording(str(path), **fields)
+    return Options(**fields).open(str(path))
 
 
 def test_every_turn_of_every_chain_comes_with_its_bill(tmp_path):

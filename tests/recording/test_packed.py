@@ -20,8 +20,7 @@ from lore.model.codes import Problem
 from lore.recording import packed
 from lore.recording.corpus import open_head
 from lore.recording.inputs import inputs
-from lore.recording.opening import open_recording
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.check import check
 from lore.testing import everything
 
@@ -49,7 +48,7 @@ def said(path):
 
 def test_an_archive_gives_what_the_log_gives():
     for name in ("stable.eval", "stable.json"):
-        recording = open_recording(str(CAPTURES / "inspect" / name))
+        recording = Options().open(str(CAPTURES / "inspect" / name))
         turns = list(recording.turns())
         assert [turn.prompt.fidelity for turn in turns] == ["parsed"] * 3 + ["structural"] * 2
         assert recording.problems.total == 0
@@ -74,13 +73,13 @@ def test_findings_name_the_file_in_the_folder():
 def test_a_folder_of_two_files_that_are_no_completions_is_none(tmp_path):
     for name in ("turn1.json", "turn2.json"):
         (tmp_path / name).write_text(json.dumps(EVENT["call"]["request"]))
-    assert not packed.holds_pack(str(tmp_path))
+    assert not packed.members(str(tmp_path))
 
 
 def test_files_that_went_while_they_were_read_are_a_problem(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.request.json").write_text(json.dumps(EVENT["call"]["request"]))
-    stream = packed.folder_stream(str(tmp_path))
+    stream = packed.folder_stream(str(tmp_path), packed.members(str(tmp_path)))
     first = next(stream)
     (tmp_path / "b.request.json").unlink()
     assert b'"fault":"no such file or directory"' in first + b"".join(stream)

@@ -11,7 +11,7 @@ from lore.formats.base import Read
 from lore.model.codes import Problem
 from lore.model.turn import Exchange
 from lore.recording import requests
-from lore.recording.opening import open_recording
+from lore.recording.opening import Options
 from lore.recording.requests import in_time
 
 
@@ -57,7 +57,7 @@ def test_an_export_that_lists_the_latest_first_is_one_conversation(tmp_path):
     log["log"]["entries"].reverse()
     (tmp_path / "a.har").write_text(json.dumps(log))
     found = [
-        (turn.chain, turn.number, len(turn.prompt.messages)) for turn in open_recording(str(tmp_path / "a.har")).turns()
+        (turn.chain, turn.number, len(turn.prompt.messages)) for turn in Options().open(str(tmp_path / "a.har")).turns()
     ]
     assert [one[:2] for one in found] == [("main", 1), ("main", 2), ("main", 3)]
     assert sorted(found) == found

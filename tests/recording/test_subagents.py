@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, counts, joined, line, text
+from lore.recording.base import Problems
 from lore.recording.corpus import companions, parse_name
-from lore.recording.options import Options
-from lore.recording.problems import Problems
-from lore.recording.select_turn import pick
+from lore.recording.opening import Options, pick
 from lore.run.folding import fold
 from model.making import header, log
 from run.equal import assert_same

@@ -12,9 +12,9 @@ from lore.judge.policy import Budgets
 from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.recording import corpus
+from lore.recording.base import Problems
 from lore.recording.corpus import Name
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.run.check import CheckContext, check
 from lore.run.converting import convert
 from lore.run.folding import fold

@@ -3,7 +3,7 @@ def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, mo
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
     from lore.recording import corpus
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.check import check
 
     head = b'{"kind":"session_started","session_id":"s"}\n{"kind":"odd"}\n'

@@ -7,7 +7,7 @@ import pytest
 from cli.running import session
 from lore.judge.policy import Budgets
 from lore.model.results import Checked
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.check import check
 from lore.run.check_watch import follow_check
 from model.making import assistant, body, dumps

@@ -12,7 +12,7 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import verdict
 from lore.compaction.trial_accounts import PromptChange, rebilled
 from lore.model.events import Billed
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.compaction import dry_run
 from lore.run.rules import packaged
 from model.making import header, log, record, said, user

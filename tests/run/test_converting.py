@@ -17,10 +17,9 @@ from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.state import Sign
+from lore.recording.base import Problems
 from lore.recording.corpus import Name
-from lore.recording.opening import open_recording
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.run.converting import convert
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
@@ -288,11 +287,11 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path):
     both = [
         [
             (one.result.predicted, one.result.causes)
-            for one in Simulation(Predictor(packaged()), reader="user").recording(open_recording(p))
+            for one in Simulation(Predictor(packaged()), reader="user").recording(Options().open(p))
         ]
         for p in (path, log_)
     ]
     assert both[0] == both[1]
-    signs = {sign for turn in open_recording(log_).turns() for sign in turn.signs}
+    signs = {sign for turn in Options().open(log_).turns() for sign in turn.signs}
     assert signs == {Sign("tool-reference", ("x",)), Sign("client-version", before="1", after="2")}
     assert any(why for _, why in both[0])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.errors import LoreError
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.diff import Comparison, diff_files, diff_session
 from model.making import assistant, body
 

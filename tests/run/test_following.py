@@ -9,7 +9,7 @@ from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.report.json_report import render
 from lore.run.folding import fold
 from lore.run.following import Cursor, Note, cursor_of, epoch_of, follow_events, follow_timeline

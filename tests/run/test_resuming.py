@@ -10,7 +10,7 @@ import pytest
 from cli.running import compacted, session
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run import checkpoints
 from lore.run.folding import fold
 from lore.run.resuming import fold_resumed

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.report.json_report import render
 from lore.run.folding import fold
 from lore.run.resuming import fold_resumed

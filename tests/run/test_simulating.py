@@ -10,9 +10,8 @@ from fuzz.samples import CORPUS
 from lore.cache.predictor import Predictor
 from lore.formats.claude_code import ClaudeCode
 from lore.judge.agreement import Agreement, agreement
-from lore.recording.base import RecordedInput
-from lore.recording.opening import open_recording
-from lore.recording.problems import Problems
+from lore.recording.base import Problems, Recording
+from lore.recording.opening import Options
 from lore.run.rules import packaged
 from lore.run.simulating import Simulation
 
@@ -20,7 +19,7 @@ SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
 
 
-class Told(RecordedInput):
+class Told(Recording):
     """A transcript of turns that are at hand."""
 
     def __init__(self, turns):
@@ -60,7 +59,7 @@ def test_what_is_not_billed_or_cannot_be_is_not_compared():
 def _of(paths):
     found, simulation, drops = Agreement(), simulation_of(), []
     for path in paths:
-        every = list(simulation.recording(open_recording(str(path))))
+        every = list(simulation.recording(Options().open(str(path))))
         found = found.plus(agreement(one.row for one in every if one.row is not None))
         drops += [one for one in every if one.row is not None and one.row.fell]
     return found, drops

@@ -26,7 +26,7 @@ from lore.model.state import Session
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.run.assembling import assemble
 from lore.run.check import check
 from lore.run.diff import Comparison, diff_files, diff_session

@@ -7,9 +7,9 @@ import pytest
 
 from lore.model import checkpoint
 from lore.model.canonical import encode
+from lore.recording.base import Problems
 from lore.recording.corpus import Name
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.run.converting import convert
 from lore.session import Session
 from lore.store.applying import save_delta

@@ -36,7 +36,7 @@ from lore.cli.common import (
 if TYPE_CHECKING:
     from lore.model.events import Event
     from lore.recording.corpus import Name
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.appending import Appender
     from lore.run.assembling import Assembly
 
@@ -101,7 +101,7 @@ def run(
     Content is written as it was recorded, credentials are not masked; --explain shows no content.
     """
     from lore.recording import corpus
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
 
     name = _named(corpus.parse_name(session), turn)
     asked = _Asked(full, persist, explain, as_json, color, output, force)

@@ -101,7 +101,7 @@ def run(
     from lore.cli.progress import progress
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.report.terminal import counted
     from lore.run.check import check, cores
     from lore.run.reporting import keep_apart, targets

@@ -14,7 +14,7 @@ from lore.cli.common import out, tell
 if TYPE_CHECKING:
     from lore.judge.policy import Budgets
     from lore.model.results import Finding
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.check import CheckContext
     from lore.run.reporting import Target
 
@@ -47,7 +47,7 @@ def follow_one(
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
     from lore.errors import LoreError
     from lore.model.results import Checked
-    from lore.recording.tail_source import every
+    from lore.recording.tailing import every
     from lore.report.json_report import render
     from lore.report.redacted import redacted, redacted_finding
     from lore.report.registry import REPORTS

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
     from lore.prompt.settings import Policy, Rules
+    from lore.recording.base import Problems
     from lore.recording.events import Template
     from lore.recording.overrides import Completion
-    from lore.recording.problems import Problems
 
 Format: TypeAlias = Annotated[
     str | None,

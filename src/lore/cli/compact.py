@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lore.compaction.base import Trigger
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
 
 INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
@@ -74,7 +74,7 @@ def run(
     ends with SIGTERM or an interrupt. Exit code 3: no summary could be had, and nothing was done.
     """
     from lore.errors import LoreError
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.rules import chosen
 
     settings = found_settings(config)

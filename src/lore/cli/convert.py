@@ -30,8 +30,8 @@ def run(
     """
     from lore.errors import LoreError
     from lore.recording import corpus
-    from lore.recording.options import Options
-    from lore.recording.problems import Problems
+    from lore.recording.base import Problems
+    from lore.recording.opening import Options
     from lore.run.converting import convert
     from lore.run.writing import written
 

@@ -68,7 +68,7 @@ def run(
     """
     from lore.cli.checking import dated_rules
     from lore.errors import LoreError
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.diff import Comparison, compared
     from lore.tokens.o200k import Counter
 

@@ -10,7 +10,7 @@ import typer
 from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, tell
 
 if TYPE_CHECKING:
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.folding import Folded
 
 
@@ -43,7 +43,7 @@ def run(
     written is shown as it grows.
     """
     from lore.errors import LoreError
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
 
     options = Options(format=format, log=log(verbose))
     view = at is not None or pruned or unpruned

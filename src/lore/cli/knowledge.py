@@ -10,7 +10,7 @@ import typer
 from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, say_problems, tell
 
 if TYPE_CHECKING:
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.knowledge import Fields, Written
 
 app = typer.Typer(
@@ -113,7 +113,7 @@ def show(
 
 
 def _options(format: str | None, verbose: bool) -> Options:
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
 
     return Options(format=format, log=log(verbose))
 

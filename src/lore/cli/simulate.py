@@ -61,7 +61,7 @@ def run(
     if not paths:
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
     from lore.cli.checking import dated_rules
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.run.simulate_what_if import Asked, simulate
     from lore.tokens.o200k import Counter
 

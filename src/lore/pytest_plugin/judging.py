@@ -15,9 +15,9 @@ from lore.judge.rules import RULES, findings_of
 from lore.judge.verdict import Verdict
 from lore.model.results import Diff, Finding, Side
 from lore.pytest_plugin.asked import Entry
+from lore.recording.base import Problems
 from lore.recording.corpus import Opened
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.report.sentences import worded
 from lore.run.diff_metrics import Figures
 from lore.run.verdicts import PACKAGED, verdicts

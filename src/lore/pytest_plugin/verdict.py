@@ -14,7 +14,7 @@ from lore.config import Loaded
 from lore.errors import LoreError
 from lore.model.results import Checked
 from lore.recording.corpus import show
-from lore.recording.options import Options
+from lore.recording.opening import Options
 from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS

@@ -176,8 +176,8 @@ def _whole_lines(head: bytes) -> bytes:
 
 def _source(path: str) -> Iterator[bytes]:
     """Yield the bytes of an input; those of a folder or an archive that is one recording as a pack."""
-    if path != STDIN and os.path.isdir(path) and packed.holds_pack(path):
-        yield from packed.folder_stream(path)
+    if path != STDIN and os.path.isdir(path) and (names := packed.members(path)):
+        yield from packed.folder_stream(path, names)
         return
     source = pieces(path, HEAD)
     first = next(source, b"")

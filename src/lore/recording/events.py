@@ -37,9 +37,8 @@ from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.prompt.settings import Rules
 from lore.recording import corpus, plugins
-from lore.recording.base import RecordedInput, Recording
+from lore.recording.base import Problems, Recording
 from lore.recording.overrides import Completion, Unsaid, completed, rated
-from lore.recording.problems import Problems
 from lore.recording.subagents import Family
 
 _PLAIN = (Append, PatchToolCall, TurnCompleted)
@@ -52,7 +51,7 @@ class Template(NamedTuple):
     file: str
 
 
-class EventRecording(RecordedInput):
+class EventRecording(Recording):
     """One session log: with its companions, and completed by what the caller adds to its prompts.
 
     `reading` names the file that is being read. With `watchful`, turns say what stands in their timeline and in no

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
+from lore.judge.base import Place
 from lore.recording import corpus, packed
 from lore.store.registry import is_store, open_there, say_once
 
@@ -117,3 +118,25 @@ def _looked_up(one: Input) -> tuple[object, Input]:
     stream = corpus.is_stream(one.path)
     key = (about.st_dev, about.st_ino) if about.st_ino else one.path
     return key, one._replace(size=0 if stream else about.st_size, stream=stream)
+
+
+def place_of(path: str, root: str) -> Place:
+    """Return where a file's findings are reported; its key is relative to `root`, the current folder if empty."""
+    return Place(corpus.show(path), key_of(path, root))
+
+
+def key_of(path: str, root: str) -> str:
+    """Return a path relative to a folder, its parts joined by `/`; links are not followed.
+
+    A stored session keeps its name.
+    """
+    if path == corpus.STDIN or corpus.is_stored(path):
+        return corpus.show(path)
+    with suppress(ValueError):  # another drive, or a name that no file can have
+        path = os.path.relpath(path, root or os.curdir)
+    return corpus.show(path.replace(os.sep, "/"))
+
+
+def path_of(key: str, root: str) -> str:
+    """Return the path that a key stands for."""
+    return os.path.join(root, *key.split("/"))

@@ -19,7 +19,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import OpaqueEvent, SessionStarted
 from lore.model.events import encode as encode_event
 from lore.model.jsonslice import spans
-from lore.recording.problems import Problems
+from lore.recording.base import Problems
 
 
 def own_lines(data: Iterable[bytes], problems: Problems, shown: str) -> Iterator[bytes]:

@@ -1,54 +1,92 @@
-"""Open a recording: a name, perhaps a format, to one whose turns can be read."""
+"""Open a recording: a name, and how it is read, to turns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from lore.errors import LoreError
+import msgspec
+
+from lore.errors import LoreError, Where
 from lore.formats.base import Reader
 from lore.formats.registry import BUILT_IN, READERS, reader_of
+from lore.model.events import MAIN
+from lore.model.state import Change
+from lore.model.turn import Turn
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import dialect_named, dialect_names
-from lore.prompt.settings import Rules
+from lore.prompt.settings import Policy, Rules
 from lore.recording import corpus, plugins
-from lore.recording.base import HINT_FORMATS, Recording, UnrecognisedError
+from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError
 from lore.recording.events import EventRecording, Template
 from lore.recording.overrides import Completion
-from lore.recording.problems import Problems
 from lore.recording.requests import PromptRecording, RequestRecording
+from lore.tokens.base import TokenCounter
 
 
-def open_recording(
-    path: str, *, format: str | None = None, dialect: str | None = None, rules: Rules | None = None,
-    problems: Problems | None = None, opened: corpus.Opened | None = None,
-    companions: Sequence[str] = (), completion: Completion | None = None,
-    template: Template | None = None, memos: dict[str, Memo] | None = None,
-) -> Recording:  # fmt: skip
-    """Open an input, or take one that is open; raises LoreError where it cannot be read or recognised.
+def silent(_: str) -> None:
+    """Say nothing."""
 
-    `companions` are files with more chains of a session, `completion` is what the caller adds to its prompts;
-    `memos` are shared by recordings of requests that are compared.
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How recordings are read. Format and dialect override recognition; `counter` is None where no tokens are wanted.
+
+    `rules` say how prompts are assembled, `policy` where their tail goes; `completion` is what the caller adds
+    to prompts that are not recorded whole, `template` a chat template to render them with; `log` is
+    told what was read and decided.
     """
-    growing = opened is not None  # what is being written is judged as it comes
-    opened = opened or corpus.open_head(path)
-    reader = _reader(opened.head, format)
-    if reader is None:
-        what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
-        raise UnrecognisedError(f"{corpus.show(path)} {what}", hint=HINT_FORMATS)
-    chosen = _dialect_named(dialect) if dialect else None
-    problems = problems or Problems()
-    if reader.yields == "events":
-        completes = None if completion is None else completion.chain(type(reader), opened.head)
-        return EventRecording(
-            path, reader, opened.data, problems, dialect=chosen, rules=rules or Rules(), template=template,
-            companions=companions, completion=completion, completes=completes,
-        )  # fmt: skip
-    if reader.yields == "turns":
-        return PromptRecording(path, reader, opened.data, problems)
-    return RequestRecording(
-        path, reader, opened.data, problems, dialect=chosen, memos={} if memos is None else memos, growing=growing,
-        forced=format is not None,
-    )  # fmt: skip
+
+    format: str | None = None
+    dialect: str | None = None
+    policy: Policy | None = None
+    rules: Rules = Rules()
+    counter: TokenCounter | None = None
+    completion: Completion | None = None
+    template: Template | None = None
+    log: Callable[[str], None] = silent
+
+    @property
+    def ruled(self) -> Rules:
+        """How prompts are assembled; a policy that was asked for holds before the settings."""
+        return self.rules if self.policy is None else msgspec.structs.replace(self.rules, tail=self.policy)
+
+    def open(
+        self, path: str, problems: Problems | None = None, *, subagents: bool = False,
+        opened: corpus.Opened | None = None, memos: dict[str, Memo] | None = None,
+    ) -> Recording:  # fmt: skip
+        """Open a recording, or take one that is open; raises LoreError where it cannot be read or recognised.
+
+        With `subagents`, the files that hold the session's other chains are read with it. Recordings that are
+        compared share `memos`, so that what both hold is sliced once.
+        """
+        growing = opened is not None  # what is being written is judged as it comes
+        opened = opened or corpus.open_head(path)
+        reader = _reader(opened.head, self.format)
+        if reader is None:
+            what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
+            raise UnrecognisedError(f"{corpus.show(path)} {what}", hint=HINT_FORMATS)
+        dialect = _dialect_named(self.dialect) if self.dialect else None
+        problems = problems or Problems()
+        if reader.yields == "events":
+            completes = None if self.completion is None else self.completion.chain(type(reader), opened.head)
+            recording = EventRecording(
+                path, reader, opened.data, problems, dialect=dialect, rules=self.ruled, template=self.template,
+                companions=corpus.companions(path) if subagents else (), completion=self.completion,
+                completes=completes,
+            )  # fmt: skip
+        elif reader.yields == "turns":
+            recording = PromptRecording(path, reader, opened.data, problems)
+        else:
+            recording = RequestRecording(
+                path, reader, opened.data, problems, dialect=dialect, memos={} if memos is None else memos,
+                growing=growing, forced=self.format is not None,
+            )  # fmt: skip
+        self.log(f"{recording.shown}: read as {reader.name}")
+        for companion in recording.companions:
+            self.log(f"{corpus.show(companion)}: a subagent's file of this session, read with it")
+        return recording
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
@@ -84,3 +122,40 @@ def _dialect_named(name: str) -> Dialect:
     if dialect is None:
         raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))
     return dialect
+
+
+class Picked(NamedTuple):
+    """A turn, or None where the recording holds none; and the changes before each turn of its chain."""
+
+    turn: Turn | None
+    changes: dict[int, tuple[Change, ...]]
+
+
+def pick(recording: Recording, name: corpus.Name) -> Picked:
+    """Return the turn that `PATH`, `PATH#N` or `PATH#CHAIN:N` stands for; without a number the main chain's last.
+
+    Raises LoreError where the chain or the turn does not exist. Reads the whole recording.
+    """
+    chosen: Turn | None = None
+    first_chain: str | None = None
+    highest = 0
+    changes: dict[int, tuple[Change, ...]] = {}
+    for turn in recording.turns():
+        first_chain = first_chain or turn.chain
+        wanted = name.chain or MAIN
+        if name.chain is None and turn.chain != MAIN and turn.chain == first_chain:
+            wanted = turn.chain if chosen is None or chosen.chain == turn.chain else MAIN
+        if turn.chain != wanted:
+            continue
+        if turn.chain == MAIN and chosen is not None and chosen.chain != MAIN:
+            chosen, highest, changes = None, 0, {}
+        highest = max(highest, turn.number)
+        if turn.changes:
+            changes[turn.number] = turn.changes
+        if name.turn is None or turn.number == name.turn:
+            chosen = turn
+    if chosen is None and (name.turn is not None or name.chain is not None):
+        where = f" in chain {name.chain!r}" if name.chain else ""
+        has = f"it has turns 1 to {highest}" if highest else "it has no turn there"
+        raise LoreError(f"{recording.shown} has no turn {name.turn}{where}", hint=has, where=Where(recording.shown))
+    return Picked(chosen, changes)

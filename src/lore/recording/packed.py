@@ -1,89 +1,64 @@
 """Several files as one stream: folders of request and response files, `.eval` archives.
 
-In: a folder, or an archive. Out: the bytes of a pack (`formats.packs`), one file after another; at most one is
-held. Rules: an archive is read as it stands, nothing is unpacked to disk and the names in it open nothing;
-its directory, its members, and all of them against its own size are bounded, and what is beyond, encrypted or
-compressed in an unknown way becomes a member with a fault. Its own module, as `corpus` says which files there
-are, and this what they are to each other.
+In: a folder, or an archive. Out: the bytes of a pack (`formats.packs`), one file after another, each request before
+its response; at most one is held.
+
+Rules of folders: requests are ordered by the time of their files, then by name; one that names the response before it
+(`cc_prev_req`) stands behind the request which that response answers. A response answers the request of the same
+name; else the one that a link leads to; else the last request of that time which none answers yet. Files that were
+copied or checked out have the time of that, and all nearly the same: it orders them, and is not taken for the time
+at which they were sent.
+
+Rules of archives: an archive is read as it stands, nothing is unpacked to disk and the names in it open nothing; its
+directory, its members, and all of them against its own size are bounded, and what is beyond, encrypted or compressed
+in an unknown way becomes a member with a fault.
 """
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import io
 import os
+import re
 import stat
 import struct
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import msgspec
+from msgspec import Struct
 
-from lore.errors import LoreError
+from lore.formats.http import links, session_in
 from lore.formats.lines import LONGEST
+from lore.formats.litellm import is_completion
 from lore.formats.packs import LARGEST, Header
+from lore.formats.times import seconds
 from lore.model.canonical import printable
-from lore.recording.paired import Filed, completions, pairs
+from lore.model.jsonslice import array, table
 
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
+REQUEST, RESPONSE = ".request.json", ".response.json"
+SHORTEST = 0.2  # seconds: no model answers sooner
 LARGEST_DIRECTORY = 4 * 1024 * 1024  # bytes: some 50,000 samples; the directory is held while the archive is read
 RATIO = 200  # text of repeated prompts shrinks to a hundredth, what was made to burst to a thousandth
 _TAIL = 66_000  # where an archive's end record lies: 22 bytes, and a comment of at most 65,535
+_LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
+_SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
+_CACHE_CONTROL = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
 
 
-def holds_pack(folder: str) -> bool:
-    """Tell whether a folder has files that are one recording together."""
-    return bool(members(folder))
-
-
-def members(folder: str) -> list[str]:
-    """Return the names in a folder that are one recording together."""
-    try:
-        names = [one.name for one in os.scandir(folder) if not one.name.startswith(".") and _is_regular(one.path)]
-    except (OSError, ValueError):
-        return []
-    return pairs(names) or completions(folder, names)
-
-
-def size_of(folder: str) -> int:
-    """Return how many bytes these files have together."""
-    total = 0
-    for name in members(folder):
-        try:
-            total += os.stat(os.path.join(folder, name)).st_size
-        except OSError:  # reading it will say what is wrong
-            continue
-    return total
-
-
-def folder_stream(folder: str) -> Iterator[bytes]:
-    """Yield the pack of a folder that holds one; raises LoreError where it holds none any more."""
-    names = members(folder)
-    if not names:
-        raise LoreError(f"{folder} holds no pairs of request and response any more")
-    ordered = Filed.of_pairs(folder, names) if pairs(names) else Filed.of_completions(folder, names)
-    for header in ordered:
-        yield from _file(folder, header)
-
-
-def _file(folder: str, header: Header) -> Iterator[bytes]:
-    path = os.path.join(folder, header.name)
-    shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
-    if header.fault:
-        yield from _written(shown)
-        return
-    try:
-        with open(path, "rb", buffering=0) as file:
-            data = _read(file.read, LONGEST)
-    except OSError as error:
-        yield from _written(_refused(shown, (error.strerror or str(error)).lower()))
-        return
-    if data is None:
-        yield from _written(_refused(shown, f"longer than {LONGEST >> 20} MiB"))
-        return
-    yield from _written(shown, data)
+def _member(header: Header, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
+    """Write a member of a pack, its bytes as one piece."""
+    yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
+    if data:
+        yield data
+    yield b"\n"
 
 
 def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
@@ -96,16 +71,20 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     return found.getvalue()
 
 
-def _written(header: Header, data: bytes = b"") -> Iterator[bytes]:
-    """Write a member, its bytes as one piece."""
-    yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data))) + b"\n"
-    if data:
-        yield data
-    yield b"\n"
+# folders
 
 
-def _refused(header: Header, fault: str) -> Header:
-    return msgspec.structs.replace(header, fault=fault)
+def members(folder: str) -> list[str]:
+    """Return the names in a folder that are one recording together."""
+    try:
+        names = sorted(one.name for one in os.scandir(folder) if not one.name.startswith(".") and _is_regular(one.path))
+    except (OSError, ValueError):
+        return []
+    if any(name.endswith(REQUEST) for name in names):
+        return [name for name in names if name.endswith((REQUEST, RESPONSE))]
+    documents = [name for name in names if name.endswith(".json")]
+    several = len(documents) > 1 and is_completion(_table(os.path.join(folder, documents[0])))
+    return documents if several else []
 
 
 def _is_regular(path: str) -> bool:
@@ -115,36 +94,177 @@ def _is_regular(path: str) -> bool:
         return False
 
 
+def size_of(folder: str) -> int:
+    """Return how many bytes these files have together."""
+    total = 0
+    for name in members(folder):
+        with suppress(OSError):  # reading it will say what is wrong
+            total += os.stat(os.path.join(folder, name)).st_size
+    return total
+
+
+def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
+    """Yield the pack of a folder; `names` are its members."""
+    for header in ordered(folder, names):
+        shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
+        try:
+            with open(os.path.join(folder, header.name), "rb", buffering=0) as file:
+                data = _read(file.read, LONGEST)
+        except OSError as error:
+            yield from _member(shown, fault=(error.strerror or str(error)).lower())
+            continue
+        yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {LONGEST >> 20} MiB")
+
+
+def ordered(folder: str, names: list[str]) -> list[Header]:
+    """Order the members of a folder.
+
+    Completions are ordered by the time that each holds, then by name; requests each with the response that answers
+    it, and responses without one last.
+    """
+    times = {name: _modified(os.path.join(folder, name)) for name in names}
+    requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
+    if not requests:
+        stamps = ((_table(os.path.join(folder, name)).get("timestamp", b"null"), name) for name in names)
+        timed = sorted((seconds(stamp) or 0.0, name) for stamp, name in stamps)
+        return [Header("completions", name, place=True) for _, name in timed]
+    requests.sort(key=lambda one: (one.at, one.name))
+    responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
+    _answer(requests, responses, times)
+    timely = _is_live(requests)
+    headers: list[Header] = []
+    for one in _linked(requests):
+        at = one.at if timely else None
+        headers.append(Header("body-pairs", one.name, at=at, awaits=bool(one.response), place=True))
+        if one.response:
+            headers.append(Header("body-pairs", one.response, place=True))
+    answering = {one.response for one in requests}
+    orphans = (name for name in responses.values() if name not in answering)
+    return headers + [Header("body-pairs", name, orphan=True, place=True) for name in orphans]
+
+
+class PairedRequest(Struct):
+    """What orders a request: its file, its time, the response that it follows, what it shares with others."""
+
+    name: str
+    at: float
+    previous: str = ""
+    session: str = ""
+    first: bytes = b""
+    messages: int = 0
+    response: str = ""
+
+
+def _table(path: str) -> dict[str, bytes]:
+    """Return the members of a file's JSON object; none where it cannot be read (whoever reads it says why)."""
+    try:
+        if os.stat(path).st_size > LONGEST:
+            return {}
+        with open(path, "rb") as file:
+            return table(file.read(LONGEST)) or {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _modified(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _request(folder: str, name: str, at: float) -> PairedRequest:
+    body = _table(os.path.join(folder, name))
+    linked = links(body)
+    messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
+    first = hashlib.blake2b(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
+    return PairedRequest(name, at, linked.get("cc_prev_req", ""), session_in(body), first, len(messages))
+
+
+def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
+    """Find the request of each response: by its name, by a link, by the time."""
+    free = dict(responses)
+    for one in requests:
+        one.response = free.pop(one.name.removesuffix(REQUEST), "")
+    alike: dict[tuple[str, bytes], list[PairedRequest]] = defaultdict(list)
+    for one in requests:
+        alike[one.session, one.first].append(one)
+    for one in requests:
+        named = free.get(one.previous)
+        before = None if named is None else _before(one, alike[one.session, one.first], times[named])
+        if before is not None:
+            before.response = free.pop(one.previous)
+    waiting, later = list[PairedRequest](), iter(requests)
+    upcoming = next(later, None)
+    for name in sorted(free.values(), key=lambda name: (times[name], name)):
+        while upcoming is not None and upcoming.at <= times[name]:
+            waiting += [] if upcoming.response else [upcoming]
+            upcoming = next(later, None)
+        if waiting:
+            waiting.pop().response = name
+
+
+def _before(follower: PairedRequest, alike: list[PairedRequest], answered: float) -> PairedRequest | None:
+    """Return the request that this one follows: of the same conversation, with the most messages but fewer."""
+    shorter = [one for one in alike if not one.response and one.messages < follower.messages]
+    timely = [one for one in shorter if one.at <= answered]
+    return max(timely or shorter, key=lambda one: one.messages, default=None)
+
+
+def _is_live(requests: list[PairedRequest]) -> bool:
+    """Tell whether the files' times can be those at which requests were sent: copies are made faster."""
+    if len(requests) < 2:
+        return False
+    return requests[-1].at - requests[0].at >= SHORTEST * len(requests)
+
+
+def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
+    """Put each request behind the one that it follows, and else keep the order; a ring of links is cut."""
+    answered = {one.response.removesuffix(RESPONSE): place for place, one in enumerate(requests) if one.response}
+    follows = [answered.get(one.previous) if one.previous else None for one in requests]
+    after: dict[int, list[int]] = {}
+    ready: list[int] = []
+    for place, before in enumerate(follows):
+        if before is None or before == place:
+            ready.append(place)
+        else:
+            after.setdefault(before, []).append(place)
+    order: list[int] = []
+    done: set[int] = set()
+    heapq.heapify(ready)
+    rest = iter(range(len(requests)))
+    while len(order) < len(requests):
+        place = heapq.heappop(ready) if ready else next(one for one in rest if one not in done)
+        if place in done:
+            continue
+        done.add(place)
+        order.append(place)
+        for one in after.pop(place, []):
+            heapq.heappush(ready, one)
+    return [requests[place] for place in order]
+
+
 # archives
 
 
 def archive_stream(path: str) -> Iterator[bytes]:
     """Yield the pack of an archive: its samples, if it is an Inspect log; else one that no reader knows."""
     kind = "inspect-archive"
-    size = os.stat(path).st_size
-    if (said := _directory(path, size)) > LARGEST_DIRECTORY:
-        yield from _written(Header(kind, os.path.basename(path), fault=f"its directory has {said:,} bytes"))
+    total = os.stat(path).st_size
+    if (size := _directory(path, total)) > LARGEST_DIRECTORY:
+        yield from _member(Header(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:
         with zipfile.ZipFile(path) as archive:
-            infos = [one for one in archive.infolist() if _is_sample(one.filename)]
-            log = bool(infos) and any(one.filename in _LOG for one in archive.infolist())
-            if not log:
+            infos = [one for one in archive.infolist() if _SAMPLE.fullmatch(one.filename)]
+            if not infos or not any(one.filename in _LOG for one in archive.infolist()):
                 kind = "archive"
-                yield from _written(Header(kind, ""))
+                yield from _member(Header(kind, ""))
                 return
-            yield from _samples(archive, infos, RATIO * size + PIECE)
+            yield from _samples(archive, infos, RATIO * total + PIECE)
     except _DAMAGED as error:
         kind = kind if path.endswith(".eval") else "archive"
-        yield from _written(Header(kind, os.path.basename(path), fault=f"no whole archive: {_why(error)}"))
-
-
-_LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
-
-
-def _is_sample(name: str) -> bool:
-    folder, _, file = name.rpartition("/")
-    return folder == "samples" and file.endswith(".json")
+        yield from _member(Header(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
 
 
 def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) -> Iterator[bytes]:
@@ -155,23 +275,23 @@ def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) 
         if info.file_size > limit:
             burst = info.file_size <= LARGEST
             fault = f"unpacks to more than {RATIO} times its size" if burst else f"longer than {LARGEST >> 20} MiB"
-            yield from _written(_refused(header, fault))
+            yield from _member(header, fault=fault)
             continue
         if info.file_size > room:
-            yield from _written(_refused(header, f"the archive unpacks to more than {RATIO} times its size"))
+            yield from _member(header, fault=f"the archive unpacks to more than {RATIO} times its size")
             return
         data: bytes | None = None
         try:
             with archive.open(info) as file:
                 data = _read(file.read, limit)
         except (*_DAMAGED, NotImplementedError, RuntimeError) as error:  # unknown compression; encrypted
-            yield from _written(_refused(header, f"cannot be unpacked: {_why(error)}"))
+            yield from _member(header, fault=f"cannot be unpacked: {_why(error)}")
             continue
         if data is None:
-            yield from _written(_refused(header, "longer than the archive says"))
+            yield from _member(header, fault="longer than the archive says")
             continue
         room -= len(data)
-        yield from _written(header, data)
+        yield from _member(header, data)
 
 
 def _why(error: Exception) -> str:
@@ -185,8 +305,7 @@ def _directory(path: str, size: int) -> int:
         file.seek(max(0, size - _TAIL))
         tail = file.read()
     at = tail.rfind(b"PK\x05\x06")
-    said = int.from_bytes(tail[at + 12 : at + 16], "little") if at >= 0 else 0
+    size = int.from_bytes(tail[at + 12 : at + 16], "little") if at >= 0 else 0
     wide = tail.rfind(b"PK\x06\x06", 0, max(at, 0))
-    return max(
-        said if said != 0xFFFFFFFF else 0, int.from_bytes(tail[wide + 40 : wide + 48], "little") if wide >= 0 else 0
-    )
+    wide_size = int.from_bytes(tail[wide + 40 : wide + 48], "little") if wide >= 0 else 0
+    return max(0 if size == 0xFFFFFFFF else size, wide_size)

@@ -19,7 +19,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import MAIN, Event, OpaqueEvent, SessionStarted
 from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
-from lore.recording.problems import Problems
+from lore.recording.base import Problems
 
 
 class Family:

@@ -25,12 +25,11 @@ from lore.prefix.measure import size
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Capability
 from lore.prompt.dialects import DIALECTS
+from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
-from lore.recording.options import Options
+from lore.recording.opening import Options, pick
 from lore.recording.overrides import Unsaid, rated
-from lore.recording.problems import Problems
-from lore.recording.select_turn import pick
 from lore.run.deltas import Deltas, whole
 
 NO_TURN = "the session has no turn yet"

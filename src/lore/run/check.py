@@ -25,10 +25,8 @@ from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding
 from lore.recording import corpus, plugins
-from lore.recording.inputs import Input, inputs
-from lore.recording.opening import reader_named
-from lore.recording.options import Options
-from lore.recording.paths import place_of
+from lore.recording.inputs import Input, inputs, place_of
+from lore.recording.opening import Options, reader_named
 from lore.recording.recent import nothing
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.report.sentences import worded

@@ -23,12 +23,9 @@ from lore.judge.verdict import Verdict
 from lore.model.codes import Code, Problem, Reader
 from lore.model.results import Finding, Summary
 from lore.recording import corpus, plugins
-from lore.recording.base import Recording, UnrecognisedError
-from lore.recording.inputs import Input
-from lore.recording.options import Options
-from lore.recording.paths import place_of
-from lore.recording.problems import Problems
-from lore.run.gc_tuning import collected_seldom
+from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
+from lore.recording.inputs import Input, place_of
+from lore.recording.opening import Options
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all

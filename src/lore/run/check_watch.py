@@ -19,12 +19,10 @@ from lore.judge.verdict import Verdict
 from lore.model.codes import Reader
 from lore.model.results import Checked, Finding, Summary
 from lore.recording import corpus, plugins
-from lore.recording.base import UnrecognisedError
-from lore.recording.options import Options
-from lore.recording.paths import place_of
-from lore.recording.problems import Problems
-from lore.recording.tail_source import Live, Say, every
-from lore.recording.tailing import Wait
+from lore.recording.base import Problems, UnrecognisedError
+from lore.recording.inputs import place_of
+from lore.recording.opening import Options
+from lore.recording.tailing import Live, Say, Wait, every
 from lore.report.sentences import worded
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 

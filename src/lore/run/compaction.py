@@ -35,11 +35,10 @@ from lore.model.events import Event, SessionStarted, encode
 from lore.model.results_simulate import Compacted, DryRun
 from lore.model.state import Chain, Session
 from lore.recording import corpus
+from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.run.appending import HINT_CONVERT, appending
-from lore.run.gc_tuning import collected_seldom
 from lore.run.writing import written
 from lore.store.base import Store, Tell
 from lore.store.registry import address_of, open_there, scheme_of, shown

@@ -19,11 +19,10 @@ from lore.formats.lines import Lines, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Code, Problem
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
-from lore.recording.base import Recording
+from lore.recording.base import Problems, Recording
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 
 _STRICT = msgspec.json.Decoder(Event)
 _HEADER = b'{"kind":"session_started"'

@@ -14,9 +14,8 @@ from lore.errors import LoreError
 from lore.judge.baseline import Entry
 from lore.judge.policy import Exempt, Narrowed, matches_path
 from lore.recording import corpus
-from lore.recording.inputs import Input, inputs
+from lore.recording.inputs import Input, inputs, key_of, path_of
 from lore.recording.opening import kind_of
-from lore.recording.paths import key_of, path_of
 
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 

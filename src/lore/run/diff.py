@@ -22,11 +22,9 @@ from lore.model.results import CachePrediction, Diff, FileLengths, Finding, Side
 from lore.model.turn import Call, Turn
 from lore.prompt.base import Memo
 from lore.recording import corpus
-from lore.recording.base import Recording, UnrecognisedError
+from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.corpus import Name
-from lore.recording.options import Options
-from lore.recording.problems import Problems
-from lore.recording.select_turn import Picked, pick
+from lore.recording.opening import Options, Picked, pick
 from lore.report.redacted import redacted_diff, redacted_error, redacted_finding
 from lore.report.sentences import cause_result, worded
 from lore.run import byte_diff

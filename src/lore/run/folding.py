@@ -20,11 +20,9 @@ from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
 from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
 from lore.model.state import Chain, Session, Totals
-from lore.recording.base import Recording
+from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
-from lore.recording.options import Options
-from lore.recording.problems import Problems
-from lore.run.gc_tuning import collected_seldom
+from lore.recording.opening import Options
 
 
 class Folded(NamedTuple):

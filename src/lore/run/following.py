@@ -23,10 +23,9 @@ from lore.model.items import AssistantMessage, Item
 from lore.model.results import Followed
 from lore.model.state import Chain, settled
 from lore.recording import corpus
-from lore.recording.options import Options
-from lore.recording.problems import Problems
-from lore.recording.tail_source import Live, Say, every
-from lore.recording.tailing import Wait
+from lore.recording.base import Problems
+from lore.recording.opening import Options
+from lore.recording.tailing import Live, Say, Wait, every
 from lore.report.terminal import counted
 from lore.run.folding import LogFold, main_name
 

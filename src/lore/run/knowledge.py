@@ -22,10 +22,9 @@ from lore.prompt.knowledge import SHORTEST_ID
 from lore.prompt.planning import Planner
 from lore.prompt.settings import Rules
 from lore.recording import corpus
-from lore.recording.base import Recording
+from lore.recording.base import Problems, Recording
 from lore.recording.events import session_log
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.run.appending import HINT_CONVERT, appending
 
 DERIVED = 12  # hex digits of an id that lore derives

@@ -25,7 +25,7 @@ from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 
 from lore.recording.inputs import Input
-from lore.recording.options import silent
+from lore.recording.opening import silent
 from lore.run.check_file import CheckConfig, FileResult, judge_apart, judge_file, unjudged
 
 AHEAD = 16

@@ -18,14 +18,12 @@ from lore import __version__
 from lore.errors import LoreError
 from lore.model.checkpoint import save
 from lore.recording import corpus
-from lore.recording.opening import reader_named
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.base import Problems, collected_seldom
+from lore.recording.opening import Options, reader_named
 from lore.run import checkpoints
 from lore.run.checkpoints import Checkpoint, Run, UnusableError
 from lore.run.fingerprint import Digester, recognised
 from lore.run.folding import Folded, LogFold, main_name
-from lore.run.gc_tuning import collected_seldom
 
 
 class Resumed(NamedTuple):

@@ -21,10 +21,9 @@ from lore.judge.policy import Policy
 from lore.model.codes import Code, Problem
 from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
 from lore.recording import corpus
-from lore.recording.base import UnrecognisedError
+from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import Input, inputs
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.run.rules import stale
 from lore.run.savings import Paid, Run, compared, expired, in_order, left_out, ranked, removed, told, told_of_cause
 from lore.run.simulating import Simulation

@@ -26,8 +26,7 @@ from lore.model.events import Billed, OddBill
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
 from lore.model.results_simulate import CostResult, PredictedResult, SimulatedTurn
 from lore.model.turn import Turn
-from lore.recording.base import Recording
-from lore.recording.problems import Problems
+from lore.recording.base import Problems, Recording
 from lore.report.sentences import cause_result, worded
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 

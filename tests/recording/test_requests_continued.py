@@ -10,7 +10,7 @@ from lore.model.turn import Exchange, Turn
 from lore.prefix.overlap import overlap, relation
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
-from lore.recording.response_chaining import Continuations
+from lore.recording.requests import Continuations
 from model.making import dumps
 
 DIALECT = DIALECTS["openai-responses"]
