@@ -8,8 +8,8 @@ import pytest
 
 from lore.errors import LoreError
 from lore.recording import corpus
-from lore.recording.corpus import Name, files_below, open_head, parse_name, pieces, show
-from lore.run.byte_diff import common_length
+from lore.recording.corpus import Name, common_length, files_below, open_head, parse_name, pieces, show
+from lore.recording.events import holds_any
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_the_literal_prefix_of_two_files_is_counted(tmp_path, left, right, commo
 def test_a_word_is_found_wherever_pieces_end(tmp_path, before):
     path = tmp_path / "log"
     path.write_bytes(b"x" * before + b"cache_reset" + b"y" * 100)
-    assert corpus.holds_any(str(path), (b"nothing", b"cache_reset"))
-    assert not corpus.holds_any(str(path), (b"cache_resets",))
+    assert holds_any(corpus.pieces(str(path)), (b"nothing", b"cache_reset"))
+    assert not holds_any(corpus.pieces(str(path)), (b"cache_resets",))
 
 
 def test_a_turn_where_a_whole_session_is_read_says_what_to_leave_out(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.model.vector import common_prefix
-from lore.run.byte_diff import common_of
+from lore.recording.corpus import common_of
 from lore.store.base import StoreError, UnknownSessionError
 from lore.store.registry import (
     Address,

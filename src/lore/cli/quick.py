@@ -18,7 +18,6 @@ def bytes_only(args: list[str]) -> str | None:
     if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
         return None
     from lore.recording import corpus
-    from lore.run import byte_diff
 
     left, right = args[1:]
     if not (_is_no_recording(left) and _is_no_recording(right)) or corpus.is_same(left, right):
@@ -30,7 +29,7 @@ def bytes_only(args: list[str]) -> str | None:
     from lore.report.plain import file_line, no_prompt_line, visible
 
     names = [corpus.show(left), corpus.show(right)]
-    lengths = file_line(*byte_diff.common_length(left, right))
+    lengths = file_line(*corpus.common_length(left, right))
     lines = [f"{names[0]} → {names[1]}", lengths, no_prompt_line(names, compared=True)]
     return "".join(f"{visible(one)}\n" for one in lines)
 

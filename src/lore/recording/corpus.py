@@ -8,13 +8,13 @@ to folders are not followed, hidden names are left out.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import lru_cache
+from io import FileIO
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
@@ -24,8 +24,9 @@ from lore.formats.recognition import is_document, may_be_recording
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
+from lore.model.vector import common_prefix
 from lore.recording import packed
-from lore.store.registry import address_of, exists, is_store, log_of, scheme_of, shown
+from lore.store.registry import address_of, exists, is_store, log_of, shown
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
@@ -88,38 +89,82 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
             while data := os.read(sys.stdin.fileno(), size):
                 yield data
             return
-        if not stat.S_ISREG(os.stat(path).st_mode) and not stat.S_ISFIFO(os.stat(path).st_mode):
-            raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
-        with open(path, "rb", buffering=0) as file:
+        with _opened(path, pipe=True) as file:
             while data := file.read(size):
                 yield data
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _opened(path: str, *, pipe: bool = False) -> FileIO:
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode) and not (pipe and stat.S_ISFIFO(mode)):
+            raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
+        return open(path, "rb", buffering=0)
     except OSError as error:
         raise unreadable(path, error) from None
     except ValueError as error:  # an embedded NUL
         raise LoreError(f"cannot open {show(path)!r}: {error}") from None
 
 
-def holds_any(path: str, words: Collection[bytes]) -> bool:
-    """Tell whether an input holds any of these words, of at most 64 bytes each; what can be read only once is not.
+def common_length(left: str, right: str) -> tuple[int, int, int]:
+    """Return the sizes of two files and the length of their literal common prefix, in bytes.
 
-    Raises LoreError or OSError where it cannot be read. Costs one pass over its bytes.
+    Reads both up to the first difference, into two blocks of 256 KiB that are used again and again: the
+    way in which two files are compared fastest (measured against `cmp`). Of a stored session its log is compared.
+    Raises LoreError for what cannot be read.
     """
-    if is_stored(path):
-        return _hold_any(pieces(path), words)
-    if is_stream(path):
-        return False
-    with open(path, "rb", buffering=0) as file:
-        return _hold_any(iter(lambda: file.read(PIECE), b""), words)
+    if is_stored(left) or is_stored(right):
+        return common_of(pieces(left), pieces(right))
+    with _opened(left) as first, _opened(right) as second:
+        sizes = os.fstat(first.fileno()).st_size, os.fstat(second.fileno()).st_size
+        left_block, right_block = bytearray(HEAD), bytearray(HEAD)
+        common = 0
+        try:
+            while True:
+                read, peer = _fill(first, left_block), _fill(second, right_block)
+                if read != peer or left_block != right_block:
+                    break
+                common += read
+                if read < HEAD:
+                    return *sizes, common
+        except OSError as error:
+            raise unreadable(left, error) from None
+    return *sizes, common + common_prefix(bytes(left_block[:read]), bytes(right_block[:peer]))
 
 
-def _hold_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
-    before = b""
-    for piece in data:
-        edge = before + piece[:64]
-        if any(word in piece or word in edge for word in words):
-            return True
-        before = piece[-64:]
-    return False
+def common_of(left: Iterable[bytes], right: Iterable[bytes]) -> tuple[int, int, int]:
+    """Return the sizes of two texts that come in pieces, and the length of their common beginning, in bytes."""
+    pieces, sizes, held = (iter(left), iter(right)), [0, 0], [b"", b""]
+    common, differ = 0, False
+    while True:
+        for side in (0, 1):
+            if not held[side]:
+                held[side] = next(pieces[side], b"")
+                sizes[side] += len(held[side])
+        if differ or not all(held):
+            break
+        shorter = min(map(len, held))
+        same = common_prefix(held[0][:shorter], held[1][:shorter])
+        common, differ = common + same, same < shorter
+        held = [one[shorter:] for one in held]
+    for side in (0, 1):
+        sizes[side] += sum(map(len, pieces[side]))
+    return sizes[0], sizes[1], common
+
+
+def _fill(file: FileIO, block: bytearray) -> int:
+    """Read a block, or what is left; what the block held before stays behind it, on both sides alike."""
+    read = file.readinto(block)
+    while 0 < read < len(block):
+        more = file.readinto(memoryview(block)[read:])
+        if not more:
+            break
+        read += more
+    if read < len(block):
+        block[read:] = bytes(len(block) - read)
+    return read
 
 
 def folder_hint(path: str) -> str:
@@ -207,74 +252,6 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
             file = os.path.join(path, name)
             if not name.startswith(".") and not is_special(file):
                 yield file
-
-
-_MAGIC = re.compile(r"[*?\[]")
-_ANY_DEPTH = "**"
-
-
-def is_pattern(path: str) -> bool:
-    """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file or stored session has that very name."""
-    return _MAGIC.search(path) is not None and not os.path.lexists(path) and scheme_of(path) is None
-
-
-def matches(pattern: str, failed_on: Callable[[str, LoreError], None]) -> list[str]:
-    """Return the files and folders that a pattern names, sorted.
-
-    `*`, `?` and `[…]` match within one name, `**` any number of folders, links to folders not among
-    them; a hidden name is matched only by one that begins with a dot. A folder on the way that cannot be
-    listed is handed to `failed_on`. Cost: the folders that the pattern may lie in, each listed once a part.
-    """
-    parts = pattern.replace(os.altsep, os.sep).split(os.sep) if os.altsep else pattern.split(os.sep)
-    fixed = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
-    begin = os.sep.join(parts[:fixed]) + os.sep if fixed else ""
-    found = {begin}
-    for number, part in enumerate(parts[fixed:], fixed + 1):
-        last = number == len(parts)
-        listed = {one for base in sorted(found) for one in _step(base, part, failed_on)}
-        found = listed if last else {one + os.sep if one[-1:] not in ("", os.sep) else one for one in listed}
-    return sorted(found)
-
-
-def _step(base: str, part: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
-    """Follow one part of a pattern from a folder (a path that ends in a separator, or nothing)."""
-    if not part:  # a separator at the end: folders are meant
-        yield from (one for one in (base,) if os.path.isdir(one))
-        return
-    if part == _ANY_DEPTH:
-        yield from _folders(base, failed_on)
-        return
-    if not _MAGIC.search(part):
-        yield from (one for one in (base + part,) if os.path.lexists(one))
-        return
-    for entry in _listed(base, failed_on):
-        if (part.startswith(".") or not entry.name.startswith(".")) and fnmatch.fnmatch(entry.name, part):
-            yield base + entry.name
-
-
-def _folders(base: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
-    """Yield a folder and all below it, as paths that end in a separator."""
-    waiting = [base]
-    while waiting:
-        folder = waiting.pop()
-        yield folder
-        waiting.extend(
-            folder + entry.name + os.sep
-            for entry in _listed(folder, failed_on)
-            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
-        )
-
-
-def _listed(folder: str, failed_on: Callable[[str, LoreError], None]) -> list[os.DirEntry[str]]:
-    """List a folder; what is none has nothing in it."""
-    if folder and not os.path.isdir(folder):
-        return []
-    try:
-        with os.scandir(folder or ".") as entries:
-            return list(entries)
-    except OSError as error:
-        failed_on(folder, unreadable(folder, error))
-        return []
 
 
 def companions(path: str) -> list[str]:

@@ -7,7 +7,7 @@ problems. Rules: one pass, memory bounded by the session's state; a turn is whol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
 from typing import NamedTuple
@@ -245,7 +245,7 @@ def look_ahead(path: str) -> SavedEvents:
     Costs one more pass over the bytes, which are searched and not decoded where they say nothing of the kind.
     """
     try:
-        if not corpus.holds_any(path, SAVED_KINDS):
+        if corpus.is_stream(path) or not holds_any(corpus.pieces(path), SAVED_KINDS):
             return SavedEvents()
         lines, reader = Lines(), LoreLog()
         every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
@@ -254,6 +254,17 @@ def look_ahead(path: str) -> SavedEvents:
         return SavedEvents()
     reads = reader.feed(b"".join(line + b"\n" for line in said))
     return SavedEvents(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
+
+
+def holds_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
+    """Tell whether bytes hold any of these words, of at most 64 bytes each."""
+    before = b""
+    for piece in data:
+        edge = before + piece[:64]
+        if any(word in piece or word in edge for word in words):
+            return True
+        before = piece[-64:]
+    return False
 
 
 def _made(assembler: Assembler, session: Session, chain: Chain) -> TurnPrompt:

@@ -10,16 +10,21 @@ error, one that matches a folder stands for the files below it.
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
 from lore.judge.base import Place
 from lore.recording import corpus, packed
-from lore.store.registry import is_store, open_there, say_once
+from lore.store.registry import is_store, open_there, say_once, scheme_of
+
+_MAGIC = re.compile(r"[*?\[]")
+Failed: TypeAlias = Callable[[str, LoreError], None]  # takes a folder that cannot be listed, and why
 
 
 class Input(NamedTuple):
@@ -42,31 +47,29 @@ def inputs(paths: list[str]) -> list[Input]:
     """List what these paths stand for; raises LoreError for a pattern that matches nothing."""
     found: dict[object, Input] = {}
     for path in paths:
-        for one in _listed(path):
-            key, one = _looked_up(one)
-            before = found.get(key)
-            if before is None:
-                found[key] = one
-            elif one.named and not before.named:
+        for file in _inputs_of(path):
+            key, file = _identified(file)
+            before = found.setdefault(key, file)
+            if file.named and not before.named:
                 found[key] = before._replace(named=True)
     return list(found.values())
 
 
-def _listed(path: str) -> Iterator[Input]:
+def _inputs_of(path: str) -> Iterator[Input]:
     if is_store(path) and not corpus.is_stored(path):
         yield from _stored(path)
         return
-    if path == corpus.STDIN or not corpus.is_pattern(path):
+    if path == corpus.STDIN or not is_pattern(path):
         yield from _below(path, named=True)
         return
     failed: list[Input] = []
-    matched = corpus.matches(path, lambda place, error: failed.append(Input(place, named=False, error=error)))
+    matched = matches(path, lambda place, error: failed.append(Input(place, named=False, error=error)))
     if not matched and not failed:
         hint = "quote it, so that lore reads it: `*` is one name, `**` any folders; hidden names are left out"
         raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
     yield from failed
-    for one in matched:
-        yield from _below(one, named=False)
+    for name in matched:
+        yield from _below(name, named=False)
 
 
 def _stored(url: str) -> Iterator[Input]:
@@ -87,7 +90,7 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
         if named or not corpus.is_special(path):
             yield Input(path, named)
         if named and path != corpus.STDIN:  # in a folder they are met anyway
-            yield from (Input(one, named=False) for one in corpus.companions(path))
+            yield from (Input(companion, named=False) for companion in corpus.companions(path))
         return
     failed: list[Input] = []
     folder, together = "", frozenset[str]()
@@ -103,21 +106,86 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
     yield from failed
 
 
-def _looked_up(one: Input) -> tuple[object, Input]:
+def _identified(file: Input) -> tuple[object, Input]:
     """Return what a file is known by, whatever its names, and the input with its size."""
-    if one.error is not None:
-        return (one.path, "folder"), one
-    if one.path == corpus.STDIN:
-        return one.path, one._replace(stream=True)
+    if file.error is not None:
+        return (file.path, "folder"), file
+    if file.path == corpus.STDIN:
+        return file.path, file._replace(stream=True)
     try:
-        about = os.stat(one.path)
+        about = os.stat(file.path)
     except (OSError, ValueError):  # let opening it say what is wrong
-        return one.path, one
-    if os.path.isdir(one.path):  # what it holds is one recording
-        return (about.st_dev, about.st_ino), one._replace(size=packed.size_of(one.path))
-    stream = corpus.is_stream(one.path)
-    key = (about.st_dev, about.st_ino) if about.st_ino else one.path
-    return key, one._replace(size=0 if stream else about.st_size, stream=stream)
+        return file.path, file
+    if os.path.isdir(file.path):  # what it holds is one recording
+        return (about.st_dev, about.st_ino), file._replace(size=packed.size_of(file.path))
+    stream = corpus.is_stream(file.path)
+    key = (about.st_dev, about.st_ino) if about.st_ino else file.path
+    return key, file._replace(size=0 if stream else about.st_size, stream=stream)
+
+
+# patterns
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file or stored session has that very name."""
+    return _MAGIC.search(path) is not None and not os.path.lexists(path) and scheme_of(path) is None
+
+
+def matches(pattern: str, failed_on: Failed) -> list[str]:
+    """Return the files and folders that a pattern names, sorted.
+
+    `*`, `?` and `[…]` match within one name, `**` any number of folders, links to folders not among
+    them; a hidden name is matched only by one that begins with a dot. Cost: the folders that the pattern may lie
+    in, each listed once a part.
+    """
+    parts = pattern.replace(os.altsep or os.sep, os.sep).split(os.sep)
+    fixed = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
+    found = {os.sep.join(parts[:fixed]) + os.sep if fixed else ""}
+    for number, part in enumerate(parts[fixed:], fixed + 1):
+        found = {name for base in sorted(found) for name in _step(base, part, failed_on)}
+        if number < len(parts):
+            found = {os.path.join(name, "") for name in found}
+    return sorted(found)
+
+
+def _step(base: str, part: str, failed_on: Failed) -> Iterator[str]:
+    """Follow one part of a pattern from a folder (a path that ends in a separator, or nothing)."""
+    if part == "**":
+        yield from _folders(base, failed_on)
+    elif _MAGIC.search(part):
+        for entry in _entries(base, failed_on):
+            if (part.startswith(".") or not entry.name.startswith(".")) and fnmatch.fnmatch(entry.name, part):
+                yield base + entry.name
+    elif os.path.lexists(base + part) if part else os.path.isdir(base):  # a separator at the end: folders are meant
+        yield base + part
+
+
+def _folders(base: str, failed_on: Failed) -> Iterator[str]:
+    """Yield a folder and all below it, as paths that end in a separator."""
+    waiting = [base]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        waiting.extend(
+            folder + entry.name + os.sep
+            for entry in _entries(folder, failed_on)
+            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+        )
+
+
+def _entries(folder: str, failed_on: Failed) -> list[os.DirEntry[str]]:
+    """List a folder; what is none has nothing in it."""
+    if folder and not os.path.isdir(folder):
+        return []
+    try:
+        with os.scandir(folder or ".") as entries:
+            return list(entries)
+    except OSError as error:
+        failed_on(folder, corpus.unreadable(folder, error))
+        return []
+
+
+# places
 
 
 def place_of(path: str, root: str) -> Place:

@@ -27,7 +27,6 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
 from lore.report.redacted import redacted_diff, redacted_error, redacted_finding
 from lore.report.sentences import cause_result, worded
-from lore.run import byte_diff
 from lore.run.diff_metrics import Figures
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
@@ -81,7 +80,7 @@ def diff_files(left: str, right: str, how: Comparison) -> Diff:
     if (whole or not one_file) and not any(
         corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
     ):
-        file = FileLengths(*byte_diff.common_length(names[0].path, names[1].path))
+        file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
     if one_file and (verdict := _in_session(names, how)) is not None:
         return verdict
     problems = Problems()
