@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from lore.errors import LoreError
-from lore.prompt.sandbox import MAX_SOURCE, RaisedError, Sandbox
+from lore.prompt.sandbox import MAX_SOURCE, Sandbox
 
 MESSAGES = [{"role": "user", "content": "hi " * 1000, "n": list(range(100))}]
 GROW = "{% set ns = namespace(s=START) %}{% for i in range(99) %}{% set ns.s = STEP %}{% endfor %}"
@@ -19,11 +19,8 @@ def grown(start, step, use):
 
 
 def error_of(source):
-    def refuse(message):
-        raise RaisedError(message)
-
     with pytest.raises(LoreError) as caught:
-        Sandbox(source, {"raise_exception": refuse}).render({"messages": MESSAGES})
+        Sandbox(source, {}).render({"messages": MESSAGES})
     return caught.value
 
 
@@ -82,6 +79,7 @@ SIZES = [
     "[1]|tojson(separators=('a' * 99, ''))", "('f' * 99999)|int(base=16) * 2", "(1).__class__", "'%s' * 9999999 % 1",
     "[[1], [2]]|sum(start=[])", "'a'.translate({97: 'b' * 99})", "('%s' * 9999) % (('a' * 9999,) * 9999)",
     "('{0}' * 9999).format('a' * 9999)", "'a'.encode()", "(1).to_bytes(10**9)",
+    "'%1000000000d' is odd", "'%1000000000d' is divisibleby(7)", "'a'|round(9, 'floor')", "[1]|round(9, 'ceil')",
 ]  # fmt: skip
 GRAPHS = {
     "text that doubles": grown("'aaaaaaaaaa'", "ns.s ~ ns.s", "ns.s"),
@@ -102,6 +100,8 @@ GRAPHS = {
     "a small graph looked up": grown("(1,)", "(ns.s, ns.s)", "{}[ns.s]"),
     "a small graph asked for": grown("(1,)", "(ns.s, ns.s)", "{}.get(ns.s)"),
     "a small graph tested": grown("[1]", "[ns.s, ns.s]", "[ns.s]|select('eq', [ns.s[:]])|list"),
+    "a small graph as a filter's name": grown("(1,)", "(ns.s, ns.s)", "ns.s is filter"),
+    "a small graph as a reason": grown("[1]", "[ns.s, ns.s]", "raise_exception(message=ns.s)"),
     "text in a loop": "{% for i in range(99999) %}" + "x" * 50000 + "{% endfor %}",
     "text in a macro in a loop": "{% macro f() %}" + "x" * 50000 + "{% endmacro %}{% for i in range(99999) %}"
     "{% set x %}{{ f() }}{% endset %}{% endfor %}",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lore.errors import LoreError
-from lore.prompt.sandbox import Budget, RaisedError, Sandbox
+from lore.prompt.sandbox import Sandbox
 from lore.prompt.strftime import moment, strftime
 
 MESSAGES = [{"role": "user", "content": " hi "}, {"role": "assistant", "content": "yo", "n": [1, None, True, 0.5]}]
@@ -21,7 +21,7 @@ SKIP = """{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}
 
 
 def rendered(source, **variables):
-    return Sandbox(source, {"raise_exception": refuse}).render({"messages": MESSAGES, **variables})
+    return Sandbox(source, {}).render({"messages": MESSAGES, **variables})
 
 
 def plain(source):
@@ -30,10 +30,6 @@ def plain(source):
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
     return environment.from_string(source).render(messages=MESSAGES)
-
-
-def refuse(message):
-    raise RaisedError(message)
 
 
 RENDERED = [
@@ -133,14 +129,14 @@ def test_an_error_names_its_line_and_reason(source, line, words):
 
 def test_what_a_template_says_is_shortened_and_names_the_file():
     with pytest.raises(LoreError) as caught:
-        Sandbox("{{ raise_exception('x' * 5000) }}", {"raise_exception": refuse}, file="my.jinja").render({})
+        Sandbox("{{ raise_exception('x' * 5000) }}", {}, file="my.jinja").render({})
     assert caught.value.message == "x" * 199 + "…"
     assert str(caught.value.where) == "my.jinja:1"
 
 
 def test_a_rendering_leaves_nothing_for_the_next_one():
     sandbox = Sandbox("{% for i in range(900) %}{{ i }}{% endfor %}", {})
-    assert sandbox.render({}, Budget(20_000, 9_000)) == sandbox.render({}, Budget(20_000, 9_000))
+    assert sandbox.render({}, 20_000) == sandbox.render({}, 20_000)
 
 
 def test_the_work_is_counted_and_does_not_depend_on_the_machine():
@@ -152,7 +148,7 @@ def test_the_work_is_counted_and_does_not_depend_on_the_machine():
 
 def _fits(source, work, **variables):
     try:
-        Sandbox(source, {}).render(variables, Budget(work, 9_000))
+        Sandbox(source, {}).render(variables, work)
     except LoreError:
         return False
     return True
@@ -236,7 +232,7 @@ def _renders_or_is_refused(source):
 def _outcome(source):
     """What is shown, or the one line that says why nothing is."""
     try:
-        text = Sandbox(source, {"raise_exception": refuse}).render({"messages": MESSAGES}, Budget(50_000, 100_000))
+        text = Sandbox(source, {}).render({"messages": MESSAGES}, 50_000)
     except LoreError as error:
         return error.message and "\n" not in error.message
     return " at 0x" not in text

@@ -1,21 +1,32 @@
-"""What a template may cost: work and memory, counted and never timed, so that the answer is the same everywhere.
+"""What the operations of a chat template cost, counted and never timed, so that the answer is the same everywhere.
 
-A unit of work is about one expression, or 64 characters handled. Rules: what an operation costs is charged
-before it runs where it can amplify, after it where it cannot; a value that an operation would walk through
-is walked here first, so a small graph of shared lists cannot stand for an endless tree; an object that is
-no data (a function, a macro) has no text: it would show an address.
+In: a meter, values of a template. Out: the filters and tests that a template has, methods and operators admitted.
+Rules: what an operation walks through is charged before it runs; what it makes is charged afterwards, or before
+where it can amplify (a width, a count, a replacement). Results come whole, never as an iterator. Left out of Jinja's
+filters, no chat template needs them: what is random, what makes HTML, what takes quadratic time.
 """
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, KeysView, ValuesView
+import json
+import re
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, Sized, ValuesView
+from types import BuiltinMethodType
 from typing import Any, cast
 
 from jinja2 import TemplateRuntimeError, Undefined
+from jinja2.filters import FILTERS as KNOWN_FILTERS
+from jinja2.runtime import Context
+from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
+from jinja2.tests import TESTS as KNOWN_TESTS
+from jinja2.utils import Cycler, pass_context
 
+WORK = 1_000_000  # a unit is about one expression, an item of a list, 64 characters read or 8 made
+_READ, MADE = 64, 8
 MAX_BITS = 4096  # of an integer: beyond it arithmetic is no longer cheap
-MAX_DEPTH = 64  # of calls: macros, recursive loops, blocks
-_CHARS = 64
+MAX_WIDTH = 1_000  # inside a format
+MAX_INDENT = 16
+METER = "(meter)"  # where a rendering's context holds its meter: no template can spell it
 
 
 class RefusedError(TemplateRuntimeError):
@@ -23,72 +34,269 @@ class RefusedError(TemplateRuntimeError):
 
 
 class Meter:
-    """What is left of the work and of the characters that a rendering may make."""
+    """What is left of the work of a rendering, and how deep its calls stand."""
 
-    def __init__(self, work: int, made: int) -> None:
+    def __init__(self, work: int) -> None:
         self.work = work
-        self.made = made
         self.depth = 0
 
     def step(self, work: int) -> None:
-        """Charge work; raises RefusedError when none is left."""
         self.work -= abs(work)
         if self.work < 0:
             raise RefusedError("it does far more work than its input can need: a loop or a recursion without end?")
 
     def make(self, size: int) -> None:
-        """Charge characters, or the 8 bytes of a list's item as 8."""
-        self.made -= abs(size)
-        if self.made < 0:
-            raise RefusedError("it makes far more text than its input can need")
-        self.step(1 + abs(size) // _CHARS)
+        self.step(1 + abs(size) // MADE)
 
-    def enter(self) -> None:
-        """Charge a call; raises RefusedError where calls nest too deeply."""
-        self.step(2)
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise RefusedError(f"its macros or loops call each other more than {MAX_DEPTH} deep")
+    def weigh(self, *values: object) -> int:
+        """Charge a walk through all of some values, as a small graph of shared lists can stand for an endless tree.
 
-    def weigh(self, value: object) -> int:
-        """Charge a walk through all of a value and return about how many characters it holds."""
-        if type(value) is str:
-            self.step(1 + len(value) // _CHARS)
-            return len(value)
-        total = 0
-        left: list[object] = [value]
+        Returns about how many characters they hold. An object that is no data (a function, a macro) has no text:
+        it would show an address.
+        """
+        total, left = 0, [*values]
         while left:
-            one = left.pop()
-            size = self._open(one, left)
-            self.step(2 + size // _CHARS)
+            value, size = left.pop(), 8
+            if isinstance(value, str | range):
+                size = len(value)
+            elif isinstance(value, int):
+                size = 1 + value.bit_length() // 3
+                if value.bit_length() > MAX_BITS:
+                    raise RefusedError("it computes with a number of more than a thousand digits")
+            elif isinstance(value, dict | list | tuple | KeysView | ValuesView | ItemsView):
+                items = cast("list[object]", value)
+                size = 2 + 4 * len(items)
+                self.step(len(items))
+                left += items
+                left += cast("dict[str, object]", value).values() if isinstance(value, dict) else ()
+            elif value is not None and not isinstance(value, float | Undefined):
+                raise RefusedError(f"it uses a {type(value).__name__} as if it were data")
+            self.step(2 + size // _READ)
             total += size
         return total
 
-    def _open(self, one: object, left: list[object]) -> int:
-        """Return the size of a value alone; what it holds goes to `left`."""
-        if isinstance(one, str):
-            return len(one)
-        if one is None or isinstance(one, bool | float | Undefined):
-            return 8
-        if isinstance(one, int):
-            return self.number(one)
-        if isinstance(one, dict):
-            table = cast("dict[Any, Any]", one)
-            self.step(len(table))
-            left += table.keys()
-            left += table.values()
-            return 2 + 4 * len(table)
-        if isinstance(one, list | tuple | KeysView | ValuesView | ItemsView):
-            items = cast("list[object]", one)
-            self.step(len(items))
-            left += items
-            return 2 + 2 * len(items)
-        if isinstance(one, range):
-            return len(one)
-        raise RefusedError(f"it uses a {type(one).__name__} as if it were data")
+    def admit(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Charge what an operation can amplify: a filter, a test, a method or an operator, by all that it takes."""
+        if name in _AMPLIFIERS:
+            _AMPLIFIERS[name](self, *args, **kwargs)
 
-    def number(self, value: int) -> int:
-        """Return the digits of an integer; raises RefusedError where it has too many."""
-        if value.bit_length() > MAX_BITS:
-            raise RefusedError("it computes with a number of more than a thousand digits")
-        return 1 + value.bit_length() // 3
+    def settled(self, value: Any) -> Any:
+        """Charge a result, and turn an iterator into a list."""
+        if hasattr(value, "__next__") and not isinstance(value, Cycler):
+            found: list[Any] = []
+            for item in value:
+                self.make(len(item) if isinstance(item, str) else MADE)
+                found.append(item)
+            return found
+        if isinstance(value, str):
+            self.make(len(value))
+        elif isinstance(value, list | tuple | dict):
+            self.step(len(cast("list[Any]", value)))
+        elif isinstance(value, int):
+            self.weigh(value)
+        return cast("Any", value)
+
+
+def meter_of(context: Context) -> Meter:
+    """Return the meter of a rendering."""
+    return cast("Meter", context.parent[METER])
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, Sized) else 0
+
+
+# What filters, tests, methods and operators may amplify: charged by the value and the arguments before they run.
+
+
+def _numbers(meter: Meter, *values: Any) -> None:
+    if not all(isinstance(value, int | float | Undefined) for value in values):
+        raise RefusedError("it computes with what are no numbers")
+
+
+def _counts(meter: Meter, value: Any, *args: Any, **kwargs: Any) -> None:
+    """Charge widths and counts, whichever argument they are."""
+    for number in (*args, *kwargs.values()):
+        meter.step(number if isinstance(number, int) else 0)
+
+
+def _rounds(meter: Meter, value: Any, *args: Any, **kwargs: Any) -> None:
+    _numbers(meter, value)  # a text would be repeated
+    _counts(meter, value, *args, **kwargs)
+
+
+def _sums(meter: Meter, items: Any, attribute: Any = None, start: Any = 0) -> None:
+    _numbers(meter, start)  # lists would be copied each time
+
+
+def _power(meter: Meter, base: Any, exponent: Any) -> None:
+    _numbers(meter, base, exponent)
+    if isinstance(base, int) and isinstance(exponent, int):
+        meter.step(base.bit_length() * exponent)
+
+
+def _repeats(meter: Meter, left: Any, right: Any) -> None:
+    for repeated, times in ((left, right), (right, left)):
+        meter.step(_size(repeated) * times if isinstance(times, int) else 0)
+
+
+def _joins(meter: Meter, items: Any, d: Any = "", attribute: Any = None) -> None:
+    meter.make(len(str(d)) * _size(items))
+
+
+def _replaces(meter: Meter, text: Any, old: Any, new: Any, count: Any = None) -> None:
+    meter.make(str(text).count(str(old)) * len(str(new)))
+
+
+def _indents(meter: Meter, text: Any, width: Any = 4, *_: Any, **__: Any) -> None:
+    meter.make((len(str(text).splitlines()) + 1) * (width if isinstance(width, int) else len(str(width))))
+
+
+# a key may hold no bracket and no %, so that no text makes the search quadratic
+_PERCENT = re.compile(r"%%|%(\([^()%]*\)|\()?[#0\- +]*([0-9]{1,9}|\*)?(?:\.([0-9]{1,9}|\*))?")
+
+
+def _percent(meter: Meter, text: Any, *args: Any, **kwargs: Any) -> None:
+    """Charge `%`: each directive can show every argument, at its width."""
+    if not isinstance(text, str):
+        return _numbers(meter, text, *args)
+    weight = meter.weigh(*args, *kwargs.values())
+    for key, *numbers in _PERCENT.findall(text):
+        if key == "(":
+            raise RefusedError("it formats by a key with brackets or % in it")
+        if any(number == "*" or int(number or "0") > MAX_WIDTH for number in numbers):
+            raise RefusedError(f"it formats to a width of more than {MAX_WIDTH}")
+        meter.make(weight + MAX_WIDTH if any(numbers) else weight)
+    return None
+
+
+_AMPLIFIERS: dict[str, Callable[..., None]] = {
+    "-": _numbers, "/": _numbers, "//": _numbers, "odd": _numbers, "even": _numbers, "divisibleby": _numbers,
+    "*": _repeats, "**": _power, "%": _percent, "format": _percent, "round": _rounds,
+    "sum": _sums,
+    "join": _joins, "replace": _replaces, "indent": _indents,
+    **dict.fromkeys(("center", "ljust", "rjust", "zfill", "batch", "slice"), _counts),
+    "(step)": _counts,
+}  # fmt: skip
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LEFT_OUT = _words("random pprint urlize striptags xmlattr wordwrap filesizeformat")
+# Filters that look at a value's items and not into them, tests that look at its type alone.
+_SHALLOW = _words("""
+    length count first last default d list items map select selectattr reject rejectattr attr reverse batch slice
+    (slice) (step) defined undefined none boolean false true integer float mapping number sequence iterable callable
+    sameas escaped""")
+_OWNERS: tuple[type[Any], ...] = (
+    str,
+    dict,
+    list,
+    tuple,
+)  # whose methods a template has, where Jinja's sandbox lets it
+_NO_METHODS = _words("encode expandtabs translate")
+_SLOW = _words("rfind rindex rpartition rsplit strip lstrip rstrip")  # each with each, at worst
+
+
+def _metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter or a test that charges for what it does."""
+    passed = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
+
+    @pass_context  # also keeps the compiler from computing it
+    def metered(context: Context, value: Any, /, *args: Any, **kwargs: Any) -> Any:
+        meter = meter_of(context)
+        if name in _SHALLOW:
+            meter.make(_size(value))
+        else:
+            meter.weigh(value)
+        meter.weigh(*args, *kwargs.values())
+        meter.admit(name, value, *args, **kwargs)
+        extra = {"context": context, "eval_context": context.eval_ctx, "environment": context.environment}
+        result = function(*[extra[passed]] if passed else (), value, *args, **kwargs)
+        return value if result is value else meter.settled(result)
+
+    return metered
+
+
+def _encoded(
+    value: Any, ensure_ascii: Any = False, indent: Any = None, separators: Any = None, sort_keys: Any = False
+) -> Iterator[str]:
+    """Encode as engines do for chat templates: characters as they are, spaces after commas and colons."""
+    if indent is not None and not (isinstance(indent, int) and indent <= MAX_INDENT):
+        raise RefusedError(f"tojson indents by a number up to {MAX_INDENT}")
+    if separators is not None and len("".join(separators)) > MAX_INDENT:
+        raise RefusedError("tojson's separators are too long")
+    return json.JSONEncoder(
+        ensure_ascii=bool(ensure_ascii), indent=indent, separators=separators, sort_keys=bool(sort_keys)
+    ).iterencode(value)
+
+
+def _same(value: Any, *work: int) -> Any:
+    return value
+
+
+def _sliced(value: Any, *bounds: int | None) -> Any:
+    return value[slice(*bounds)]
+
+
+_pieces = _metered("tojson", _encoded)
+shown = _metered("(shown)", str)
+
+
+@pass_context
+def _tojson(context: Context, value: Any, /, *args: Any, **kwargs: Any) -> str:
+    return "".join(_pieces(context, value, *args, **kwargs))
+
+
+FILTERS = {
+    **{name: _metered(name, function) for name, function in KNOWN_FILTERS.items() if name not in _LEFT_OUT},
+    "tojson": _tojson,
+    "(step)": _metered("(step)", _same),
+    "(weigh)": _metered("(weigh)", _same),
+    "(slice)": _metered("(slice)", _sliced),
+}
+TESTS = {name: _metered(name, function) for name, function in KNOWN_TESTS.items()}
+
+
+def call_method(
+    environment: SandboxedEnvironment, meter: Meter, method: BuiltinMethodType, args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:  # fmt: skip
+    """Call a method of a value; raises RefusedError where templates have no such method."""
+    owner: Any = method.__self__
+    name = method.__name__
+    if not isinstance(owner, _OWNERS) or name in _NO_METHODS:
+        raise RefusedError(f"it calls {type(owner).__name__}.{name}, which templates do not have here")
+    if name == "format_map":
+        return _Formatter(environment, meter).vformat(str(owner), (), args[0])
+    if name == "format":
+        return _Formatter(environment, meter).vformat(str(owner), args, kwargs)
+    size = meter.weigh(*args, *kwargs.values())
+    if isinstance(owner, str):
+        meter.step(1 + len(owner) * (1 + size if name in _SLOW else 1) // _READ)
+    elif not isinstance(owner, dict):
+        meter.weigh(owner)
+    if name == "join":
+        _joins(meter, args[0] if args else (), owner)
+    else:
+        meter.admit(name, owner, *args, **kwargs)
+    return method(*args, **kwargs)
+
+
+class _Formatter(SandboxedFormatter):
+    """`str.format`: each field is charged by what it shows, and reaches only what the sandbox lets through."""
+
+    def __init__(self, environment: SandboxedEnvironment, meter: Meter) -> None:
+        super().__init__(environment)
+        self._meter = meter
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        self._meter.make(self._meter.weigh(value))
+        return super().convert_field(value, conversion)
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if any(len(number) > 9 or int(number) > MAX_WIDTH for number in re.findall(r"[0-9]+", format_spec)):
+            raise RefusedError(f"it formats to a width of more than {MAX_WIDTH}")
+        return self._meter.settled(super().format_field(value, format_spec))

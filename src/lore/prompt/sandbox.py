@@ -1,13 +1,12 @@
 """Run a chat template that nobody vouches for: it renders or it is refused, after a bounded amount of work.
 
-In: a template's text, variables. Out: text, or LoreError with the template's line. Rules: no file, no clock,
-no chance, no timer: loops, calls and text are counted (`meter.py`), and what an operation costs is known
-before it runs (`guards.py`). The compiler is made to count: each body that can run again begins with a
-charge, and operators that it would compile to bare Python go through a guard. Nothing is computed while
-compiling.
+In: a template's text, variables. Out: text, or LoreError with the template's line. Rules: no file, no clock, no
+chance, no timer; nothing whose order or text depends on the process (sets, addresses) is reachable. Work is counted
+(`meter.py`): a body that can run again begins with a charge, and operators that would compile to bare Python go
+through a filter. Nothing is computed while compiling.
 
 How engines set up the environment: Hugging Face transformers, `apply_chat_template` (trimmed blocks, loop
-controls, `generation` blocks rendered through).
+controls, `generation` blocks rendered through, `raise_exception`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from types import BuiltinMethodType, MethodType
-from typing import Any, ClassVar, NamedTuple, NoReturn, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError, Undefined, nodes
 from jinja2.exceptions import SecurityError
@@ -27,13 +26,12 @@ from jinja2.utils import Cycler, Joiner, pass_context
 from jinja2.visitor import NodeTransformer
 
 from lore.errors import LoreError, Where
-from lore.prompt import guards
-from lore.prompt.guards import FormatMethod, meter_of
-from lore.prompt.meter import Meter, RefusedError
+from lore.prompt.meter import FILTERS, MADE, METER, TESTS, WORK, Meter, RefusedError, call_method, meter_of, shown
 
 MAX_SOURCE = 65_536  # three times the longest in use; the compiler takes quadratic time
-_SHOWN = 200
+MAX_DEPTH = 64  # of calls: macros, recursive loops, blocks
 _FILE = "<chat template>"
+_SHOWN = 200
 _FAILURES = (
     TemplateError, ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError, NameError,
     RuntimeError, SyntaxError, TypeError, ValueError,
@@ -41,29 +39,21 @@ _FAILURES = (
 _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+")
 
 
-class Budget(NamedTuple):
-    """What a rendering may cost: units of work, characters made."""
-
-    work: int = 1_000_000
-    made: int = 16_000_000
-
-
-class RaisedError(TemplateError):
-    """What a template said by `raise_exception`."""
+class _RaisedError(TemplateError):
+    """What a template says by `raise_exception`."""
 
 
 class Sandbox:
-    """A compiled template; `file` names it in errors. Raises LoreError where it does not compile.
+    """A compiled template that may call some functions; `file` names it in errors. Raises LoreError as it compiles.
 
     Safe to use again and from several threads: a rendering keeps its own count.
     """
 
     def __init__(self, source: str, functions: Mapping[str, Callable[..., Any]], *, file: str | None = None) -> None:
         self._file = file or "template"
+        where = Where(self._file)
         if len(source) > MAX_SOURCE:
-            raise LoreError(
-                f"the chat template has {len(source)} characters; {MAX_SOURCE} is the limit", where=Where(self._file)
-            )
+            raise LoreError(f"the chat template has {len(source)} characters; {MAX_SOURCE} is the limit", where=where)
         environment = _Environment(functions)
         try:
             tree = _Counting().visit(environment.parse(source))
@@ -77,33 +67,29 @@ class Sandbox:
                 where=Where(self._file, error.lineno),
             ) from None
         except _FAILURES as error:
-            raise LoreError(f"the chat template does not compile: {_reason(error)}", where=Where(self._file)) from None
+            raise LoreError(f"the chat template does not compile: {_reason(error)}", where=where) from None
 
-    def render(self, variables: Mapping[str, Any], budget: Budget | None = None) -> str:
-        """Render; raises LoreError where the template fails or costs more than the budget."""
-        template = self._template
-        context = template.new_context({**variables, guards.METER: Meter(*(budget or Budget()))})
+    def render(self, variables: Mapping[str, Any], work: int = WORK) -> str:
+        """Render; raises LoreError where the template fails or takes more than so much work."""
+        context = self._template.new_context({**variables, METER: Meter(work)})
         try:
-            return "".join(template.root_render_func(context))
+            return "".join(self._template.root_render_func(context))
+        except _RaisedError as error:
+            message, hint = cleaned(str(error)) or "(no reason given)", "the chat template refuses this conversation"
+            raise LoreError(message, hint=hint, where=self._where(error)) from None
         except _FAILURES as error:
-            self._fail(error)
+            lacks = isinstance(error, SecurityError)
+            hint = "a template renders text from its variables; lore gives it no more" if lacks else ""
+            raise LoreError(f"the chat template fails: {_reason(error)}", hint=hint, where=self._where(error)) from None
 
-    def _fail(self, error: BaseException) -> NoReturn:
-        where = Where(self._file, self._line(error))
-        if isinstance(error, RaisedError):
-            said = cleaned(str(error)) or "(no reason given)"
-            raise LoreError(said, hint="the chat template refuses this conversation", where=where) from None
-        hint = "a template renders text from its variables; lore gives it no more" * isinstance(error, SecurityError)
-        raise LoreError(f"the chat template fails: {_reason(error)}", hint=hint, where=where) from None
-
-    def _line(self, error: BaseException) -> int | None:
+    def _where(self, error: BaseException) -> Where:
         """Return the template's innermost line on the way to the error."""
         line, frame = None, error.__traceback__
         while frame is not None:
             if frame.tb_frame.f_code.co_filename == _FILE:
                 line = self._template.get_corresponding_lineno(frame.tb_lineno)
             frame = frame.tb_next
-        return line
+        return Where(self._file, line)
 
 
 def cleaned(text: str) -> str:
@@ -132,14 +118,9 @@ class _Generation(Extension):
 
 
 @pass_context
-def _shown(context: Context, value: Any) -> str:
-    """Charge what `{{ }}` writes."""
-    meter = meter_of(context)
-    if not isinstance(value, str):
-        meter.weigh(value)
-        value = str(value)
-    meter.make(len(value))
-    return value
+def _raise(context: Context, message: object = "") -> NoReturn:
+    meter_of(context).weigh(message)
+    raise _RaisedError(cleaned(str(message)))
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -149,43 +130,41 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         super().__init__(
-            trim_blocks=True, lstrip_blocks=True, optimized=False, finalize=_shown, cache_size=0,
+            trim_blocks=True, lstrip_blocks=True, optimized=False, finalize=shown, cache_size=0,
             extensions=["jinja2.ext.loopcontrols", _Generation],
         )  # fmt: skip
-        self.filters = dict(guards.FILTERS)
-        self.tests = dict(guards.TESTS)
+        self.filters = FILTERS
+        self.tests = TESTS
         del self.globals["lipsum"]  # random
-        self.globals.update(functions)
+        own: dict[str, Callable[..., Any]] = {**functions, "raise_exception": _raise}
+        self.globals.update(own)
         self._functions = tuple(self.globals.values())
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        guards.binary(meter_of(context), operator, left, right)
-        return self.binop_table[operator](left, right)
+        meter = meter_of(context)
+        meter.admit(operator, left, right)
+        return meter.settled(self.binop_table[operator](left, right))
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         meter = meter_of(context)
-        meter.enter()
-        meter.step(len(args) + len(kwargs))
-        given = {key: value for key, value in kwargs.items() if key not in ("_loop_vars", "_block_vars")}
-        if isinstance(obj, FormatMethod):
-            result = obj.call(meter, args, given)
-        else:
-            self._admit(meter, obj, args, given)
-            result = guards.settled(meter, context.call(obj, *args, **kwargs))
-        meter.depth -= 1
-        return result
-
-    def _admit(self, meter: Meter, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Charge a call; raises RefusedError where the object is nothing that a template may call."""
+        meter.step(2 + len(args) + len(kwargs))
+        meter.depth += 1
+        if meter.depth > MAX_DEPTH:
+            raise RefusedError(f"its macros or loops call each other more than {MAX_DEPTH} deep")
         owner = getattr(obj, "__self__", None)
         if isinstance(obj, BuiltinMethodType) and owner is not None:
-            guards.method(meter, owner, obj.__name__, args, kwargs)
-        elif any(obj is one for one in self._functions) or (
-            isinstance(obj, MethodType) and isinstance(owner, Cycler | LoopContext)
-        ):
-            meter.weigh(args)
-        elif not isinstance(obj, Macro | LoopContext | BlockReference | Joiner | Undefined):
-            raise RefusedError(f"it calls a {type(obj).__name__}, which is nothing to call")
+            given = {key: value for key, value in kwargs.items() if key not in ("_loop_vars", "_block_vars")}
+            result = call_method(self, meter, obj, args, given)
+        else:
+            if any(obj is function for function in self._functions) or (
+                isinstance(obj, MethodType) and isinstance(owner, Cycler | LoopContext)
+            ):
+                meter.weigh(*args)
+            elif not isinstance(obj, Macro | LoopContext | BlockReference | Joiner | Undefined):
+                raise RefusedError(f"it calls a {type(obj).__name__}, which is nothing to call")
+            result = context.call(obj, *args, **kwargs)
+        meter.depth -= 1
+        return meter.settled(result)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(argument, tuple):
@@ -195,48 +174,39 @@ class _Environment(ImmutableSandboxedEnvironment):
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
         raise SecurityError(f"it asks for {attribute!r} of a {type(obj).__name__}, which is not allowed")
 
-    def wrap_str_format(self, value: Any) -> Any:
-        owner = getattr(value, "__self__", None)
-        if not isinstance(value, BuiltinMethodType) or value.__name__ not in ("format", "format_map"):
-            return None
-        if not isinstance(owner, str):
-            return None
-        return FormatMethod(str(owner), (self.getattr, self.getitem), is_map=value.__name__ == "format_map")
+    def wrap_str_format(self, value: Any) -> None:
+        """Leave it to `call`, which has the meter: nothing else calls a method."""
 
 
 class _Counting(NodeTransformer):
-    """Rewrite a template so that it counts what it does."""
+    """Rewrite a template so that it counts what it does; what compiles to bare Python goes through a filter."""
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        step = _step(node)
-        if node.test is not None:
-            node.test = nodes.And(step, node.test, lineno=node.lineno)
-        return _counted(node, step)
-
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        return _counted(node, _step(node))
-
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        return _counted(node, _step(node))
-
-    def visit_Block(self, node: nodes.Block) -> nodes.Node:  # noqa: N802
-        if node.scoped:  # the compiler would copy every variable to every such block
+    def _body(self, node: Any) -> nodes.Node:
+        """Begin a body that can run again with a charge by the nodes and the text in it."""
+        if isinstance(node, nodes.Block) and node.scoped:  # the compiler would copy every variable to each such block
             raise TemplateSyntaxError("scoped blocks are for templates that extend others", node.lineno)
         self.generic_visit(node)
-        return _counted(node, _step(node))
+        work = 2
+        for inner in node.find_all(nodes.Node):
+            work += 1 + (len(inner.data) // MADE if isinstance(inner, nodes.TemplateData) else 0)
+        step = _filter("(step)", nodes.Const(1, lineno=node.lineno), nodes.Const(work, lineno=node.lineno))
+        if isinstance(node, nodes.For) and node.test is not None:
+            node.test = nodes.And(step, node.test, lineno=node.lineno)
+        node.body.insert(0, nodes.ExprStmt(step, lineno=node.lineno))
+        return node
+
+    visit_For = visit_Macro = visit_CallBlock = visit_Block = _body  # noqa: N815
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _through(guards.CONCAT, nodes.List(node.nodes, lineno=node.lineno))
+        return _filter("join", nodes.List(node.nodes, lineno=node.lineno))
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        if len(node.ops) == 1 and node.ops[0].op in ("eq", "ne") and _is_plain(node.expr, node.ops[0].expr):
+        left, right = node.expr, node.ops[0]
+        if len(node.ops) == 1 and right.op in ("eq", "ne") and nodes.Const in (type(left), type(right.expr)):
             return node  # with a constant: nothing is walked through
-        node.expr = _weighed(node.expr)
+        node.expr = _weighed(left)
         for operand in node.ops:
             operand.expr = _weighed(operand.expr)
         return node
@@ -250,9 +220,8 @@ class _Counting(NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.arg, nodes.Slice):
             return node
-        bounds = (node.arg.start, node.arg.stop, node.arg.step)
         none = nodes.Const(None, lineno=node.lineno)
-        return _through(guards.SLICE, node.node, *(one or none for one in bounds))
+        return _filter("(slice)", node.node, *(x or none for x in (node.arg.start, node.arg.stop, node.arg.step)))
 
     def _refuse_file(self, node: nodes.Node) -> NoReturn:
         raise TemplateSyntaxError("it asks for another file", node.lineno)
@@ -263,28 +232,9 @@ class _Counting(NodeTransformer):
         raise TemplateSyntaxError("autoescape is for HTML", node.lineno)
 
 
-def _counted(node: Any, step: nodes.Expr) -> nodes.Node:
-    node.body.insert(0, nodes.ExprStmt(step, lineno=node.lineno))
-    return node
-
-
-def _step(node: nodes.Node) -> nodes.Expr:
-    """Charge a body by the nodes and the text in it."""
-    work, made = 2, 0
-    for one in node.find_all(nodes.Node):
-        work += 1
-        made += len(one.data) if isinstance(one, nodes.TemplateData) else 0
-    charges = [nodes.Const(number, lineno=node.lineno) for number in (work, made)]
-    return _through(guards.STEP, nodes.Const(1, lineno=node.lineno), *charges)
-
-
-def _through(name: str, node: nodes.Expr, *args: nodes.Expr) -> nodes.Expr:
+def _filter(name: str, node: nodes.Expr, *args: nodes.Expr) -> nodes.Expr:
     return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno)
 
 
 def _weighed(node: nodes.Expr) -> nodes.Expr:
-    return node if isinstance(node, nodes.Const) else _through(guards.WEIGH, node)
-
-
-def _is_plain(*found: nodes.Expr) -> bool:
-    return any(isinstance(one, nodes.Const) for one in found)
+    return node if isinstance(node, nodes.Const) else _filter("(weigh)", node)

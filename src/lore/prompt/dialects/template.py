@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, cast
 
 from msgspec import Raw
 
@@ -25,7 +25,7 @@ from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit
 from lore.prompt.dialects.chatml import parsed
 from lore.prompt.dialects.content import apart
 from lore.prompt.dialects.text import function, result, texts, thoughts, whole
-from lore.prompt.sandbox import Budget, RaisedError, Sandbox, cleaned
+from lore.prompt.sandbox import WORK, Sandbox
 from lore.prompt.strftime import moment, strftime
 
 # Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
@@ -74,8 +74,7 @@ class JinjaTemplate:
         def strftime_now(format: str) -> str:
             return strftime(time, format)
 
-        functions = {"raise_exception": _raise, "strftime_now": strftime_now}
-        self._sandbox = Sandbox(source, functions, file=file)
+        self._sandbox = Sandbox(source, {"strftime_now": strftime_now}, file=file)
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self.notes: tuple[str, ...] = _notes(source, self._tokens)
 
@@ -133,9 +132,9 @@ class JinjaTemplate:
             return prompt
         tools = [_read(one) for one in prompt.head if one.section == "tools"]
         before = _messages(_system(prompt.head), prompt.messages)
-        budget = _budget(prompt)
-        stable = self._text(before, tools, budget, opened=False)
-        text = self._text(_messages(before, prompt.tail), tools, budget, opened=True)
+        work = _work(prompt)
+        stable = self._text(before, tools, work, opened=False)
+        text = self._text(_messages(before, prompt.tail), tools, work, opened=True)
         pieces, rest = _cut(stable, text)
         tail = (Segment("messages", "text", rest.encode(), "text", origin="what follows history"),) if rest else ()
         return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=Vector(pieces), tail=tail)
@@ -143,13 +142,9 @@ class JinjaTemplate:
     def write(self, prompt: Prompt) -> bytes:
         return b"".join([segment.data for segment in self.finish(prompt)])
 
-    def _text(self, messages: list[dict[str, Any]], tools: list[Any], budget: Budget, *, opened: bool) -> str:
+    def _text(self, messages: list[dict[str, Any]], tools: list[Any], work: int, *, opened: bool) -> str:
         given = {"messages": messages, "tools": tools or None, "documents": None, "add_generation_prompt": opened}
-        return whole(self._sandbox.render({**given, **self._tokens}, budget))
-
-
-def _raise(message: object = "") -> NoReturn:
-    raise RaisedError(cleaned(str(message)))
+        return whole(self._sandbox.render({**given, **self._tokens}, work))
 
 
 def _notes(source: str, tokens: Mapping[str, str]) -> tuple[str, ...]:
@@ -221,14 +216,11 @@ def _read(segment: Segment) -> Any:
         ) from None
 
 
-def _budget(prompt: Prompt) -> Budget:
+def _work(prompt: Prompt) -> int:
     """Return what rendering this prompt may cost: a fixed part, and the rest by its size."""
     size = sum(len(segment.data) for segment in prompt)
     tools = sum(len(segment.data) for segment in prompt.head if segment.section == "tools")
-    base = Budget()
-    return Budget(
-        base.work + 20_000 * len(prompt) + 4 * size + 100 * tools, base.made + 65_536 * len(prompt) + 40 * size
-    )
+    return WORK + 20_000 * len(prompt) + 4 * size + 100 * tools
 
 
 def _cut(stable: str, text: str) -> tuple[list[Segment], str]:
