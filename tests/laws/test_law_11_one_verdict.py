@@ -20,8 +20,8 @@ from lore.errors import LoreError
 from lore.judge.base import Place
 from lore.judge.policy import Budgets
 from lore.model.results import Finding
-from lore.pytest_plugin.asked import Entry
 from lore.pytest_plugin.judging import judge
+from lore.pytest_plugin.requests import Entry
 from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options

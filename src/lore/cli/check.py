@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -97,7 +105,7 @@ def run(
     and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the file of the settings; `*` is one name, `**` any folders.
     """
-    from lore.cli.checking import Wanted, chosen, held_against, needed, write
+    from lore.cli.check import Wanted, chosen, held_against, needed, write
     from lore.cli.progress import progress
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
@@ -124,7 +132,7 @@ def run(
         log=log(verbose),
     )
     if follow:
-        from lore.cli.check_follow import follow_one, refuse
+        from lore.cli.check import follow_one, refuse
 
         refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, asked=asked)
         return follow_one(paths or [], budgets, options, against, as_json=_is_json(asked), color=color, verbose=verbose)
@@ -147,3 +155,211 @@ def run(
 
 def _is_json(asked: list[Target]) -> bool:
     return any(one.kind == "json" for one in asked)
+
+
+if TYPE_CHECKING:
+    from lore.judge.policy import Budgets
+    from lore.model.results import Finding
+    from lore.recording.opening import Options
+    from lore.run.check import CheckContext
+    from lore.run.reporting import Target
+
+INTERRUPTED = 130
+
+
+def refuse(
+    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, asked: list[Target]
+) -> None:  # fmt: skip
+    """Raise LoreError for options that mean nothing while one recording grows."""
+    from lore.errors import LoreError
+    from lore.run.reporting import at_once
+
+    if jobs is not None:
+        raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
+    if since is not None or last:
+        raise LoreError("--follow takes one recording", hint="name the file, and leave --since and --last out")
+    if pass_over:
+        raise LoreError("--follow judges the recording that is named", hint="leave --pass-over out")
+    if baseline is not None:
+        raise LoreError("--follow says findings as they come", hint="leave --baseline out")
+    if kinds := at_once(asked):
+        raise LoreError(f"--follow writes no {kinds[0]} report", hint="leave --report out, or use --json")
+
+
+def follow_one(
+    paths: list[str], budgets: Budgets, options: Options, against: CheckContext, *, as_json: bool, color: bool | None,
+    verbose: bool,
+) -> int:  # fmt: skip
+    """Write findings as soon as their turn is whole, and the sums when interrupted."""
+    from lore.errors import LoreError
+    from lore.model.results import Checked
+    from lore.recording.tailing import every
+    from lore.report.json_report import render
+    from lore.report.redacted import redacted, redacted_finding
+    from lore.report.registry import REPORTS
+    from lore.report.terminal import write_finding
+    from lore.run.check_watch import follow_check
+
+    if len(paths) != 1 or os.path.isdir(paths[0]):
+        raise LoreError("--follow takes one recording", hint="name the file that is being written")
+
+    def shown(one: Checked | Finding) -> Checked | Finding:
+        return redacted(one) if isinstance(one, Checked) else redacted_finding(one)
+
+    console = out(color)
+    with _interruptible() as interrupted:
+        following = follow_check(
+            paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=against.policy,
+            root=against.root, dated=against.dated, reader=against.reader,
+        )  # fmt: skip
+        for said in following:
+            one = shown(said) if against.redact and said is not None else said
+            if one is None:
+                sys.stdout.flush()
+            elif as_json:
+                sys.stdout.write(render(one) + "\n")
+            elif isinstance(one, Checked):
+                REPORTS["terminal"].write(one, console, verbose=True)
+            elif verbose or one.severity != "note":
+                write_finding(one, console)
+    return INTERRUPTED
+
+
+@contextmanager
+def _interruptible() -> Generator[Callable[[], bool]]:
+    """Note an interrupt instead of stopping wherever it comes, so that the sums can be said; the second stops."""
+    seen: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = before is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lore.config import Loaded
+    from lore.model.codes import Reader
+    from lore.model.results import Checked
+    from lore.recording.inputs import Input
+    from lore.run.check import CheckContext
+    from lore.run.reporting import Target
+    from lore.run.verdicts import Dated
+
+
+def held_against(
+    loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
+    redact: bool, reader: Reader | None,
+) -> CheckContext:  # fmt: skip
+    """Put settings and options together: `--select` replaces what is set, `--ignore` adds to it.
+
+    Paths in settings are relative to the file that was found, or to the working directory if it was named.
+    """
+    import msgspec
+
+    from lore.errors import LoreError
+    from lore.judge.policy import Narrowed, Policy
+    from lore.recording import corpus
+    from lore.run.check import CheckContext
+
+    if update and baseline is None:
+        raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
+    if baseline is not None and (not baseline or baseline == corpus.STDIN):
+        raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
+    narrowed = Narrowed(_listed(select), _listed(ignore))
+    Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
+    both = next((one for one in narrowed.select if one.lower() in map(str.lower, narrowed.ignore)), None)
+    if both is not None:
+        raise LoreError(f"--select and --ignore both name {both}", hint="leave it out of one of them")
+    policy = loaded.settings.check.policy
+    policy = msgspec.structs.replace(
+        policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)
+    )
+    file = loaded.file
+    return CheckContext(
+        policy=policy,
+        settings="" if file is None else corpus.show(os.path.relpath(file)),
+        root="" if file is None or explicit else str(file.parent),
+        path=baseline or "",
+        update=update,
+        redact=redact,
+        narrowed=narrowed,
+        dated=dated_rules(loaded),
+        reader=reader or loaded.settings.check.reader,
+    )
+
+
+def dated_rules(loaded: Loaded) -> Dated:
+    """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
+    from lore.run.verdicts import Dated
+
+    simulate, file = loaded.settings.simulate, loaded.file
+    rules = Path(simulate.rules or "")
+    return Dated(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
+
+
+def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:
+    """Name the files of a run that no report may replace."""
+    found = {} if loaded.file is None else {"the file of the settings": str(loaded.file)}
+    return found if baseline is None else {**found, "the baseline": baseline}
+
+
+def _listed(given: Sequence[str]) -> tuple[str, ...]:
+    """Return selectors, also those that are joined by commas."""
+    return tuple(one.strip() for text in given for one in text.split(",") if one.strip())
+
+
+class Wanted(NamedTuple):
+    """Which recordings are wanted."""
+
+    last: bool
+    since: str | None
+    format: str | None
+
+
+class Chosen(NamedTuple):
+    """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
+
+    paths: list[str]
+    wanted: Callable[[Input], bool] | None = None
+    looked: tuple[str, ...] = ()
+
+
+def chosen(paths: list[str], which: Wanted) -> Chosen:
+    """Say which files to judge; where none is named, look for them and say where."""
+    from lore.recording import recent
+
+    after = None if which.since is None else recent.since(which.since, time.time())
+    wanted = None if after is None else partial(recent.is_as_new, since=after)
+    looked: tuple[str, ...] = ()
+    if not paths:
+        found = recent.whereabouts(os.environ, os.path.expanduser("~"), os.getcwd())
+        paths, looked = [found.path or os.curdir], found.looked
+        tell(f"no path is given: looked in {recent.said(looked)}; judging {recent.said(paths)}")
+    if which.last:
+        try:
+            paths = [recent.newest(paths, which.format)]
+        except recent.NoRecordingError as error:
+            raise recent.nothing(looked) if looked else error from None
+        tell(f"the newest session is {recent.said(paths)}")
+    return Chosen(paths, wanted, looked)
+
+
+def write(result: Checked, asked: list[Target], paths: list[str], out: Console, *, verbose: bool) -> None:
+    """Write all reports: files first, so that a closed pipe loses none of them."""
+    from lore.run import reporting
+
+    reporting.write_files(result, asked, [path for path in paths if not Path(path).is_dir()], verbose=verbose)
+    reporting.step_summary(result, asked, os.environ, verbose=verbose)
+    reporting.write_here(result, asked, out, verbose=verbose)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
 import typer
 
-from lore.cli.pipe import closed_pipe
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -210,3 +208,9 @@ def reader_named(name: str | None) -> Reader | None:
     if name not in (None, "author", "user"):
         raise LoreError(f"--for {name!r} is nobody that lore speaks to", hint="--for author or --for user")
     return name
+
+
+def closed_pipe() -> int:
+    """Go quietly: what is still written goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -66,7 +66,7 @@ def run(
     With one name, every successive pair of a session is compared. Beside it stands what the provider's cache would
     read of the later turn; with --no-tokens only where --cache names one.
     """
-    from lore.cli.checking import dated_rules
+    from lore.cli.check import dated_rules
     from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.run.diff import Comparison, compared

@@ -106,9 +106,9 @@ def show(
 
         sys.stdout.write(render(result) + "\n")
         return 0
-    from lore.report.knowledge import write
+    from lore.report.timeline import write_knowledge
 
-    write(result, out(color))
+    write_knowledge(result, out(color))
     return 0
 
 

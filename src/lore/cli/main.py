@@ -29,18 +29,13 @@ def main(arguments: list[str] | None = None) -> int:
 
             print(f"lore {__version__}", flush=True)
             return 0
-        from lore.cli.quick import bytes_only
+        from lore.cli.app import command
 
-        answer = bytes_only(args)
-        if answer is not None:
-            sys.stdout.write(answer)
-            sys.stdout.flush()
-            return 0
-        code = _run(args)
+        code = command()(args, standalone_mode=False, prog_name="lore")
         sys.stdout.flush()
-        return code
+        return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        from lore.cli.pipe import closed_pipe
+        from lore.cli.common import closed_pipe
 
         return closed_pipe()
     except KeyboardInterrupt:
@@ -61,13 +56,6 @@ def _was_interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__
     return error is not None
-
-
-def _run(args: list[str]) -> int:
-    from lore.cli.app import command
-
-    result = command()(args, standalone_mode=False, prog_name="lore")
-    return result if isinstance(result, int) else 0
 
 
 def _open_what_is_closed() -> None:

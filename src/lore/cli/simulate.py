@@ -60,7 +60,7 @@ def run(
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
     if not paths:
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
-    from lore.cli.checking import dated_rules
+    from lore.cli.check import dated_rules
     from lore.recording.opening import Options
     from lore.run.simulate_what_if import Asked, simulate
     from lore.tokens.o200k import Counter

@@ -1,24 +1,31 @@
 """Judge successive requests as `lore check` does: chains, pairs, rules; and keep what moved the prefix.
 
 A finding counts where `lore check` would fail by it (waste), and where bytes that were to be reused moved
-and nothing says whose fault it is. What is expected (a model change, a compaction, a rewind) does not count.
+and nothing says whose fault it is. What is expected (a model change, a compaction, a rewind) does not count. A test may
+allow causes by code or name; what is wrong with a recording or over a budget is no cause, and cannot be allowed. What
+is said fits a test's failure: credentials are masked, bodies never shown.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, cast
 
 from lore.errors import LoreError
 from lore.judge.base import Place
 from lore.judge.pairs import Pair
 from lore.judge.rules import RULES, findings_of
 from lore.judge.verdict import Verdict
-from lore.model.results import Diff, Finding, Side
-from lore.pytest_plugin.asked import Entry
+from lore.model.codes import CODES
+from lore.model.results import Diff, DivergenceResult, Finding, Side
+from lore.model.vector import common_prefix
+from lore.pytest_plugin.requests import Entry
 from lore.recording.base import Problems
 from lore.recording.corpus import Opened
 from lore.recording.opening import Options
-from lore.report.sentences import worded
+from lore.report.plain import uncommanded, visible
+from lore.report.sentences import sentence, worded
 from lore.run.diff_metrics import Figures
 from lore.run.verdicts import PACKAGED, verdicts
 
@@ -108,3 +115,107 @@ def _counts(one: Finding, pair: Pair) -> bool:
     if one.kind != "unattributable":
         return one.kind == "waste"
     return not pair.overlap.covered and bool(one.lost_bytes)
+
+
+_LIST = 'give a list: allow=["date-in-prefix", "tools-reordered"]'
+_CAUSES = ("LORE1", "LORE3")
+
+
+def allowances(allow: object) -> dict[str, str]:
+    """Return the word that was given for each code; raises LoreError for a word that names no cause."""
+    if isinstance(allow, Mapping) or not isinstance(allow, Iterable):
+        raise LoreError(f"allow is {allow!r}, and names no causes", hint=_LIST)
+    words: list[object] = [allow] if isinstance(allow, str) else list(cast("Iterable[object]", allow))
+    return {_code(word): str(word) for word in words}
+
+
+def _code(word: object) -> str:
+    known = {code.name: key for key, code in CODES.items() if key.startswith(_CAUSES)}
+    text = word.strip() if isinstance(word, str) else ""
+    found = known.get(text.lower()) or next((code for code in known.values() if code == text.upper()), None)
+    if found is not None:
+        return found
+    if text.upper() in CODES:
+        raise LoreError(f"{text} is no cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx")
+    near = difflib.get_close_matches(text.lower(), known, 1)
+    hint = f"did you mean {near[0]}?" if near else "`lore explain` lists codes and names; write one whole"
+    hint = _LIST if "," in text or " " in text else hint
+    raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
+
+
+SHOWN = 3  # pairs, and causes of a pair: the first is nearly always why the others are there
+EVIDENCE = 240  # characters
+_BECAME = "… became …"
+
+
+def failure(judged: Judged, moved: list[Moved]) -> str:
+    """Return the message of a failing assertion."""
+    pairs = "pair" if judged.pairs == 1 else "pairs"
+    lines = [f"the prompt's prefix moved in {len(moved)} of {judged.pairs} {pairs} of successive requests"]
+    for one in moved[:SHOWN]:
+        lines += ["", *_pair(one)]
+    if len(moved) > SHOWN:
+        lines += ["", f"and {len(moved) - SHOWN} pairs more"]
+    return "\n".join(lines)
+
+
+def nothing_compared(given: int, judged: Judged, watched: str, streams: int = 0) -> str:
+    """Say why there was nothing to judge; `streams` of the requests had a body that could not be recorded."""
+    if judged.requests > 1:
+        why = f"no two of {judged.requests} requests belong to one conversation"
+    elif judged.requests:
+        others = f"; {given - 1} of {given} are no prompts that lore knows" if given > 1 else ""
+        why = f"there is only one prompt{others}"
+    else:
+        why = f"none of {given} requests is a prompt that lore knows" if given else f"there are no requests{watched}"
+    if streams:
+        why += f"; the body of {streams} was a stream, which only its reader gets: send bytes, text or json="
+    return f"nothing was compared: {why}"
+
+
+def brief(one: Moved) -> str:
+    """Say in one line what moved."""
+    first = one.findings[0]
+    where = f" at {first.json_path}" if first.json_path else ""
+    return f"request {one.left} → {one.right}: {first.code} {first.name}{where}"
+
+
+def _pair(one: Moved) -> list[str]:
+    chain = "" if one.chain == "main" else f" ({one.chain})"
+    which = f"{one.left} → {one.right}" if one.left != one.right else f"{one.left}"
+    lines = [f"request {which}{chain}{_kept(one)}"]
+    if one.diff is not None and one.diff.divergence is not None:
+        lines += _divergence(one.diff.divergence)
+    for number, found in enumerate(one.findings[:SHOWN]):
+        lines += _cause(found, shown=number == 0 and one.diff is not None and one.diff.divergence is not None)
+    if len(one.findings) > SHOWN:
+        lines.append(f"  and {len(one.findings) - SHOWN} causes more")
+    return lines
+
+
+def _kept(one: Moved) -> str:
+    prompt = None if one.diff is None else one.diff.prompt
+    if prompt is None:
+        return ""
+    stable = prompt.left_bytes - prompt.left_tail_bytes
+    return f": {prompt.common_prefix_bytes:,} of {stable:,} bytes can be reused"
+
+
+def _divergence(where: DivergenceResult) -> list[str]:
+    """Show both sides from where they are still equal."""
+    left, right = where.left.encode(), where.right.encode()
+    shared = len(left[: common_prefix(left, right)].decode("utf-8", "ignore"))
+    lines = [f"  differs at {where.path}, byte {where.offset:,} of it, in {where.section}"]
+    for sign, text in (("-", where.left), ("+", where.right)):
+        shown = f"…{visible(text[:shared])}{visible(text[shared:])}…" if text else "(ends here)"
+        lines.append(f"    {sign} {uncommanded(shown)}")
+    return lines
+
+
+def _cause(one: Finding, *, shown: bool) -> list[str]:
+    """Say why and what to do; what was `shown` already, both texts, is not said again."""
+    said = visible(sentence(one.evidence) or one.message)
+    if shown and _BECAME in said:
+        said = said.partition(": …")[0]
+    short = said if len(said) <= EVIDENCE else said[:EVIDENCE] + "…"
+    return [f"  {one.code} {one.name} ({one.kind}): {short}", f"    fix: {one.fix}"]

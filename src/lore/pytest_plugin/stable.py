@@ -36,16 +36,14 @@ def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] 
 def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
     """Return the message of the failure; empty where there is none."""
     # What judging needs is imported by the first assertion, and not by each run of pytest.
-    from lore.pytest_plugin import wording  # noqa: PLC0415
-    from lore.pytest_plugin.allowances import allowances  # noqa: PLC0415
-    from lore.pytest_plugin.asked import entries  # noqa: PLC0415
-    from lore.pytest_plugin.judging import judge  # noqa: PLC0415
+    from lore.pytest_plugin.judging import allowances, brief, failure, judge, nothing_compared  # noqa: PLC0415
+    from lore.pytest_plugin.requests import entries  # noqa: PLC0415
 
     allowed = allowances(allow)
     given = entries(requests)
     judged = judge(given)
     if not judged.pairs:
-        return wording.nothing_compared(len(given), judged, _watched(requests), _streams(requests))
+        return nothing_compared(len(given), judged, _watched(requests), _streams(requests))
     kept = [one._replace(findings=tuple(f for f in one.findings if f.code not in allowed)) for one in judged.moved]
     moved = [one for one in kept if one.findings]
     unused = [word for code, word in allowed.items() if code not in judged.codes]
@@ -54,9 +52,9 @@ def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
         warnings.warn(LoreWarning(said), stacklevel=3)
     test = RUNNING.test
     if moved and test is not None and test.reason is not None:
-        test.moved += [wording.brief(one) for one in moved]
+        test.moved += [brief(one) for one in moved]
         return ""
-    return wording.failure(judged, moved) if moved else ""
+    return failure(judged, moved) if moved else ""
 
 
 def _streams(requests: object) -> int:

@@ -6,12 +6,13 @@ and direction marks are shown as what they are instead of being obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TextIO
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
+from lore.model.results import Checked, Finding
 from lore.report.plain import uncommanded, visible
 
 WIDTH = 100  # where there is no terminal to ask: the same text on every machine
@@ -55,3 +56,26 @@ def line(*parts: str | tuple[str, str]) -> Text:
         shown, style = (part, "") if isinstance(part, str) else part
         text.append(visible(shown), style)
     return text
+
+
+_ORDER = ("error", "warning", "note")
+
+
+class Report(Protocol):
+    """One form of a report. `mixes`: it is made of lines, so that others may stand beside it in one stream."""
+
+    mixes: bool
+
+    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+        """Write the result; `verbose` includes what is only a note."""
+        ...
+
+
+def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
+    """Return the findings that a report shows: all, or without notes."""
+    return [one for one in findings if verbose or one.severity != "note"]
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings by severity, then by what they cost; those that are alike as they were found."""
+    return sorted(findings, key=lambda one: (_ORDER.index(one.severity), -(one.lost_tokens or 0)))

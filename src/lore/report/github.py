@@ -16,7 +16,7 @@ from rich.console import Console
 
 from lore.model.mask import mask
 from lore.model.results import Checked, Finding
-from lore.report.base import shown, worst_first
+from lore.report.console import shown, worst_first
 from lore.report.plain import visible
 from lore.report.terminal import counted
 

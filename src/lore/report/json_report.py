@@ -60,3 +60,14 @@ class Json:
 
     def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
         out.file.write(render(result) + "\n")
+
+
+class JsonLines:
+    """Every finding as a line of its own, notes too."""
+
+    mixes = False
+
+    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+        for one in result.findings:
+            out.file.write(render(one) + "\n")
+        out.file.write(render(msgspec.structs.replace(result, findings=[])) + "\n")

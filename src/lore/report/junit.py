@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 from rich.console import Console
 
 from lore.model.results import Checked, Finding
-from lore.report.base import shown
+from lore.report.console import shown
 from lore.report.plain import visible
 from lore.report.terminal import sums_lines
 

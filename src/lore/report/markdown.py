@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from lore.model.results import Checked, CostlyCause, Finding
-from lore.report.base import shown, worst_first
+from lore.report.console import shown, worst_first
 from lore.report.plain import visible
 from lore.report.terminal import counted, sums_lines, top_shown
 

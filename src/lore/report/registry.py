@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lore.report.base import Report
+from lore.report.console import Report
 from lore.report.github import GitHub
-from lore.report.json_report import Json
-from lore.report.jsonl import JsonLines
+from lore.report.json_report import Json, JsonLines
 from lore.report.junit import Junit
 from lore.report.markdown import Markdown
 from lore.report.sarif import Sarif

@@ -23,7 +23,7 @@ from lore import __version__
 from lore.model.codes import CODES, SEVERITY
 from lore.model.mask import mask
 from lore.model.results import Checked, Finding
-from lore.report.base import shown, worst_first
+from lore.report.console import shown, worst_first
 from lore.report.json_report import safe
 from lore.report.plain import visible
 

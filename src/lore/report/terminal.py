@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary
-from lore.report.base import shown
-from lore.report.console import line
+from lore.report.console import line, shown
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt

@@ -22,7 +22,7 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.results import FoldResult
+from lore.model.results import FoldResult, KnowledgeResult
 from lore.report.console import line
 from lore.report.terminal import counted
 
@@ -119,3 +119,24 @@ def short(text: str, size: int = SHOWN) -> str:
     """Return the beginning of a text, on one line, masked."""
     text = " ".join(mask(text[: size * 2 + 4096])[: size * 2].split())  # masked first: half a secret shows too
     return text if len(text) <= size else text[: size - 1] + "…"
+
+
+_STYLES = {"pinned": "green", "delta": "cyan", "waiting": "yellow"}
+
+
+def write_knowledge(result: KnowledgeResult, out: Console) -> None:
+    """Write the entries and how many there are."""
+    width = max((len(one.id) for one in result.knowledge), default=0)
+    for one in result.knowledge:
+        state = one.state or "-"
+        words = ": ".join(filter(None, (one.title, one.content)))
+        place = one.category or "General"
+        out.print(
+            line(
+                (f"{state:<7}", _STYLES.get(state, "")), f"  {one.id:<{width}}  ", (place, "bold"), f"  {short(words)}"
+            )
+        )
+    number = len(result.knowledge)
+    out.print(line(f"session {result.session}: {number:,} {'entry' if number == 1 else 'entries'} known"))
+    for problem in result.problems:
+        write_problem(problem, out)
