@@ -15,7 +15,7 @@ import pytest
 
 from lore.store.base import Store
 from lore.store.registry import open_store
-from lore.testing.stores.making import Hiding
+from lore.testing.stores.scenarios import Hiding
 
 URLS: dict[str, Callable[[Path], str]] = {
     "memory": lambda place: "memory:",

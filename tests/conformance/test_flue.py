@@ -13,7 +13,7 @@ from lore.store.applying import save_delta
 from lore.store.base import StoreError
 from lore.store.session import StoredSession
 from lore.testing.stores.harness import HEADER, Faulty, say
-from lore.testing.stores.making import Hiding, add, begun, events, header, line, said
+from lore.testing.stores.scenarios import Hiding, add, begun, events, header, line, said
 from storing import embedded, opened
 
 pytestmark = embedded

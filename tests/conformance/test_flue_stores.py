@@ -18,9 +18,8 @@ from lore.session import event
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, StoreError
 from lore.store.session import StoredSession
-from lore.testing.stores.harness import HEADER, items, say
-from lore.testing.stores.making import add, begun, events, header, said
-from lore.testing.stores.threads import at_once
+from lore.testing.stores.harness import HEADER, at_once, items, say
+from lore.testing.stores.scenarios import add, begun, events, header, said
 from storing import STAMPS, embedded, opened
 
 pytestmark = embedded

@@ -24,7 +24,7 @@ from lore.store.base import ConflictError, StoreError
 from lore.store.lines import NOTHING, follow
 from lore.store.session import StoredSession
 from lore.testing.stores.harness import Faulty
-from lore.testing.stores.making import add, said
+from lore.testing.stores.scenarios import add, said
 from storing import WITHOUT, opened
 from strategies import any_events
 

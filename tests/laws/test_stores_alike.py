@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from lore.store.applying import save_delta
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
 from lore.store.lines import NOTHING
-from lore.testing.stores.making import header, line, said
+from lore.testing.stores.scenarios import header, line, said
 from storing import WITHOUT, opened
 
 _names = st.sampled_from(["a", "A", "é", "e\u0301", "../x"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lore.store.applying import Whole, checked, digests_of, is_same, lines_of, merged, same_header, settle
 from lore.store.base import ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
 from lore.store.lines import NOTHING, note, read_header
-from lore.testing.stores.making import header, line, said
+from lore.testing.stores.scenarios import header, line, said
 
 
 def stored(*lines, leaf_id=None, metadata=b"{}"):

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from lore.store.base import DeltaRow
 from lore.store.lines import Row, put_together, rows_of
-from lore.testing.stores.making import said
 from lore.testing.stores.notes import ONE, prompt_delta
+from lore.testing.stores.scenarios import said
 from strategies import any_events
 
 TWO = b'[{"role":"user","text":"two"}]'

@@ -4,7 +4,7 @@ import pytest
 
 from lore.store.base import UnknownSessionError
 from lore.store.sqlite import Memory
-from lore.testing.stores.making import add, begun, header, said
+from lore.testing.stores.scenarios import add, begun, header, said
 
 
 def test_an_event_that_was_changed_is_found():

@@ -9,7 +9,7 @@ from lore.store.base import DamagedError, StoreError, UnknownSessionError
 from lore.store.postgres import Postgres
 from lore.store.postgres_link import DELAYS, Cursor
 from lore.store.registry import silent
-from lore.testing.stores.making import add, begun, events, header, said
+from lore.testing.stores.scenarios import add, begun, events, header, said
 
 
 @pytest.fixture

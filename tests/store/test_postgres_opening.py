@@ -13,7 +13,7 @@ from lore.store.postgres import Postgres
 from lore.store.postgres_link import WRITE, Link
 from lore.store.registry import open_store, shown, silent
 from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, take
-from lore.testing.stores.making import add, begun, header, line, said
+from lore.testing.stores.scenarios import add, begun, header, line, said
 
 DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
 

@@ -14,7 +14,7 @@ import pytest
 from lore.store.base import ConflictError, Head, StoreError
 from lore.store.postgres import Postgres
 from lore.store.registry import silent
-from lore.testing.stores.making import add, begun, events, header, said
+from lore.testing.stores.scenarios import add, begun, events, header, said
 
 FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")
 QUIET = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # it is about threads, as is the test
@@ -43,7 +43,7 @@ WRITER = """
 import sys
 from lore.store.base import ConflictError
 from lore.store.registry import open_store
-from lore.testing.stores.making import add, said
+from lore.testing.stores.scenarios import add, said
 url, name = sys.argv[1:]
 store = open_store(url)
 sys.stdin.readline()

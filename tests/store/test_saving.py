@@ -8,7 +8,7 @@ from lore.store.applying import Whole, save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, UnknownSessionError
 from lore.store.session import AsyncStore
 from lore.store.sqlite import Memory
-from lore.testing.stores.making import AT, LATER, Hiding, header, said
+from lore.testing.stores.scenarios import AT, LATER, Hiding, header, said
 
 
 def begun():

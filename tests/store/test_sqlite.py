@@ -11,7 +11,7 @@ from lore.store.base import StoreError
 from lore.store.registry import open_store
 from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
-from lore.testing.stores.making import add, begun, header, said
+from lore.testing.stores.scenarios import add, begun, header, said
 from store.old_schemas import make
 from store.sqlite_files import half_done, locked_down, opened, picture
 

@@ -8,7 +8,7 @@ import pytest
 
 from lore.store.base import DamagedError, StoreError
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.making import add, begun, header, said
+from lore.testing.stores.scenarios import add, begun, header, said
 from store.sqlite_files import opened
 
 DELTA = (

@@ -17,7 +17,7 @@ from lore.store import sqlite_file
 from lore.store.base import ConflictError, SessionDelta, StoreError
 from lore.store.registry import open_store, open_there
 from lore.store.sqlite_file import stamp_of
-from lore.testing.stores.making import LATER, add, begun, said
+from lore.testing.stores.scenarios import LATER, add, begun, said
 from store.sqlite_files import opened
 
 DELTA = (
@@ -79,7 +79,7 @@ WRITER = """
 import sys
 from lore.store.base import StoreError
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.making import add, header, said
+from lore.testing.stores.scenarios import add, header, said
 store = Sqlite(sys.argv[1])
 head = store.create(header())
 if store.load("s").head.number > 1:
@@ -187,7 +187,7 @@ import sys
 from threading import Thread
 from lore.store.base import ConflictError
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.making import add, header, said
+from lore.testing.stores.scenarios import add, header, said
 conflicts = []
 def work(store, name):
     for number in range(3):
@@ -257,7 +257,7 @@ def test_another_store_on_the_same_file_takes_no_lock_away_from_the_first(tmp_pa
 FORKED = """
 import os, sys
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.making import add, header, said
+from lore.testing.stores.scenarios import add, header, said
 store = Sqlite(sys.argv[1])
 store.create(header())
 inherited = store._connection

@@ -10,7 +10,7 @@ from lore.store import sqlite as module
 from lore.store.base import EMPTY, DamagedError, FormatError, SessionDelta, StoreError
 from lore.store.sql_tables import LATEST, STEPS
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.making import said
+from lore.testing.stores.scenarios import said
 from store.old_schemas import FOLDER, FORK, PARENT, make
 from store.sqlite_files import asked, half_done, opened, picture
 

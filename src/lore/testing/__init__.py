@@ -6,12 +6,24 @@ Subclass one, give it what it asks for, and let pytest collect the subclass:
         reader = MyReader
         samples = (b"...",)
 
-Needs pytest only to be collected; plain asserts inside.
+Needs pytest only to be collected, but for that of stores, whose scenarios take fixtures; plain asserts inside.
 """
+
+from typing import TYPE_CHECKING
 
 from lore.testing.caches import CacheContract
 from lore.testing.dialects import DialectContract
 from lore.testing.readers import ReaderContract, everything
-from lore.testing.stores import StoreContract
+
+if TYPE_CHECKING:
+    from lore.testing.stores import StoreContract
 
 __all__ = ["CacheContract", "DialectContract", "ReaderContract", "StoreContract", "everything"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "StoreContract":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lore.testing.stores import StoreContract  # noqa: PLC0415 - pytest is not everywhere
+
+    return StoreContract

@@ -9,24 +9,14 @@
 
 from __future__ import annotations
 
-from lore.testing.stores.clients import ClientScenarios
-from lore.testing.stores.creating import CreatingScenarios
 from lore.testing.stores.deltas import DeltaScenarios
-from lore.testing.stores.formats import FormatScenarios
 from lore.testing.stores.harness import HarnessScenarios
 from lore.testing.stores.notes import NoteScenarios
 from lore.testing.stores.odd import OddScenarios
-from lore.testing.stores.owners import OwnerScenarios
-from lore.testing.stores.retries import RetryScenarios
-from lore.testing.stores.threads import ThreadScenarios
-from lore.testing.stores.wholes import WholeScenarios
+from lore.testing.stores.sessions import SessionScenarios
 
 
-class StoreContract(
-    CreatingScenarios, DeltaScenarios, RetryScenarios, WholeScenarios, NoteScenarios, OwnerScenarios,
-    ClientScenarios, ThreadScenarios, OddScenarios, FormatScenarios,
-    HarnessScenarios,
-):  # fmt: skip
+class StoreContract(SessionScenarios, DeltaScenarios, NoteScenarios, OddScenarios, HarnessScenarios):
     """What every store must do; `make` opens one, `restarts` and `stamp` say what yours can."""
 
 

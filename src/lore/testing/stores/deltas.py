@@ -1,4 +1,4 @@
-"""What is new is added: in order, whole or not at all, and nothing is ever deleted from a log."""
+"""What is new is added: in order, whole or not at all, once; nothing is ever deleted from a log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, Store, StoreError
 from lore.store.lines import NOTHING, follow
-from lore.testing.stores.making import (
+from lore.testing.stores.scenarios import (
     AT,
     LATER,
     Hiding,
@@ -32,97 +32,88 @@ _TOO_BIG = 12 * 1024 * 1024
 class DeltaScenarios(Scenarios):
     """What `save_delta` promises, of the store or of lore for it."""
 
-    def test_a_batch_is_stored_in_its_order_behind_one_head(self, tmp_path: Path) -> None:
+    # adding
+
+    def test_a_batch_is_stored_in_its_order_behind_one_head(self, store: Store) -> None:
         batch = [said(f"u{number}") for number in range(9, 0, -1)]
-        with self.opened(tmp_path) as store:
-            head = add(store, *batch, base=store.create(header()))
-            assert head.number == 10
-            assert head.digest == follow(bytes.fromhex(NOTHING.digest), [header(), *batch])[-1].hex()
-            assert events(store) == (header(), *batch)
-            assert store.load("s").head == head
-            assert store.list()[0].head == head
-            assert store.list()[0].size == len(store.load("s").log)
+        head = add(store, *batch, base=store.create(header()))
+        assert head.number == 10
+        assert head.digest == follow(bytes.fromhex(NOTHING.digest), [header(), *batch])[-1].hex()
+        assert events(store) == (header(), *batch)
+        assert store.load("s").head == head
+        assert store.list()[0].head == head
+        assert store.list()[0].size == len(store.load("s").log)
 
-    def test_a_stale_base_is_refused_and_names_both(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            old = begun(store)
-            now = add(store, said("u1"), base=old)
-            before = store.load("s")
-            error = raised(ConflictError, adding(store, said("u2"), base=old))
-            assert (error.base, error.stored) == (old, now)
-            assert str(old) in str(error)
-            assert str(now) in str(error)
-            assert error.hint
-            assert store.load("s") == before
+    def test_a_stale_base_is_refused_and_names_both(self, store: Store) -> None:
+        old = begun(store)
+        now = add(store, said("u1"), base=old)
+        before = store.load("s")
+        error = raised(ConflictError, adding(store, said("u2"), base=old))
+        assert (error.base, error.stored) == (old, now)
+        assert str(old) in str(error)
+        assert str(now) in str(error)
+        assert error.hint
+        assert store.load("s") == before
 
-    def test_a_base_that_was_never_stored_is_refused(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            head = begun(store, said("u1"))
-            for base in (NOTHING, Head(9, head.digest, head.note), Head(2, "f" * 64, head.note), Head(-1, "", "")):
-                assert raised(ConflictError, adding(store, said("u2"), base=base)).stored == head
-            assert store.load("s").head == head
+    def test_a_base_that_was_never_stored_is_refused(self, store: Store) -> None:
+        head = begun(store, said("u1"))
+        for base in (NOTHING, Head(9, head.digest, head.note), Head(2, "f" * 64, head.note), Head(-1, "", "")):
+            assert raised(ConflictError, adding(store, said("u2"), base=base)).stored == head
+        assert store.load("s").head == head
 
-    def test_a_tombstone_stands_before_what_is_appended_with_it(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            begun(store, said("u1"), said("failed"))
-            head = add(store, said("u2"), removed_ids=("failed",))
-            tombstone = line("remove", uuids=["failed"])
-            assert events(store) == (header(), said("u1"), said("failed"), tombstone, said("u2"))
-            assert head.number == 5
+    def test_a_tombstone_stands_before_what_is_appended_with_it(self, store: Store) -> None:
+        begun(store, said("u1"), said("failed"))
+        head = add(store, said("u2"), removed_ids=("failed",))
+        tombstone = line("remove", uuids=["failed"])
+        assert events(store) == (header(), said("u1"), said("failed"), tombstone, said("u2"))
+        assert head.number == 5
 
-    def test_a_tombstone_alone_is_valid_and_deletes_nothing_from_the_log(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            begun(store, said("u1"), said("u2"))
-            head = add(store, removed_ids=("u2", "u1"))
-            assert events(store) == (header(), said("u1"), said("u2"), line("remove", uuids=["u2", "u1"]))
-            assert store.load("s").head == head
+    def test_a_tombstone_alone_is_valid_and_deletes_nothing_from_the_log(self, store: Store) -> None:
+        begun(store, said("u1"), said("u2"))
+        head = add(store, removed_ids=("u2", "u1"))
+        assert events(store) == (header(), said("u1"), said("u2"), line("remove", uuids=["u2", "u1"]))
+        assert store.load("s").head == head
 
-    def test_an_empty_delta_changes_nothing(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            head = begun(store, said("u1"))
-            add(store, leaf_id="u1", metadata=b'{"a":1}')
-            before = store.load("s")
-            assert add(store, base=before.head) == before.head
-            assert add(store, base=before.head, metadata=b"{}", removed_ids=(), leaf_id=None) == before.head
-            assert store.load("s") == before
-            assert head.number == before.head.number
+    def test_an_empty_delta_changes_nothing(self, store: Store) -> None:
+        head = begun(store, said("u1"))
+        add(store, leaf_id="u1", metadata=b'{"a":1}')
+        before = store.load("s")
+        assert add(store, base=before.head) == before.head
+        assert add(store, base=before.head, metadata=b"{}", removed_ids=(), leaf_id=None) == before.head
+        assert store.load("s") == before
+        assert head.number == before.head.number
 
-    def test_an_empty_delta_on_a_stale_base_is_refused(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            old = begun(store)
-            add(store, said("u1"))
-            raised(ConflictError, adding(store, base=old))
+    def test_an_empty_delta_on_a_stale_base_is_refused(self, store: Store) -> None:
+        old = begun(store)
+        add(store, said("u1"))
+        raised(ConflictError, adding(store, base=old))
 
-    def test_many_megabytes_in_one_delta_come_back(self, tmp_path: Path) -> None:
+    def test_many_megabytes_in_one_delta_come_back(self, store: Store) -> None:
         batch = [said(f"u{number}", chr(97 + number) * _BIG) for number in range(4)]
-        with self.opened(tmp_path) as store:
-            head = begun(store, *batch)
-            assert events(store) == (header(), *batch)
-            assert add(store, said("after"), base=head).number == 6
+        head = begun(store, *batch)
+        assert events(store) == (header(), *batch)
+        assert add(store, said("after"), base=head).number == 6
 
-    def test_an_event_over_the_limit_is_refused_with_all_of_its_delta(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            head = begun(store)
-            error = raised(StoreError, adding(store, said("u1"), said("u2", "x" * _TOO_BIG), base=head))
-            assert "MiB" in str(error)
-            assert events(store) == (header(),)
-            assert add(store, said("u1"), base=head).number == 2
+    def test_an_event_over_the_limit_is_refused_with_all_of_its_delta(self, store: Store) -> None:
+        head = begun(store)
+        error = raised(StoreError, adding(store, said("u1"), said("u2", "x" * _TOO_BIG), base=head))
+        assert "MiB" in str(error)
+        assert events(store) == (header(),)
+        assert add(store, said("u1"), base=head).number == 2
 
-    def test_a_delta_of_a_newer_version_is_refused(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            head = begun(store)
-            raised(FormatError, adding(store, said("u1"), base=head, version=99))
-            assert events(store) == (header(),)
+    def test_a_delta_of_a_newer_version_is_refused(self, store: Store) -> None:
+        head = begun(store)
+        raised(FormatError, adding(store, said("u1"), base=head, version=99))
+        assert events(store) == (header(),)
 
-    def test_times_are_kept_as_they_are_given(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            begun(store)
-            add(store, said("u1"), updated_at=LATER)
-            add(store, said("u2"), updated_at=AT)  # a clock that went back: nothing is compared
-            assert (store.load("s").created_at, store.load("s").updated_at) == (AT, AT)
-            add(store, said("u3"), created_at=LATER)
-            assert (store.load("s").created_at, store.load("s").updated_at) == (LATER, AT)
-            assert store.list()[0].updated_at == AT
+    def test_times_are_kept_as_they_are_given(self, store: Store) -> None:
+        begun(store)
+        add(store, said("u1"), updated_at=LATER)
+        add(store, said("u2"), updated_at=AT)  # a clock that went back: nothing is compared
+        assert (store.load("s").created_at, store.load("s").updated_at) == (AT, AT)
+        add(store, said("u3"), created_at=LATER)
+        assert (store.load("s").created_at, store.load("s").updated_at) == (LATER, AT)
+        assert store.list()[0].updated_at == AT
 
     # where the store takes no deltas
 
@@ -134,25 +125,112 @@ class DeltaScenarios(Scenarios):
             assert hidden.saves
             assert inner.load("s") == own.load("s")
 
-    def test_whether_a_store_takes_deltas_is_asked_at_each_call(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            hidden = Hiding(inner)
-            head, counts = inner.create(header()), list[int]()
-            for number, able in enumerate((False, True, False)):
-                hidden.able = able and hasattr(inner, "save_delta")
-                head = add(hidden.store, said(f"u{number}"), base=head)
-                counts.append(len(hidden.saves))
-            assert counts == ([1, 1, 2] if hasattr(inner, "save_delta") else [1, 2, 3])
-            assert events(inner) == (header(), said("u0"), said("u1"), said("u2"))
+    def test_whether_a_store_takes_deltas_is_asked_at_each_call(self, store: Store) -> None:
+        hidden = Hiding(store)
+        head, counts = store.create(header()), list[int]()
+        for number, able in enumerate((False, True, False)):
+            hidden.able = able and hasattr(store, "save_delta")
+            head = add(hidden.store, said(f"u{number}"), base=head)
+            counts.append(len(hidden.saves))
+        assert counts == ([1, 1, 2] if hasattr(store, "save_delta") else [1, 2, 3])
+        assert events(store) == (header(), said("u0"), said("u1"), said("u2"))
 
-    def test_what_changes_nothing_is_not_saved_in_full(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            hidden = Hiding(inner)
-            first = inner.create(header())
-            second = add(hidden.store, said("u1"), base=first)
-            assert add(hidden.store, said("u1"), base=first) == second
-            assert add(hidden.store, base=second) == second
-            assert len(hidden.saves) == 1
+    def test_what_changes_nothing_is_not_saved_in_full(self, store: Store) -> None:
+        hidden = Hiding(store)
+        first = store.create(header())
+        second = add(hidden.store, said("u1"), base=first)
+        assert add(hidden.store, said("u1"), base=first) == second
+        assert add(hidden.store, base=second) == second
+        assert len(hidden.saves) == 1
+
+    # a delta that arrives again, since its answer was lost
+
+    def test_an_exact_retry_gives_the_first_answer(self, store: Store) -> None:
+        base = begun(store)
+        first = add(store, said("u1"), said("u2"), base=base)
+        before = store.load("s")
+        assert add(store, said("u1"), said("u2"), base=base) == first
+        assert store.load("s") == before
+
+    def test_an_exact_retry_after_more_was_appended_gives_the_first_answer(self, store: Store) -> None:
+        base = begun(store)
+        first = add(store, said("u1"), said("u2"), base=base)
+        add(store, said("u3"), base=first)
+        before = store.load("s")
+        assert add(store, said("u1"), said("u2"), base=base) == first
+        assert store.load("s") == before
+
+    def test_an_exact_retry_with_a_tombstone_adds_no_second_one(self, store: Store) -> None:
+        base = begun(store, said("u1"))
+        first = add(store, said("u2"), base=base, removed_ids=("u1",), leaf_id="u2", metadata=b'{"a":1}')
+        before = store.load("s")
+        retried = add(store, said("u2"), base=base, removed_ids=("u1",), leaf_id="u2", metadata=b'{"a":1}')
+        assert (retried, store.load("s")) == (first, before)
+
+    def test_an_exact_retry_of_notes_alone_changes_nothing(self, store: Store) -> None:
+        base = begun(store)
+        first = add(store, base=base, leaf_id="x", metadata=b'{"a":1}')
+        before = store.load("s")
+        assert add(store, base=base, leaf_id="x", metadata=b'{"a":1}') == first
+        assert store.load("s") == before
+
+    def test_an_exact_retry_does_not_bring_old_notes_back(self, store: Store) -> None:
+        base = begun(store)
+        first = add(store, said("u1"), base=base, metadata=b'{"a":1}')
+        now = add(store, base=first, metadata=b'{"a":2}')
+        assert raised(ConflictError, adding(store, said("u1"), base=base, metadata=b'{"a":1}')).stored == now
+        assert (store.load("s").metadata, store.load("s").head) == (b'{"a":2}', now)
+
+    def test_a_retry_with_other_notes_behind_later_events_is_refused(self, store: Store) -> None:
+        base = begun(store)
+        now = add(store, said("u2"), base=add(store, said("u1"), base=base))
+        raised(ConflictError, adding(store, said("u1"), base=base, metadata=b'{"a":1}'))
+        assert (store.load("s").metadata, store.load("s").head) == (b"{}", now)
+
+    def test_a_retry_with_more_behind_adds_only_what_is_new(self, store: Store) -> None:
+        base = begun(store)
+        add(store, said("u1"), base=base)  # stored, but the answer was lost: the writer still builds on `base`
+        head = add(store, said("u1"), said("u2"), said("u3"), base=base)
+        assert events(store) == (header(), said("u1"), said("u2"), said("u3"))
+        assert store.load("s").head == head
+
+    def test_a_retry_in_another_spelling_is_the_same(self, store: Store) -> None:
+        other = said("u1").replace(b":", b" : ", 1)
+        base = begun(store)
+        first = add(store, said("u1"), base=base)
+        assert add(store, other, base=base) == first
+        assert events(store) == (header(), said("u1"))
+
+    def test_a_retry_with_other_content_is_refused_and_the_log_stays(self, store: Store) -> None:
+        base = begun(store)
+        now = add(store, said("u1"), said("u2"), base=base)
+        before = store.load("s")
+        for lines in ((said("u1"), said("u9")), (said("u2"), said("u1")), (said("u1", "other"), said("u2"))):
+            error = raised(ConflictError, adding(store, *lines, base=base))
+            assert (error.base, error.stored) == (base, now)
+        raised(ConflictError, adding(store, said("u1"), said("u2"), base=base, removed_ids=("u1",)))
+        assert store.load("s") == before
+
+    def test_values_are_compared_strictly(self, store: Store) -> None:
+        base = begun(store)
+        add(store, line("x", a=1), base=base)
+        for other in (1.0, True, "1"):
+            raised(ConflictError, adding(store, line("x", a=other), base=base))
+        assert events(store) == (header(), line("x", a=1))
+
+    def test_the_same_event_twice_on_purpose_is_stored_twice(self, store: Store) -> None:
+        head = begun(store, said("u1"))
+        add(store, said("u1"), base=head)
+        assert events(store) == (header(), said("u1"), said("u1"))
+
+    def test_a_retry_after_a_restart_gives_the_first_answer(self, tmp_path: Path) -> None:
+        self.needs_restarts()
+        with self.opened(tmp_path) as store:
+            base = begun(store)
+            first = add(store, said("u1"), base=base)
+        with self.opened(tmp_path) as store:
+            assert add(store, said("u1"), base=base) == first
+            assert add(store, said("u1"), said("u2"), base=base).number == 3
 
 
 def played(store: Store) -> list[object]:

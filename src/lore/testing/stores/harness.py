@@ -1,8 +1,11 @@
-"""A harness that keeps its session in the store: what it sends, when it counts as saved, what it finds again."""
+"""A harness that keeps its session in the store, and writers at the same time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import cast
 
 from msgspec import Raw
@@ -12,9 +15,9 @@ from lore.model.events import Append
 from lore.model.items import UserMessage
 from lore.session import Session, event
 from lore.store.applying import save_delta
-from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
+from lore.store.base import Checkpoint, ConflictError, Head, SessionDelta, Store, StoreError
 from lore.store.session import StoredSession
-from lore.testing.stores.making import Scenarios, raised
+from lore.testing.stores.scenarios import Scenarios, add, begun, events, header, raised, said
 
 HEADER = event("session_started", session_id="s", system="You help.", tools=[])
 
@@ -48,6 +51,12 @@ class Faulty:
         return cast("Store", self)
 
 
+def _harness(store: Store) -> tuple[Faulty, StoredSession]:
+    """Begin a session in a store that can fail."""
+    faulty = Faulty(store)
+    return faulty, StoredSession.begin(faulty.store, HEADER)
+
+
 def say(stored: StoredSession, *uuids: str) -> None:
     """Apply messages: of the user where the name begins with a `u`."""
     for uuid in uuids:
@@ -66,95 +75,106 @@ def assert_stored(stored: StoredSession) -> None:
     assert checkpoint.dump(folded.state) == checkpoint.dump(stored.session.state)
 
 
+_WRITERS = 8
+_EACH = 4
+_TRIES = 500  # each refusal means that another writer got on, so this many are never needed
+
+
+def at_once(*calls: Callable[[], object]) -> list[object]:
+    """Make calls at the same moment, each in a thread of its own, and return their answers or StoreErrors."""
+    gate = Barrier(len(calls))
+
+    def answer(call: Callable[[], object]) -> object:
+        gate.wait()
+        try:
+            return call()
+        except StoreError as error:
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(answer, calls))
+
+
 class HarnessScenarios(Scenarios):
-    """What a harness with a `StoredSession` is promised."""
+    """What a `StoredSession` is promised, and what writers at the same time are."""
 
-    def test_a_harness_sends_only_what_is_new(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            faulty = Faulty(inner)
-            stored = StoredSession.begin(faulty.store, HEADER)
-            for turn in range(3):
-                say(stored, f"u{turn}", f"a{turn}")
-                stored.save()
-            stored.save()
-            assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 2]
-            assert_stored(stored)
+    # a harness
 
-    def test_the_saved_set_stays_after_a_save_that_failed(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            faulty = Faulty(inner)
-            stored = StoredSession.begin(faulty.store, HEADER)
-            say(stored, "u1", "a1")
-            saved, head = set(stored.saved), stored.head
-            faulty.before = 2
-            for _ in range(2):
-                assert str(raised(StoreError, stored.save)) == "no room"
-                assert (stored.saved, stored.head) == (saved, head)
-            assert inner.load("s").head == head
-            say(stored, "u2")
+    def test_a_harness_sends_only_what_is_new(self, store: Store) -> None:
+        faulty, stored = _harness(store)
+        for turn in range(3):
+            say(stored, f"u{turn}", f"a{turn}")
             stored.save()
-            assert stored.saved == {1, 2, 3, 4}
-            assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 3]
-            assert_stored(stored)
+        stored.save()
+        assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 2]
+        assert_stored(stored)
 
-    def test_an_answer_that_was_lost_doubles_nothing(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            faulty = Faulty(inner)
-            stored = StoredSession.begin(faulty.store, HEADER)
-            say(stored, "u1")
-            stored.save()
-            stored.remove("u1")
-            say(stored, "u2")
-            stored.note({"a": 1}, leaf_id="u2")
-            faulty.after = 1
-            assert str(raised(StoreError, stored.save)) == "the answer was lost"
-            assert stored.saved == {1, 2}
-            say(stored, "a2")
-            stored.save()
-            assert inner.load("s").head.number == 5
-            assert items(stored.session) == ["u2", "a2"]
-            assert_stored(stored)
+    def test_the_saved_set_stays_after_a_save_that_failed(self, store: Store) -> None:
+        faulty, stored = _harness(store)
+        say(stored, "u1", "a1")
+        saved, head = set(stored.saved), stored.head
+        faulty.before = 2
+        for _ in range(2):
+            assert str(raised(StoreError, stored.save)) == "no room"
+            assert (stored.saved, stored.head) == (saved, head)
+        assert store.load("s").head == head
+        say(stored, "u2")
+        stored.save()
+        assert stored.saved == {1, 2, 3, 4}
+        assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 3]
+        assert_stored(stored)
 
-    def test_what_is_noted_after_an_answer_was_lost_is_stored(self, tmp_path: Path) -> None:
+    def test_an_answer_that_was_lost_doubles_nothing(self, store: Store) -> None:
+        faulty, stored = _harness(store)
+        say(stored, "u1")
+        stored.save()
+        stored.remove("u1")
+        say(stored, "u2")
+        stored.note({"a": 1}, leaf_id="u2")
+        faulty.after = 1
+        assert str(raised(StoreError, stored.save)) == "the answer was lost"
+        assert stored.saved == {1, 2}
+        say(stored, "a2")
+        stored.save()
+        assert store.load("s").head.number == 5
+        assert items(stored.session) == ["u2", "a2"]
+        assert_stored(stored)
+
+    def test_what_is_noted_after_an_answer_was_lost_is_stored(self, store: Store) -> None:
         """The events are there already, the note is not: to take it all for a retry lost the note, acknowledged."""
-        with self.opened(tmp_path) as inner:
-            faulty = Faulty(inner)
-            stored = StoredSession.begin(faulty.store, HEADER)
-            say(stored, "u1")
-            faulty.after = 1
-            raised(StoreError, stored.save)
-            stored.note({"a": 1}, leaf_id="u1")
-            stored.save()
-            data = inner.load("s")
-            assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", stored.head)
-            assert data.head.number == 2
+        faulty, stored = _harness(store)
+        say(stored, "u1")
+        faulty.after = 1
+        raised(StoreError, stored.save)
+        stored.note({"a": 1}, leaf_id="u1")
+        stored.save()
+        data = store.load("s")
+        assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", stored.head)
+        assert data.head.number == 2
 
-    def test_what_no_store_takes_is_refused_at_once_and_stops_no_later_save(self, tmp_path: Path) -> None:
+    def test_what_no_store_takes_is_refused_at_once_and_stops_no_later_save(self, store: Store) -> None:
         """Held for the next save, it made that fail, and each one after it."""
         huge = Append(item=UserMessage("huge", Raw(b'"' + b"x" * (12 * 1024 * 1024) + b'"')))
-        with self.opened(tmp_path) as store:
-            stored = StoredSession.begin(store, HEADER)
-            say(stored, "u1")
-            raised(StoreError, lambda: stored.apply(huge))
-            raised(StoreError, lambda: stored.note({"a": 1}, leaf_id="\0"))
-            say(stored, "a1")
-            assert stored.save().number == 3
-            assert items(stored.session) == ["u1", "a1"]
-            assert_stored(stored)
+        stored = StoredSession.begin(store, HEADER)
+        say(stored, "u1")
+        raised(StoreError, lambda: stored.apply(huge))
+        raised(StoreError, lambda: stored.note({"a": 1}, leaf_id="\0"))
+        say(stored, "a1")
+        assert stored.save().number == 3
+        assert items(stored.session) == ["u1", "a1"]
+        assert_stored(stored)
 
-    def test_a_resumed_session_emits_only_what_came_after_load(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            faulty = Faulty(inner)
-            first = StoredSession.begin(faulty.store, HEADER)
-            say(first, "u1", "a1")
-            first.save()
-            again = StoredSession.begin(faulty.store, HEADER)
-            assert again.delta().new_events == ()
-            say(again, "u2")
-            again.save()
-            assert [len(delta.new_events) for delta in faulty.sent] == [2, 1]
-            assert items(again.session) == ["u1", "a1", "u2"]
-            assert_stored(again)
+    def test_a_resumed_session_emits_only_what_came_after_load(self, store: Store) -> None:
+        faulty, first = _harness(store)
+        say(first, "u1", "a1")
+        first.save()
+        again = StoredSession.begin(faulty.store, HEADER)
+        assert again.delta().new_events == ()
+        say(again, "u2")
+        again.save()
+        assert [len(delta.new_events) for delta in faulty.sent] == [2, 1]
+        assert items(again.session) == ["u1", "a1", "u2"]
+        assert_stored(again)
 
     def test_a_session_is_resumed_after_a_restart(self, tmp_path: Path) -> None:
         self.needs_restarts()
@@ -170,72 +190,147 @@ class HarnessScenarios(Scenarios):
             assert stored.save().number == 4
             assert_stored(stored)
 
-    def test_the_delta_after_a_compaction_carries_its_event_and_nothing_again(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            faulty = Faulty(inner)
-            stored = StoredSession.begin(faulty.store, HEADER)
-            say(stored, "u1", "a1", "u2", "a2")
-            stored.save()
-            before = inner.load("s").events
-            compacted = event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2", "a2"], summary="x")
-            stored.apply(compacted)
-            say(stored, "u3")
-            stored.save()
-            assert [len(delta.new_events) for delta in faulty.sent] == [4, 2]
-            assert faulty.sent[-1].removed_ids == ()
-            assert b'"compact_applied"' in faulty.sent[-1].new_events[0]
-            assert inner.load("s").events[: len(before)] == before
-            assert items(stored.session) == ["d", "u2", "a2", "u3"]
-            assert_stored(stored)
+    def test_the_delta_after_a_compaction_carries_its_event_and_nothing_again(self, store: Store) -> None:
+        faulty, stored = _harness(store)
+        say(stored, "u1", "a1", "u2", "a2")
+        stored.save()
+        before = store.load("s").events
+        compacted = event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2", "a2"], summary="x")
+        stored.apply(compacted)
+        say(stored, "u3")
+        stored.save()
+        assert [len(delta.new_events) for delta in faulty.sent] == [4, 2]
+        assert faulty.sent[-1].removed_ids == ()
+        assert b'"compact_applied"' in faulty.sent[-1].new_events[0]
+        assert store.load("s").events[: len(before)] == before
+        assert items(stored.session) == ["d", "u2", "a2", "u3"]
+        assert_stored(stored)
 
-    def test_an_overflow_is_recovered_from_by_a_tombstone(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as inner:
-            faulty = Faulty(inner)
-            stored = StoredSession.begin(faulty.store, HEADER)
-            say(stored, "u1", "failed")
-            stored.save()
-            stored.remove("failed")
-            stored.save()
-            assert (faulty.sent[-1].removed_ids, faulty.sent[-1].new_events) == (("failed",), ())
-            say(stored, "a1")
-            stored.save()
-            assert items(Session.read(inner.load("s").log)) == ["u1", "a1"]
-            assert len(inner.load("s").events) == 5
-            assert_stored(stored)
+    def test_an_overflow_is_recovered_from_by_a_tombstone(self, store: Store) -> None:
+        faulty, stored = _harness(store)
+        say(stored, "u1", "failed")
+        stored.save()
+        stored.remove("failed")
+        stored.save()
+        assert (faulty.sent[-1].removed_ids, faulty.sent[-1].new_events) == (("failed",), ())
+        say(stored, "a1")
+        stored.save()
+        assert items(Session.read(store.load("s").log)) == ["u1", "a1"]
+        assert len(store.load("s").events) == 5
+        assert_stored(stored)
 
-    def test_a_checkpoint_is_gone_on_from(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            stored, told = StoredSession.begin(store, HEADER), list[str]()
-            say(stored, "u1", "a1")
-            stored.save()
-            stored.checkpoint()
-            say(stored, "u2")
-            stored.save()
+    def test_a_checkpoint_is_gone_on_from(self, store: Store) -> None:
+        stored, told = StoredSession.begin(store, HEADER), list[str]()
+        say(stored, "u1", "a1")
+        stored.save()
+        stored.checkpoint()
+        say(stored, "u2")
+        stored.save()
+        again = StoredSession.open(store, "s", tell=told.append)
+        assert (items(again.session), told) == (["u1", "a1", "u2"], [])
+        say(again, "a2")
+        assert again.save().number == 5
+        assert_stored(again)
+
+    def test_a_checkpoint_that_does_not_fit_is_passed_over_and_told(self, store: Store) -> None:
+        stored = StoredSession.begin(store, HEADER)
+        say(stored, "u1", "a1")
+        stored.save()
+        stored.checkpoint()
+        good = store.checkpoint("s")
+        assert good is not None
+        for wrong in (
+            Checkpoint(good.number, "0" * 64, good.format, good.data),
+            Checkpoint(good.number, "no digest", good.format, good.data),
+            Checkpoint(good.number - 1, good.digest, good.format, good.data),
+            Checkpoint(good.number + 7, good.digest, good.format, good.data),
+            Checkpoint(good.number, good.digest, "another reader", good.data),
+            Checkpoint(good.number, good.digest, good.format, good.data[:-5]),
+            Checkpoint(good.number, good.digest, good.format, b""),
+        ):
+            told = list[str]()
+            store.save_checkpoint("s", wrong)
             again = StoredSession.open(store, "s", tell=told.append)
-            assert (items(again.session), told) == (["u1", "a1", "u2"], [])
-            say(again, "a2")
-            assert again.save().number == 5
+            assert (items(again.session), len(told)) == (["u1", "a1"], 1), wrong
             assert_stored(again)
 
-    def test_a_checkpoint_that_does_not_fit_is_passed_over_and_told(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            stored = StoredSession.begin(store, HEADER)
-            say(stored, "u1", "a1")
-            stored.save()
-            stored.checkpoint()
-            good = store.checkpoint("s")
-            assert good is not None
-            for wrong in (
-                Checkpoint(good.number, "0" * 64, good.format, good.data),
-                Checkpoint(good.number, "no digest", good.format, good.data),
-                Checkpoint(good.number - 1, good.digest, good.format, good.data),
-                Checkpoint(good.number + 7, good.digest, good.format, good.data),
-                Checkpoint(good.number, good.digest, "another reader", good.data),
-                Checkpoint(good.number, good.digest, good.format, good.data[:-5]),
-                Checkpoint(good.number, good.digest, good.format, b""),
-            ):
-                told = list[str]()
-                store.save_checkpoint("s", wrong)
-                again = StoredSession.open(store, "s", tell=told.append)
-                assert (items(again.session), len(told)) == (["u1", "a1"], 1), wrong
-                assert_stored(again)
+    # writers at the same time
+
+    def test_two_that_create_the_same_session_both_have_it(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 2) as stores:
+            for number in range(5):
+                name = f"s{number}"
+                heads = at_once(*(lambda one=one, name=name: one.create(header(name)) for one in stores))
+                assert heads == [stores[0].load(name).head] * 2
+                assert events(stores[1], name) == (header(name),)
+
+    def test_of_two_that_create_different_sessions_of_one_id_one_wins(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 2) as stores:
+            for number in range(5):
+                name = f"s{number}"
+                headers = [header(name, model=model) for model in ("m", "n")]
+                answers = at_once(
+                    *(lambda one=one, text=text: one.create(text) for one, text in zip(stores, headers, strict=True))
+                )
+                assert {type(answer) for answer in answers} == {Head, ConflictError}
+                winner = next(at for at, answer in enumerate(answers) if isinstance(answer, Head))
+                assert [events(store, name) for store in stores] == [(headers[winner],)] * 2
+
+    def test_of_two_deltas_on_one_base_one_wins_and_the_other_can_be_tried_again(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 2) as stores:
+            base = begun(stores[0])
+            for number in range(5):
+                lines = [said(f"u{number}-{writer}") for writer in range(2)]
+                answers = at_once(
+                    *(
+                        lambda one=one, text=text, base=base: add(one, text, base=base)
+                        for one, text in zip(stores, lines, strict=True)
+                    )
+                )
+                assert {type(answer) for answer in answers} == {Head, ConflictError}
+                loser = next(at for at, answer in enumerate(answers) if isinstance(answer, ConflictError))
+                base = add(stores[loser], lines[loser])
+                assert events(stores[0])[-2:] == (lines[1 - loser], lines[loser])
+            assert base.number == 11
+
+    def test_eight_writers_of_one_session_lose_and_double_nothing(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, _WRITERS) as stores:
+            begun(stores[0])
+            answers = at_once(*(lambda one=one, at=at: _write(one, at) for at, one in enumerate(stores)))
+            assert [answer for answer in answers if isinstance(answer, StoreError)] == []
+            stored = events(stores[0])
+            every = {said(f"u{writer}-{number}") for writer in range(_WRITERS) for number in range(_EACH)}
+            assert set(stored[1:]) == every
+            assert len(stored) == len(every) + 1
+            for writer in range(_WRITERS):
+                own = [one for one in stored if b'"u%d-' % writer in one]
+                assert own == [said(f"u{writer}-{number}") for number in range(_EACH)]
+
+    def test_writers_of_different_sessions_do_not_hinder_each_other(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 4) as stores:
+            for at, store in enumerate(stores):
+                begun(store, session_id=f"s{at}")
+            answers = at_once(*(lambda one=one, at=at: _fill(one, f"s{at}") for at, one in enumerate(stores)))
+            assert [answer for answer in answers if isinstance(answer, StoreError)] == []
+            assert [one.head.number for one in stores[0].list()] == [_EACH + 1] * 4
+
+
+def _write(store: Store, writer: int) -> None:
+    """Add events one by one, each behind what is stored, as often as that was another writer's turn."""
+    for number in range(_EACH):
+        text = said(f"u{writer}-{number}")
+        assert any(_added(store, text) for _ in range(_TRIES))
+
+
+def _added(store: Store, text: bytes) -> bool:
+    try:
+        add(store, text)
+    except ConflictError:
+        return False
+    return True
+
+
+def _fill(store: Store, session_id: str) -> None:
+    head = store.load(session_id).head
+    for number in range(_EACH):
+        head = add(store, said(f"u{number}"), session_id=session_id, base=head)

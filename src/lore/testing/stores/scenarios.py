@@ -1,14 +1,17 @@
 """What the scenarios of stores share: opening, lines of logs, adding, errors that are expected.
 
-Each store that a scenario opens is verified when the scenario is through, and closed.
+Each store that a scenario opens is verified when the scenario is through, closed, and opened again: what it held is
+there as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
+
+import pytest
 
 from lore.model.canonical import encode
 from lore.store.applying import save_delta
@@ -37,19 +40,25 @@ class Scenarios:
         """
         return None
 
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Generator[Store]:
+        """Give a scenario a store of its own."""
+        with self.opened(tmp_path) as store:
+            yield store
+
     @contextmanager
     def opened(self, place: Path) -> Generator[Store]:
-        """Open a store for a scenario, and hold that what is stored verifies when it is through."""
+        """Open a store for a scenario; when it is through, what is stored verifies and is there after a restart."""
         place.mkdir(parents=True, exist_ok=True)
-        store = self.make(place)
-        try:
+        with closing(self.make(place)) as store:
             yield store
-            verified = store.verify()
+            verified, listed, before = store.verify(), store.list(), stored(store)
             assert verified.damage == ()
-            assert verified.sessions == len(store.list())
-            assert verified.events == sum(one.head.number for one in store.list())
-        finally:
-            store.close()
+            assert verified.sessions == len(listed)
+            assert verified.events == sum(summary.head.number for summary in listed)
+        if self.restarts:
+            with closing(self.make(place)) as store:
+                assert stored(store) == before
 
     @contextmanager
     def several(self, place: Path, count: int) -> Generator[Sequence[Store]]:
@@ -63,14 +72,7 @@ class Scenarios:
     def needs_restarts(self) -> None:
         """Skip a scenario that opens a store twice, where that gives another store."""
         if not self.restarts:
-            skip("what is stored ends with the store's object")
-
-
-def skip(reason: str) -> NoReturn:
-    """Skip a scenario with a reason."""
-    import pytest  # noqa: PLC0415 - lore runs without pytest
-
-    pytest.skip(reason)
+            pytest.skip("what is stored ends with the store's object")
 
 
 def raised(kind: type[Error], call: Callable[[], object]) -> Error:
@@ -117,6 +119,19 @@ def adding(store: Store, *lines: bytes, session_id: str = "s", **more: Any) -> C
 def events(store: Store, session_id: str = "s") -> tuple[bytes, ...]:
     """Return the lines of a session."""
     return store.load(session_id).events
+
+
+def ids(store: Store, project_id: str | None = None) -> list[str]:
+    """Return the ids of the sessions, as they are listed."""
+    return [summary.session_id for summary in store.list(project_id)]
+
+
+def stored(store: Store) -> list[tuple[object, ...]]:
+    """Return all that a store holds of its sessions, its clients apart."""
+    return [
+        (summary, store.load(name), list(store.prompt_deltas(name)), store.checkpoint(name))
+        for name, summary in zip(ids(store), store.list(), strict=True)
+    ]
 
 
 class Hiding:
