@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from cli.storing import appended, each_store, exported, fed, store, valid
-from lore.run.storing import appending
-from lore.run.storing.appending import append_lines, parsed
+from lore.run import store_sessions
+from lore.run.store_sessions import append_lines, parse_line
 from lore.store.base import ConflictError
 from lore.store.sqlite import Memory
 
@@ -188,7 +188,7 @@ def test_a_line_with_a_number_that_another_writer_took_is_a_conflict():
 
 
 def test_a_writer_that_is_never_first_gives_up(monkeypatch):
-    monkeypatch.setattr(appending, "ATTEMPTS", 3)
+    monkeypatch.setattr(store_sessions, "ATTEMPTS", 3)
     with pytest.raises(ConflictError, match="repeated write conflicts"):
         taken(Busy(9), HEADER, FIRST)
 
@@ -212,7 +212,7 @@ def test_a_whole_log_that_is_sent_again_is_read_once():
 
 
 def test_of_two_numbers_the_last_holds_as_for_every_reader():
-    assert parsed(b'{"kind":"x","id":1,"id":2}') == (b'{"kind":"x"}', "x", 2)
+    assert parse_line(b'{"kind":"x","id":1,"id":2}') == (b'{"kind":"x"}', "x", 2)
 
 
 @each_store

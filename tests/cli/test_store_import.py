@@ -15,7 +15,7 @@ from formats.claude import asked, joined, text
 from lore.cli import progress as bar
 from lore.recording.opening import Options
 from lore.run.folding import fold
-from lore.run.storing.importing import ImportRequest, import_sessions
+from lore.run.store_import import ImportRequest, import_sessions
 from lore.store import sync
 from lore.store.base import StoreError
 from lore.store.sqlite import Memory

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from lore.cli.common import AsJson, Colour, Config, Force, Output, quiet_pipe, settings, tell
-from lore.cli.storing import SessionId, Url, answer, opened
+from lore.cli.store import SessionId, Url, answer, opened
 
 app = typer.Typer(
     help="Look at and change what is remembered across sessions.\n\n"

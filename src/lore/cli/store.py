@@ -1,10 +1,36 @@
-"""`lore store …`: keep sessions in a store, and look at what it holds."""
+"""`lore store …`: keep sessions in a store, and look at what it holds; the options and answers of its commands."""
 
 from __future__ import annotations
 
-import typer
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
-from lore.cli import store_filling, store_keeping
+import typer
+from msgspec import Struct
+
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Force,
+    Format,
+    Output,
+    System,
+    Tools,
+    Verbose,
+    completion,
+    log,
+    out,
+    quiet_pipe,
+    tell,
+)
+from lore.cli.progress import progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lore.store.base import Store
 
 app = typer.Typer(
     help="Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them.",
@@ -12,14 +38,267 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("import")(store_filling.import_)
-app.command("export")(store_filling.export)
-app.command("append")(store_filling.append)
-app.command("list")(store_keeping.list_)
-app.command("show")(store_keeping.show)
-app.command("delete")(store_keeping.delete)
-app.command("move")(store_keeping.move)
-app.command("bind")(store_keeping.bind)
-app.command("resolve")(store_keeping.resolve)
-app.command("verify")(store_keeping.verify)
-app.command("vacuum")(store_keeping.vacuum)
+Url: TypeAlias = Annotated[
+    str, typer.Option("--store", help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, memory:, or a plug-in's.")
+]
+SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
+Project: TypeAlias = Annotated[str | None, typer.Option("--project", help="The sessions of this project alone.")]
+
+T = TypeVar("T", bound=Struct)
+
+
+@contextmanager
+def opened(url: str, *, new: bool = False) -> Generator[Store]:
+    """Open the store for one command; what it tells goes to standard error. Only a `new` one need not be there."""
+    from lore.run.store_sessions import opened as open_
+
+    def say(text: str) -> None:
+        tell(text if text.startswith("note: ") else f"note: {text}")
+
+    with open_(url, say, new=new) as store:
+        yield store
+
+
+def answer(result: T, write: Callable[[T, Console], None], *, as_json: bool, color: bool | None) -> None:
+    """Write a result as JSON, or for a person."""
+    if as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(result) + "\n")
+    else:
+        write(result, out(color))
+
+
+@app.command("import")
+@quiet_pipe
+def import_(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Sessions, folders, patterns, stores or URL#SESSION_ID; `-`.")
+    ],
+    store: Url,
+    session_id: Annotated[
+        str | None,
+        typer.Option("--id", help="Store the session under this id; default: its own, else its file's name."),
+    ] = None,
+    project: Annotated[str | None, typer.Option("--project", help="Make the sessions this project's.")] = None,
+    system: System = None,
+    tools: Tools = None,
+    as_json: AsJson = False,
+    format: Format = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Store sessions, or what is new of them.
+
+    lore's own logs are stored to the byte, others are converted. What was interrupted is gone on with by the same
+    command. A session that is stored with other content is a conflict: exit 3 where it is one of several inputs.
+    """
+    from lore.recording.options import Options
+    from lore.report.stored import write_imported
+    from lore.run.store_import import ImportRequest, import_sessions
+
+    options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
+    with opened(store, new=True) as kept, progress(wanted=not verbose, colour=color, what="importing") as told:
+        result = import_sessions(kept, ImportRequest(paths, session_id, project), options, progress=told)
+    answer(result, write_imported, as_json=as_json, color=color)
+    return 3 if any(session.message is not None for session in result.sessions) else 0
+
+
+@app.command("export")
+@quiet_pipe
+def export(
+    session_id: SessionId,
+    store: Url,
+    output: Output = None,
+    force: Force = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Of a damaged session: only the events that are surely as written.")
+    ] = False,
+) -> int:
+    """Write a stored session's log, one event a line.
+
+    Content is written as it was stored: credentials are not masked.
+    """
+    from lore.recording import corpus
+    from lore.run.store_sessions import exported, salvaged
+    from lore.run.writing import written
+
+    with opened(store) as kept:
+        lines = salvaged(kept, session_id, tell) if salvage else exported(kept, session_id)
+    if output in (None, corpus.STDIN):
+        for line in lines:
+            sys.stdout.buffer.write(line)
+    else:
+        with written(output, force=force, inputs=(store,)) as file:
+            file.writelines(lines)
+    return 0
+
+
+@app.command("append")
+@quiet_pipe
+def append(session_id: SessionId, store: Url) -> int:
+    """Append events from standard input, one JSON object a line, each saved by itself.
+
+    Each is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's number. The first
+    session_started begins the session. A line may carry the number that it expects, as `id` (an integer), a
+    `knowledge` event as `number`, since its `id` is its entry's name: where that event is stored already it is
+    acknowledged again, so that a writer that was killed sends again what was not answered; where another event is
+    stored under it, that is a conflict (exit 2), as is a number further on than the next. The number is not stored.
+    A line without a number goes to the end.
+    """
+    from lore.recording import corpus
+    from lore.report.json_report import render
+    from lore.run.store_sessions import append_lines
+
+    with opened(store, new=True) as kept:
+        for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), tell):
+            sys.stdout.write(render(appended) + "\n")
+            sys.stdout.flush()
+    return 0
+
+
+@app.command("list")
+@quiet_pipe
+def list_(
+    store: Url,
+    project: Project = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="List the sessions in which lore keeps memory, too.")
+    ] = False,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """List the stored sessions by their ids."""
+    from lore.report.stored import write_list
+    from lore.run.store_sessions import listed
+
+    with opened(store) as kept:
+        answer(listed(kept, project, memory=memory), write_list, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("show")
+@quiet_pipe
+def show(session_id: SessionId, store: Url, as_json: AsJson = False, color: Colour = None) -> int:
+    """Show what is stored of a session: its head, project, forks, deltas."""
+    from lore.report.stored import write_shown
+    from lore.run.store_sessions import shown
+
+    with opened(store) as kept:
+        answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("delete")
+@quiet_pipe
+def delete(
+    session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
+    store: Url,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Delete sessions, with their prompt deltas, and the sessions forked from them.
+
+    It is done at once; --dry-run says beforehand which sessions would go.
+    """
+    from lore.report.stored import write_written
+    from lore.run.store_sessions import deleted
+
+    with opened(store) as kept:
+        answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("move")
+@quiet_pipe
+def move(
+    session_id: SessionId,
+    project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that it belongs to from now on.")],
+    store: Url,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Make a session, and its prompt deltas, another project's."""
+    from lore.report.stored import write_written
+    from lore.run.store_sessions import moved
+
+    with opened(store) as kept:
+        answer(moved(kept, session_id, project_id), write_written, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("bind")
+@quiet_pipe
+def bind(
+    client_key: Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")],
+    session_id: SessionId,
+    store: Url,
+    replace: Annotated[bool, typer.Option("--replace", help="Also where the client means another session.")] = False,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Remember which session a client means."""
+    from lore.report.stored import write_written
+    from lore.run.store_sessions import bound
+
+    with opened(store) as kept:
+        answer(bound(kept, client_key, session_id, replace=replace), write_written, as_json=as_json, color=color)
+    return 0
+
+
+@app.command("resolve")
+@quiet_pipe
+def resolve(
+    client_key: Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")],
+    store: Url,
+    as_json: AsJson = False,
+) -> int:
+    """Print the id of the session that a client means."""
+    from lore.report.console import line
+    from lore.run.store_sessions import resolved
+
+    with opened(store) as kept:
+        found = resolved(kept, client_key)
+    answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
+    return 0
+
+
+@app.command("verify")
+@quiet_pipe
+def verify(
+    store: Url,
+    session_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[SESSION_ID]...", help="The ids of stored sessions; default: all.")
+    ] = None,
+    as_json: AsJson = False,
+    color: Colour = None,
+) -> int:
+    """Derive every digest anew: what is damaged, where, and what can be recovered.
+
+    Exit 1 where damage is found. Nothing is changed.
+    """
+    from lore.report.stored import write_verified
+    from lore.run.store_sessions import verified
+
+    with opened(store) as kept:
+        found = verified(kept, session_ids or [])
+    answer(found, write_verified, as_json=as_json, color=color)
+    return 1 if found.damage else 0
+
+
+@app.command("vacuum")
+@quiet_pipe
+def vacuum(store: Url, as_json: AsJson = False) -> int:
+    """Give back space that is not needed any more."""
+    from lore.report.console import line
+    from lore.report.terminal import counted
+    from lore.run.store_sessions import vacuumed
+
+    with opened(store) as kept:
+        found = vacuumed(kept)
+    answer(
+        found, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
+        as_json=as_json, color=None,
+    )  # fmt: skip
+    return 0

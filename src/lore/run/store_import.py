@@ -1,0 +1,218 @@
+"""Import sessions into a store: what `lore store import` does.
+
+In: files, folders, patterns, standard input, stored sessions. Out: what came of each. Rules: lore's own logs are
+stored to the byte, what a store of logs noted for itself left out; other sessions are converted first, their
+subagents' files with them; recordings of requests are passed over, unless they are named. What fails or conflicts
+is said, and the others go on; where it is all that was asked for, it is the error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+from lore.compaction.memory.identities import refuse_header
+from lore.errors import LoreError
+from lore.formats.base import HOLDS
+from lore.formats.lore_log import LoreLog
+from lore.model.codes import Problem
+from lore.model.stored import ImportedSession, StoreImported
+from lore.recording import corpus
+from lore.recording.base import UnrecognisedError
+from lore.recording.events import EventRecording
+from lore.recording.inputs import Input, inputs
+from lore.recording.log_lines import headed, named, own_lines, renamed
+from lore.recording.options import Options
+from lore.recording.problems import Problems
+from lore.run.converting import converted
+from lore.run.gc_tuning import collected_seldom
+from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
+from lore.store.lines import read_header
+from lore.store.registry import address_of, noted, open_there
+from lore.store.sync import Clock, Synced, SyncSource, now, sync
+
+ImportProgress = Callable[[int, int], None]
+
+
+class ImportRequest(NamedTuple):
+    """What is to be imported: paths, an id for a session that names none or another one, a project."""
+
+    paths: list[str]
+    session_id: str | None = None
+    project_id: str | None = None
+
+
+class _RequestsError(LoreError):
+    """The input can be read, and holds requests instead of a session."""
+
+
+@dataclass(slots=True)
+class _Imported:
+    sessions: list[ImportedSession] = field(default_factory=list[ImportedSession])
+    requests: int = 0
+    skipped: int = 0
+    joined: int = 0
+    problems: list[Problem] = field(default_factory=list[Problem])
+    refusal: str = ""  # why the store took nothing of the latest session
+
+
+def import_sessions(
+    store: Store, request: ImportRequest, options: Options, *, progress: ImportProgress | None = None,
+    clock: Clock = now,
+) -> StoreImported:  # fmt: skip
+    """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
+    files = inputs(request.paths)
+    sums = _Imported()
+    companions = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
+    with_others = {os.path.realpath(path) for path in companions}  # subagents' files, read with their sessions
+    files = [file for file in files if os.path.realpath(file.path) not in with_others]
+    sums.joined = len(with_others)
+    if request.session_id is not None and len(files) != 1:
+        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
+    total, done = sum(file.size for file in files), 0
+    with collected_seldom():
+        for file in files:
+            show = partial(_show, progress, done, total)
+            _import(_Importer(store, request, options, clock, show), file, sums, alone=len(files) == 1)
+            done += file.size
+    if not sums.sessions:
+        raise LoreError(
+            f"no sessions in {corpus.show(request.paths[0])}", hint="`lore store import` reads session logs"
+        )
+    return StoreImported(
+        store=store.url, sessions=sums.sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
+        problems=sums.problems,
+    )  # fmt: skip
+
+
+def _show(progress: ImportProgress | None, done: int, total: int, read: int) -> None:
+    if progress:
+        progress(min(done + read, total), total)
+
+
+def _import(importer: _Importer, file: Input, sums: _Imported, *, alone: bool) -> None:
+    """Import one input, and put down what came of it."""
+    path = corpus.show(file.path)
+    try:
+        synced = importer.take(file)
+        row = ImportedSession(
+            path=path, session_id=importer.session_id, state=synced.state, new_events=synced.new,
+            events=synced.head.number,
+        )  # fmt: skip
+    except LoreError as error:
+        if not file.named and isinstance(error, UnrecognisedError | _RequestsError):
+            sums.requests += isinstance(error, _RequestsError)
+            sums.skipped += isinstance(error, UnrecognisedError)
+            return
+        if isinstance(error, StoreError) and not (importer.reading or isinstance(error, ConflictError | DamagedError)):
+            if error.message == sums.refusal:
+                raise  # the same again: it is the store
+            sums.refusal = error.message
+        if alone and file.named:
+            raise
+        state, message = "failed", error.message
+        if isinstance(error, ConflictError):
+            state, message = "conflict", f"{message} ({error.hint})" if error.hint else message
+        elif isinstance(error, DamagedError) and error.where is not None:
+            message = f"{error.where}: {message}"
+        row = ImportedSession(
+            path=path, session_id=importer.session_id, state=state, new_events=None, events=None, message=message
+        )
+    finally:
+        sums.problems += importer.problems.kept
+    sums.sessions.append(row)
+
+
+class _Importer:
+    """Import one input. `reading` until it goes to the store; `session_id` as soon as it is known."""
+
+    def __init__(
+        self, store: Store, request: ImportRequest, options: Options, clock: Clock, show: Callable[[int], None]
+    ) -> None:
+        self._store = store
+        self._request = request
+        self._options = options
+        self._clock = clock
+        self._show = show
+        self._read = 0
+        self.problems = Problems()
+        self.session_id: str | None = None
+        self.reading = True
+
+    def take(self, file: Input) -> Synced:
+        """Store what is new of a session; raises LoreError."""
+        if file.error is not None:
+            raise file.error
+        path = file.path
+        chained, lines = self._opened(path, self.problems)
+        header = next(lines)
+        # a subagent's file names its session: alone it would take that one's place
+        alone = corpus.is_companion(os.path.basename(path)) and not corpus.is_stored(path)
+        self.session_id = self._request.session_id or ("" if alone else named(header)) or _stem(path)
+        source = SyncSource(
+            read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
+            chained, _beside(path),
+        )  # fmt: skip
+        refuse_header(source.header)
+        self.reading = False
+        synced = sync(self._store, source, self._clock, lambda: self._show(self._read))
+        self._move(source)
+        return synced
+
+    def _header(self, line: bytes) -> bytes:
+        return line if named(line) == self.session_id else renamed(line, self.session_id or "")
+
+    def _again(self, path: str) -> Iterator[bytes]:
+        _, lines = self._opened(path, Problems())
+        yield self._header(next(lines))
+        yield from lines
+
+    def _opened(self, path: str, problems: Problems) -> tuple[bool, Iterator[bytes]]:
+        """Return the lines of a session, and whether its chains come one behind another."""
+        opened = corpus.open_head(path)
+        data = self._counted(opened.data)
+        recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
+        if not isinstance(recording, EventRecording):
+            raise _RequestsError(
+                f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
+                hint="`lore check` and `lore diff-prefix` read it as it is",
+            )
+        if type(recording.reader) is LoreLog:
+            return False, headed(own_lines(data, problems, recording.shown), recording.shown)
+        return True, (line[:-1] for line in converted(recording).lines)
+
+    def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:
+        self._read = 0
+        for piece in data:
+            self._read += len(piece)
+            yield piece
+
+    def _move(self, source: SyncSource) -> None:
+        """Put the session where it was asked to be, or where it is in the store that it comes from."""
+        project = self._request.project_id or (source.beside.project_id if source.beside else None)
+        if project is None:
+            return
+        there = noted(self._store, source.header.session_id)
+        if there is not None and there.project_id != project:
+            self._store.move(source.header.session_id, project)
+
+
+def _beside(path: str) -> SessionData | None:
+    """Return what a store notes of a session that is read from it."""
+    address = address_of(path)
+    if address is None:
+        return None
+    with closing(open_there(address.url)) as store:
+        return noted(store, address.session_id)
+
+
+def _stem(path: str) -> str:
+    stem = os.path.splitext(os.path.basename(corpus.show(path)))[0]
+    if path == corpus.STDIN:
+        raise LoreError("the session on standard input names no id", hint="give one with --id")
+    return stem
