@@ -65,55 +65,28 @@ def sync(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None
 
     ConflictError where what is stored differs, or another writer comes between.
     """
-    session_id = source.header.session_id
-    known = noted(store, session_id)
-    if known is None:
-        return _created(store, source, clock, told)
-    new = _batches(_new_of(source, known.head, lambda: store.load(session_id).events))
-    return _added(store, source, known.head, new, clock, told)
-
-
-def _created(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None]) -> Synced:
-    """Begin a session with its first batch: most have no other, and are stored by one write."""
-    header = source.header
-    batches = _batches(chain((header.line,), source.lines))
-    data = SessionData(
-        session_id=header.session_id, head=NOTHING, events=next(batches), project_id=header.project_id,
-        parent_session_id=header.parent_session_id, created_at=header.at, updated_at=clock(),
-    )  # fmt: skip
-    head = store.save(data)
-    told()
-    rest = _added(store, source, head, batches, clock, told, created=True)
-    return Synced("created", rest.head.number, rest.head)
-
-
-def _added(
-    store: Store, source: SyncSource, head: Head, batches: Iterator[tuple[bytes, ...]], clock: Clock,
-    told: Callable[[], None], *, created: bool = False,
-) -> Synced:  # fmt: skip
-    begin = head.number
-    for batch in batches:
-        head = _save(store, source, head, batch, clock)
+    header, beside = source.header, source.beside
+    known = noted(store, header.session_id)
+    if known is None:  # most have no other batch than the first, and are stored by one write
+        stored, batches = 0, _batches(chain((header.line,), source.lines))
+        head = store.save(
+            SessionData(
+                session_id=header.session_id, head=NOTHING, events=next(batches), project_id=header.project_id,
+                parent_session_id=header.parent_session_id, created_at=header.at, updated_at=clock(),
+            )
+        )  # fmt: skip
         told()
-    beside = source.beside
-    if (
-        (created or head.number > begin)
-        and beside is not None
-        and (beside.leaf_id is not None or beside.metadata != EMPTY)
-    ):
-        head = _save(store, source, head, (), clock, beside)
-    return Synced("extended" if head.number > begin else "unchanged", head.number - begin, head)
-
-
-def _save(
-    store: Store, source: SyncSource, head: Head, batch: tuple[bytes, ...], clock: Clock,
-    beside: SessionData | None = None,
-) -> Head:  # fmt: skip
-    delta = SessionDelta(
-        base=head, new_events=batch, updated_at=clock(), leaf_id=beside.leaf_id if beside else None,
-        metadata=beside.metadata if beside else EMPTY,
-    )  # fmt: skip
-    return save_delta(store, source.header.session_id, delta)
+    else:
+        stored, head = known.head.number, known.head
+        batches = _batches(_new_of(source, head, lambda: store.load(header.session_id).events))
+    for batch in batches:
+        head = save_delta(store, header.session_id, SessionDelta(base=head, new_events=batch, updated_at=clock()))
+        told()
+    new = head.number - stored
+    if new and beside is not None and (beside.leaf_id is not None or beside.metadata != EMPTY):
+        notes = SessionDelta(base=head, updated_at=clock(), leaf_id=beside.leaf_id, metadata=beside.metadata)
+        head = save_delta(store, header.session_id, notes)
+    return Synced("created" if known is None else "extended" if new else "unchanged", new, head)
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
