@@ -23,10 +23,11 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from lore.formats.lines import fault
 from lore.model.jsonslice import table
 from lore.store.applying import checked, digests_of, same_header, settle, with_forks
 from lore.store.base import (
@@ -58,23 +59,12 @@ from lore.store.jsonl_files import (
     writing,
 )  # fmt: skip
 from lore.store.jsonl_folder import BINDINGS, CHECKPOINT, LOG, TORN, Folder, remove_left
+from lore.store.jsonl_log import MOST, Log, LogState, Notes, extended, stamp_of, verify_log, whole_bytes
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
-from lore.store.jsonl_state import MOST, LogState, Look, Notes, delta_bytes, metadata_at, whole_bytes
-from lore.store.jsonl_verify import judge, salvaged
 from lore.store.lines import NOTHING, Header, good_id, good_line, note, put_together, read_header, rows_of
 
-_SIZE = 0  # where a stamp has the file's size
 _REMEMBERED = 1000  # logs whose state is kept
 _T = TypeVar("_T")
-
-
-class _Open(NamedTuple):
-    """A session's log that is open and locked."""
-
-    descriptor: int
-    path: str
-    look: Look
-    stamp: tuple[int, ...]  # of what was read, should somebody write without the lock
 
 
 class Jsonl:
@@ -122,43 +112,40 @@ class Jsonl:
             return Head(1, digests[0].hex(), NOTHING.note)
 
     def _created(self, header: Header) -> Head:
-        with self._reading(header.session_id) as log:
-            head = same_header(log.look.header().line, header, log.look.head)
+        with self._opened(header.session_id) as log:
+            head = same_header(log.header().line, header, log.head)
             synchronise(log.descriptor, log.path)
             synchronise_folder(self._folder.path)  # who created it may have died before the name was durable
             return head
 
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
         after = max(0, after)
-        with self._reading(session_id) as log:
-            part = log.look.part(after)
+        with self._opened(session_id) as log:
+            part = log.part(after)
             state = self._known(log)
-        self._tell_torn(state, log.path)
+        if state.is_torn:
+            self._tell(
+                f"{log.path}: the last {state.size - state.end:,} bytes are a delta that was never acknowledged; they "
+                "are left out, and put aside when the session is saved next"
+            )
         return SessionData(
             session_id=session_id, head=state.head, events=tuple(part.lines[max(0, after + 1 - part.first) :]),
             first=after + 1, project_id=state.project_id, parent_session_id=state.parent_session_id,
             leaf_id=state.leaf_id, metadata=state.metadata, created_at=state.created_at, updated_at=state.updated_at,
         )  # fmt: skip
 
-    def _tell_torn(self, state: LogState, path: str) -> None:
-        if state.is_torn:
-            self._tell(
-                f"{path}: the last {state.size - state.end:,} bytes are a delta that was never acknowledged; they are "
-                "left out, and put aside when the session is saved next"
-            )
-
     def save(self, data: SessionData) -> Head:
         self._ready()
         self._folder.prepare()
         while True:
             try:
-                with self._writing(data.session_id) as log:
+                with self._opened(data.session_id, write=True) as log:
                     return self._save(data, log)
             except UnknownSessionError:
                 with suppress(FileExistsError):  # else it was created meanwhile
                     return self._save(data, None)
 
-    def _save(self, data: SessionData, log: _Open | None) -> Head:
+    def _save(self, data: SessionData, log: Log | None) -> Head:
         stored = None if log is None else self._known(log)
         digests = digests_of(data.events)
         header = checked(data, None if stored is None else stored.head, digests)
@@ -176,19 +163,19 @@ class Jsonl:
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         """Add a delta; one of more than 50,000 events is written with all of the session, as by `save`."""
-        with self._writing(session_id) as log:
+        with self._opened(session_id, write=True) as log:
             state = self._known(log)
-            settled = settle(delta, log.look)
+            settled = settle(delta, log)
             if settled.is_empty:  # who wrote it may have died before it was durable
                 synchronise(log.descriptor, log.path)
                 return settled.head
-            notes = Notes(
-                leaf_id=settled.leaf_id, metadata=on_one_line(settled.metadata), project_id=state.project_id,
+            notes = replace(
+                state, leaf_id=settled.leaf_id, metadata=on_one_line(settled.metadata),
                 created_at=delta.created_at or state.created_at, updated_at=delta.updated_at or state.updated_at,
             )  # fmt: skip
             self._mend(log)
             if len(settled.lines) > MOST:
-                events = (*log.look.part(0).lines, *settled.lines)
+                events = (*log.part(0).lines, *settled.lines)
                 whole = whole_bytes(events, digests_of(events), notes)
                 write_whole(self._folder.path, os.path.basename(log.path), whole, replace=True)
             else:
@@ -196,27 +183,18 @@ class Jsonl:
             return settled.head
 
     def _append(
-        self, log: _Open, state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes
+        self, log: Log, state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: LogState
     ) -> None:
-        data = delta_bytes(state, lines, digests, notes)
+        data, now = extended(state, notes, lines, digests)
         append(log.descriptor, data, state.end, log.path)
-        end, digest = state.end + len(data), digests[-1].hex() if digests else state.head.digest
-        where = metadata_at(state, notes)
-        now = replace(
-            state, head=Head(state.head.number + len(lines), digest, note(notes.leaf_id, notes.metadata)),
-            log=state.log + sum(map(len, lines)) + len(lines), end=end, size=end, is_ended=True,
-            metadata_at=state.end + (not state.is_ended) if where is None else where,
-            leaf_id=notes.leaf_id, metadata=notes.metadata, project_id=notes.project_id,
-            created_at=notes.created_at, updated_at=notes.updated_at,
-        )  # fmt: skip
-        stamp = _stamp(log.descriptor)
-        if stamp[_SIZE] == end:
+        stamp = stamp_of(log.descriptor)
+        if stamp[0] == now.end:
             self._remember(log.path, stamp, now)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
-        with self._reading(session_id):
+        with self._opened(session_id):
             pass
-        headers = self._each(lambda log: log.look.header())
+        headers = self._each(lambda log: log.header())
         gone = with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
         self._clients.forget(gone)
         for name in gone:
@@ -244,12 +222,10 @@ class Jsonl:
 
     def move(self, session_id: str, project_id: str) -> None:
         good_id(project_id, "project id")
-        with self._writing(session_id) as log:
+        with self._opened(session_id, write=True) as log:
             state = self._known(log)
             self._mend(log)
-            notes = Notes(leaf_id=state.leaf_id, metadata=state.metadata, project_id=project_id,
-                          created_at=state.created_at, updated_at=state.updated_at)  # fmt: skip
-            self._append(log, state, (), (), notes)
+            self._append(log, state, (), (), replace(state, project_id=project_id))
 
     def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
         data = self.load(session_id)
@@ -259,7 +235,7 @@ class Jsonl:
 
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
         good_id(client_key, "client key")
-        with self._reading(session_id):
+        with self._opened(session_id):
             pass
         self._folder.prepare()
         other = self._clients.change({client_key: session_id}, unless_other=not replace)
@@ -271,11 +247,11 @@ class Jsonl:
         return self._clients.session(client_key)
 
     def checkpoint(self, session_id: str) -> Checkpoint | None:
-        with self._reading(session_id) as log:
+        with self._opened(session_id) as log:
             return read_checkpoint(read_small(self._folder.beside(log.path, CHECKPOINT), LONGEST_CHECKPOINT))
 
     def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        with self._writing(session_id) as log:
+        with self._opened(session_id, write=True) as log:
             name = os.path.basename(self._folder.beside(log.path, CHECKPOINT))
             write_whole(self._folder.path, name, (checkpoint_bytes(checkpoint),), replace=True)
 
@@ -283,20 +259,34 @@ class Jsonl:
 
     def verify(self, session_id: str | None = None) -> Verified:
         self._ready()
-        if session_id is None:
-            return judge(self._folder, self._folder.logs(), self._clients, self._patience)
-        path = self._folder.log(session_id)
-        if not os.path.lexists(path):
+        paths = self._folder.logs() if session_id is None else [self._folder.log(session_id)]
+        if session_id is not None and not os.path.lexists(paths[0]):
             raise self._unknown(session_id)
-        return judge(self._folder, (path,), None, self._patience)
+        found = [verify_log(path, self._folder.beside(path, TORN), self._patience) for path in paths]
+        logs = [log for log in found if log is not None]
+        damage = [each for log in logs for each in log.damage]
+        notes = [each for log in logs for each in log.notes]
+        if session_id is None:
+            more, remarks = self._clients.verify(self._folder)
+            damage += more
+            notes += remarks
+            if left := len(list(self._folder.leftovers())):
+                notes.append(f"{left:,} files are being written, or were left by writers that died: `lore store "
+                             "vacuum` removes these")  # fmt: skip
+        notes += self._folder.readers()
+        return Verified(len(logs), sum(log.events for log in logs), tuple(damage), tuple(notes))
 
     def salvage(self, session_id: str) -> Salvaged:
         """Return the events that no damage was found in; behind a damaged record, those that are whole JSON."""
         self._ready()
         try:
-            return salvaged(self._folder.log(session_id), self._patience)
+            with reading(path := self._folder.log(session_id), self._patience) as descriptor:
+                part = Log(descriptor, path).whole()
         except FileNotFoundError:
             raise self._unknown(session_id) from None
+        damaged = {found.number for found in part.faults}
+        lines = [line for at, line in enumerate(part.lines, 1) if at not in damaged and line and not fault(line)]
+        return Salvaged(tuple(lines), max(part.number, len(part.lines)) - len(lines))
 
     def vacuum(self) -> int:
         """Remove what writers that died had begun to write."""
@@ -320,38 +310,26 @@ class Jsonl:
         return error
 
     @contextmanager
-    def _reading(self, session_id: str) -> Generator[_Open]:
+    def _opened(self, session_id: str, *, write: bool = False) -> Generator[Log]:
+        """Open a session's log, and lock it; raises UnknownSessionError, StoreError."""
         self._ready()
-        path = self._folder.log(session_id)
-        try:
-            with reading(path, self._patience) as descriptor:
-                yield self._open(descriptor, path)
-        except FileNotFoundError:
-            raise self._unknown(session_id) from None
-
-    @contextmanager
-    def _writing(self, session_id: str) -> Generator[_Open]:
-        self._ready()
-        if self._folder.is_there:
+        if write and self._folder.is_there:
             self._folder.prepare()
         path = self._folder.log(session_id)
         try:
-            with writing(path, self._patience) as descriptor:
-                yield self._open(descriptor, path)
+            with (writing if write else reading)(path, self._patience) as descriptor:
+                yield self._log(descriptor, path)
         except FileNotFoundError:
             raise self._unknown(session_id) from None
 
-    def _open(self, descriptor: int, path: str) -> _Open:
-        now = _stamp(descriptor)
+    def _log(self, descriptor: int, path: str) -> Log:
         with self._lock:
-            stamp, state = self._states.get(path, ((), None))
-        return _Open(descriptor, path, Look(descriptor, path, state if stamp == now else None), now)
+            return Log(descriptor, path, self._states.get(path))
 
-    def _known(self, log: _Open) -> LogState:
+    def _known(self, log: Log) -> LogState:
         """Return the state of a log, and remember it."""
-        state = log.look.state
-        if log.look.size == log.stamp[_SIZE]:
-            self._remember(log.path, log.stamp, state)
+        state = log.state
+        self._remember(log.path, log.stamp, state)
         return state
 
     def _remember(self, path: str, stamp: tuple[int, ...], state: LogState) -> None:
@@ -361,30 +339,25 @@ class Jsonl:
             while len(self._states) > _REMEMBERED:
                 del self._states[next(iter(self._states))]
 
-    def _mend(self, log: _Open) -> None:
+    def _mend(self, log: Log) -> None:
         """Put a torn tail aside before something is written."""
-        state = log.look.state
+        state = log.state
         if state.is_torn:
             aside = self._folder.beside(log.path, TORN)
             self._tell(put_aside(log.descriptor, state.end, state.size, log.path, aside, self._patience))
 
-    def _each(self, ask: Callable[[_Open], _T]) -> Sequence[_T]:
+    def _each(self, ask: Callable[[Log], _T]) -> Sequence[_T]:
         """Apply a function to each log; damaged ones are told and left out. Raises StoreError without a folder."""
         self._ready()
-        return [answer for path in self._folder.logs() if (answer := self._ask(path, ask)) is not None]
-
-    def _ask(self, path: str, ask: Callable[[_Open], _T]) -> _T | None:
-        try:
-            with reading(path, self._patience) as descriptor:
-                return ask(self._open(descriptor, path))
-        except FileNotFoundError:  # deleted meanwhile
-            return None
-        except StoreError as error:
-            what = f"{error.where or path}: {error.message}"
-            self._tell(what if isinstance(error, DamagedError) else error.message)
-            return None
-
-
-def _stamp(descriptor: int) -> tuple[int, ...]:
-    found = os.fstat(descriptor)
-    return (found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns)
+        answers: list[_T] = []
+        for path in self._folder.logs():
+            try:
+                with reading(path, self._patience) as descriptor:
+                    answers.append(ask(self._log(descriptor, path)))
+            except FileNotFoundError:  # deleted meanwhile
+                continue
+            except DamagedError as error:
+                self._tell(f"{error.where or path}: {error.message}")
+            except StoreError as error:
+                self._tell(error.message)
+        return answers

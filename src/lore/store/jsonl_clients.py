@@ -15,8 +15,10 @@ import msgspec
 
 from lore.errors import Where
 from lore.model.canonical import encode
-from lore.store.base import DamagedError, Tell
+from lore.store.base import Damage, DamagedError, StoreError, Tell
 from lore.store.jsonl_files import append, put_aside, read_range, reading, synchronise_folder, writing
+from lore.store.jsonl_folder import Folder
+from lore.store.jsonl_log import unread
 from lore.store.jsonl_records import is_sealed, sealed
 
 
@@ -96,6 +98,25 @@ class Clients:
         keys = [key for key, session_id in self.known().sessions.items() if session_id in gone]
         if keys:
             self.change(dict.fromkeys(keys))
+
+    def verify(self, folder: Folder) -> tuple[list[Damage], list[str]]:
+        """Say what is damaged, and which bindings lead nowhere."""
+        try:
+            known = self.known()
+        except StoreError as error:
+            return [unread(self.path, error)], []
+        damage = [
+            Damage(None, None, f"{self.path}, byte {at}", "a binding is damaged", "the bindings behind it")
+            for at in known.damaged
+        ]
+        notes: list[str] = []
+        if known.end < known.size:
+            notes.append(f"{self.path}: the last {known.size - known.end:,} bytes are no whole binding")
+        logs = set(folder.logs())
+        for key, session_id in sorted(known.sessions.items()):
+            if session_id is not None and folder.log(session_id) not in logs:
+                notes.append(f"client {key!r} is bound to session {session_id!r}, which is not there")
+        return damage, notes
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ BEGIN = b'{"kind":"saved",'
 _END = re.compile(rb',"byte":\d+ *,"check":"[0-9a-f]{8}"\}\Z')
 _CHECK = len(b',"check":"01234567"}')
 _DECODER = msgspec.json.Decoder(Saved)
+_NOT_WRITTEN = ("id", "at", "chain", "agent_id", "check")
 _EMPTY_FIELDS = (None, "", ())
 
 
@@ -59,38 +60,25 @@ def read_record(line: bytes, byte: int) -> Saved | None:
         return None
     try:
         record = _DECODER.decode(line)
-    except ValueError:
-        record = _slow(line)
-    return record if record is not None and record.byte == byte else None
-
-
-def _slow(line: bytes) -> Saved | None:
-    """Read a record with lone surrogates in it."""
-    try:
-        found = lenient.convert(line, Saved)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, Saved) else None
+    except ValueError:  # it may have lone surrogates in it
+        try:
+            record = lenient.convert(line, Saved)
+        except (ValueError, RecursionError):
+            return None
+    return record if isinstance(record, Saved) and record.byte == byte else None
 
 
 def record_line(record: Saved) -> bytes:
     """Write a record with its check, without the line's end; raises StoreError where no reader would take it."""
-    fields = msgspec.structs.asdict(record)
     written = [
         b'"%b":%b' % (name.encode(), (bytes(value) if isinstance(value, Raw) else encode(value)))
-        for name, value in fields.items()
-        if _is_written(name, value)
+        for name, value in msgspec.structs.asdict(record).items()
+        if name not in _NOT_WRITTEN and not (is_absent(value) if isinstance(value, Raw) else value in _EMPTY_FIELDS)
     ]
     line = sealed(BEGIN + b",".join(written))
     if len(line) > LONGEST:
         raise StoreError(f"notes of {len(line):,} bytes: a record holds {LONGEST >> 20} MiB", hint="note less")
     return line
-
-
-def _is_written(name: str, value: object) -> bool:
-    if name in ("id", "at", "chain", "agent_id", "check"):
-        return False
-    return not is_absent(value) if isinstance(value, Raw) else value not in _EMPTY_FIELDS
 
 
 def on_one_line(metadata: bytes) -> bytes:
@@ -154,21 +142,17 @@ class Fault(NamedTuple):
     recoverable: str
 
 
-class Start(NamedTuple):
-    """Where reading begins: a byte of the file, and what came before it."""
-
-    byte: int = 0
-    number: int = 0
-    digest: bytes = SEED
-    log: int = 0
-
-
 class Part:
     """What was read of a log; `lines` and `digests` are those of the events numbered from `first` on."""
 
-    def __init__(self, start: Start) -> None:
-        self.first, self.offset = start.number + 1, start.byte
-        self.number, self.digest, self.log = start.number, start.digest, start.log
+    def __init__(self, start: Saved | None) -> None:
+        """Begin before a record, or at the first byte."""
+        self.end = self.offset = 0  # behind the last whole byte, and the first that was read
+        self.number, self.digest, self.log = 0, SEED, 0
+        if start is not None:
+            self.end = self.offset = start.byte
+            self.number, self.digest, self.log = start.after, bytes.fromhex(start.base), start.log
+        self.first = self.number + 1
         self.lines: list[bytes] = []
         self.digests: list[bytes] = []
         self.faults: list[Fault] = []
@@ -176,7 +160,6 @@ class Part:
         self.plain = 0  # events without a digest of their own, the header apart
         self.loose = 0  # of these, those since the last record
         self.is_named = False  # whether damage among them was named
-        self.end = start.byte  # behind the last whole byte
         self.is_ended = True  # whether the last line has its end
 
     def add(self, lines: Sequence[bytes], digests: Sequence[bytes]) -> None:
@@ -189,15 +172,15 @@ class Part:
             self.digest = digests[-1]
 
 
-def read(data: bytes, start: Start = Start()) -> Part:  # noqa: B008 - a record that nobody can change
-    """Read the bytes of a log from a start on. Costs O(bytes)."""
+def read(data: bytes, start: Saved | None = None) -> Part:
+    """Read the bytes of a log, from a record of it on where one is given. Costs O(bytes)."""
     part = Part(start)
     data = data.rstrip(b"\0") if data.endswith(b"\0") else data
     at = 0
     while at < len(data):
         found = data.find(b"\n", at)
         stop = len(data) if found < 0 else found
-        line, byte = data[at:stop], start.byte + at
+        line, byte = data[at:stop], part.offset + at
         if is_record(line):
             at = -1 if found < 0 else _record(data, at, stop, part)
             if at < 0:
@@ -210,7 +193,7 @@ def read(data: bytes, start: Start = Start()) -> Part:  # noqa: B008 - a record 
                 _plain(line, byte, part)
             part.is_ended = found >= 0
             at = stop + part.is_ended
-        part.end = start.byte + at
+        part.end = part.offset + at
     return part
 
 
@@ -294,31 +277,20 @@ def _damaged(record: Saved, lines: Sequence[bytes], byte: int, part: Part) -> No
         offsets.append(offsets[-1] + len(line) + 1)
     at, before, known = 0, part.digest, len(part.faults)
     for digest in map(_digest, record.digests):
-        place = next((candidate for candidate in (at, at + 1, at - 1) if _is(lines, candidate, before, digest)), None)
-        if place is None:
-            where, reason = _located(lines, at, offsets)
-            part.faults.append(Fault(part.number + 1, where, reason, _rescued(lines, at)))
-            part.add((b"",), (digest,))
-        else:
+        near = (place for place in (at, at + 1, at - 1) if 0 <= place < len(lines))
+        place = next((place for place in near if follow(before, (lines[place],)) == [digest]), None)
+        if place is not None:
             part.add((lines[place],), (digest,))
+        else:
+            is_there, saved = at < len(lines), "every other event"
+            if is_there and lines[at] and not fault(lines[at]):
+                saved = f"the line is whole JSON, what it says may be wrong; {saved}"
+            message = "the event is not what was stored" if is_there else "the event is missing"
+            part.faults.append(Fault(part.number + 1, offsets[min(at, len(lines))], message, saved))
+            part.add((b"",), (digest,))
         at, before = (at if place is None else place) + 1, digest
     if len(part.faults) == known:
         part.faults.append(Fault(None, byte, "bytes between the events that nobody stored", "every event"))
-
-
-def _is(lines: Sequence[bytes], place: int, before: bytes, digest: bytes) -> bool:
-    return 0 <= place < len(lines) and follow(before, (lines[place],))[0] == digest
-
-
-def _located(lines: Sequence[bytes], at: int, offsets: Sequence[int]) -> tuple[int, str]:
-    where = offsets[min(at, len(lines))]
-    return where, "the event is not what was stored" if at < len(lines) else "the event is missing"
-
-
-def _rescued(lines: Sequence[bytes], at: int) -> str:
-    if at < len(lines) and lines[at] and not fault(lines[at]):
-        return "the line is whole JSON, what it says may be wrong; every other event"
-    return "every other event"
 
 
 def _digest(text: str) -> bytes:
