@@ -93,7 +93,7 @@ def import_(
     lore's own logs are stored to the byte, others are converted. What was interrupted is gone on with by the same
     command. A session that is stored with other content is a conflict: exit 3 where it is one of several inputs.
     """
-    from lore.recording.options import Options
+    from lore.recording.opening import Options
     from lore.report.stored import write_imported
     from lore.run.store_import import ImportRequest, import_sessions
 

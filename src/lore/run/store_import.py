@@ -21,16 +21,14 @@ from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
-from lore.model.stored import ImportedSession, StoreImported
+from lore.model.results_store import ImportedSession, StoreImported
 from lore.recording import corpus
-from lore.recording.base import UnrecognisedError
+from lore.recording.base import Problems, UnrecognisedError, collected_seldom
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
 from lore.recording.log_lines import headed, named, own_lines, renamed
-from lore.recording.options import Options
-from lore.recording.problems import Problems
+from lore.recording.opening import Options
 from lore.run.converting import converted
-from lore.run.gc_tuning import collected_seldom
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.lines import read_header
 from lore.store.registry import address_of, noted, open_there

@@ -23,7 +23,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
-from lore.model.stored import (
+from lore.model.results_store import (
     SessionRow,
     StoreAppended,
     StoredCheckpoint,
