@@ -146,13 +146,6 @@ def _provider(one: e.ProviderSaid) -> str:
     return f"the provider says {one.reason or one.other}{missed}"
 
 
-def _fell(one: e.ReadFell) -> str:
-    return (
-        f"{one.lost_tokens:,} of {one.cached_tokens:,} cached tokens were not read again ({one.read_tokens:,} were); "
-        "nothing that the recording shows explains it"
-    )
-
-
 _BILLS = {
     "no-breakpoint": "{} tokens are billed as written, though the body has no cache breakpoint",
     "hour-unasked": "{} tokens are billed as written for 1 hour, though no breakpoint asks for that",
@@ -230,20 +223,8 @@ def _unneeded(one: e.Unneeded) -> str:
     return f"{one.code} {one.where}: {times}"
 
 
-def _told(one: e.Told) -> str:
-    return one.text
-
-
 def _damage(one: e.Damage) -> str:
     return one.message + (f" (and {one.more:,} more like it)" if one.more else "")
-
-
-def _model_changed(one: e.ModelChanged) -> str:
-    return f"model changed from {one.before} to {one.after}"
-
-
-def _history_shrank(one: e.HistoryShrank) -> str:
-    return f"history is the same in its first {one.same:,} of {one.entries:,} entries only"
 
 
 def _chain_restarted(one: e.ChainRestarted) -> str:
@@ -256,48 +237,19 @@ def _messages_taken_back(one: e.MessagesTakenBack) -> str:
     return f"{taken} taken back, and something else was asked"
 
 
-def _within_block(one: e.WithinBlock) -> str:
-    return (
-        f"about {one.tokens:,} tokens at the end changed: less than one block of the cache ({one.block_tokens}), so "
-        "nothing of it could be cached"
-    )
-
-
-def _lifetime_lost(one: e.LifetimeLost) -> str:
-    return (
-        f"all {one.breakpoints} breakpoints ask for 1 hour; the bill has {one.tokens:,} tokens for 5 minutes, none "
-        "for 1 hour"
-    )
-
-
-def _breakpoints_count(one: e.BreakpointsCount) -> str:
-    return f"{one.breakpoints} cache breakpoints in one request; {one.most} are the most"
-
-
-def _program_text(one: e.ProgramText) -> str:
-    return f"a message of the user's role follows a tool's result, and no user wrote it: {one.excerpt}"
-
-
 def _orphan_pair(one: e.OrphanPair) -> str:
     return f"a {one.part} without its {'result' if one.part == 'call' else 'call'}: {one.name}"
 
 
-def _writes_unread(one: e.WritesUnread) -> str:
-    return (
-        f"{one.tokens:,} tokens were written to the cache by {one.turns} turns, each followed by another one while "
-        "they lived, and no bill of this recording reads any of them"
-    )
-
-
 SENTENCES: dict[type[Fact], Callable[[Any], str]] = DIFFERENCES | {
-    e.Told: _told,
+    e.Told: "{0.text}".format,
     e.Damage: _damage,
     e.Recorded: _recorded,
-    e.ModelChanged: _model_changed,
+    e.ModelChanged: "model changed from {0.before} to {0.after}".format,
     e.SignSeen: _sign,
     e.ToolsAnnounced: _announced,
     e.HookText: _hook,
-    e.HistoryShrank: _history_shrank,
+    e.HistoryShrank: "history is the same in its first {0.same:,} of {0.entries:,} entries only".format,
     e.Paused: _paused,
     e.ParallelStart: _parallel,
     e.OlderEntry: _older,
@@ -308,17 +260,29 @@ SENTENCES: dict[type[Fact], Callable[[Any], str]] = DIFFERENCES | {
     e.Rerouted: _rerouted,
     e.LookbackExceeded: _lookback,
     e.ProviderSaid: _provider,
-    e.ReadFell: _fell,
-    e.WithinBlock: _within_block,
-    e.LifetimeLost: _lifetime_lost,
+    e.ReadFell: (
+        "{0.lost_tokens:,} of {0.cached_tokens:,} cached tokens were not read again "
+        "({0.read_tokens:,} were); nothing that the recording shows explains it"
+    ).format,
+    e.WithinBlock: (
+        "about {0.tokens:,} tokens at the end changed: less than one block of the cache "
+        "({0.block_tokens}), so nothing of it could be cached"
+    ).format,
+    e.LifetimeLost: (
+        "all {0.breakpoints} breakpoints ask for 1 hour; the bill has {0.tokens:,} tokens for 5 "
+        "minutes, none for 1 hour"
+    ).format,
     e.BillUnlikeBody: _bill,
     e.Disputed: _disputed,
-    e.BreakpointsCount: _breakpoints_count,
+    e.BreakpointsCount: "{0.breakpoints} cache breakpoints in one request; {0.most} are the most".format,
     e.VolatileText: _volatile,
-    e.ProgramText: _program_text,
+    e.ProgramText: "a message of the user's role follows a tool's result, and no user wrote it: {0.excerpt}".format,
     e.OrphanPair: _orphan_pair,
     e.BreakpointsMissing: _missing,
-    e.WritesUnread: _writes_unread,
+    e.WritesUnread: (
+        "{0.tokens:,} tokens were written to the cache by {0.turns} turns, each followed by "
+        "another one while they lived, and no bill of this recording reads any of them"
+    ).format,
     e.BelowMinimum: _below_minimum,
     e.ReadBelowForecast: _below_forecast,
     e.OverBudget: _budget,
