@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from lore.cache.settings import Simulate
+from lore.cache.base import Simulate
 from lore.compaction.settings import Compaction
 from lore.config import Settings, load, policy
 from lore.errors import LoreError

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.settings import Simulate
+from lore.cache.base import Simulate
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.errors import LoreError, Where
 from lore.judge.policy import Budgets, Policy

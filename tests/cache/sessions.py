@@ -28,7 +28,7 @@ def sequences(draw, most: int = 14) -> list[Request]:
             Request(
                 chain, texts[chain], same if draw(st.booleans()) else 0,
                 breakpoints=tuple(Breakpoint(place) for place in sorted(places)) if texts[chain] else (),
-                implicit=draw(st.booleans()), at=at, answered=at + draw(st.sampled_from((0.0, 3.0))),
+                at=at, answered=at + draw(st.sampled_from((0.0, 3.0))),
             )
         )  # fmt: skip
     return asked

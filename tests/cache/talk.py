@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Raw
 
 from lore.cache.base import Prediction
-from lore.cache.levels import Levels
-from lore.cache.turn_context import Situation
+from lore.cache.levels import Levels, Situation
 from lore.model.events import Billed, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.prompt import Prompt

@@ -107,13 +107,6 @@ def test_a_salt_of_a_section_costs_it_and_what_stands_behind():
     assert reads("anthropic", asked, rules(NOW)) == [0, 32]
 
 
-def test_an_automatic_request_has_its_breakpoint_at_the_last_block_that_takes_one():
-    """It was taken for a request without breakpoints, which reads and writes nothing."""
-    thought = [*pieces("ab"), piece("t", kind="thinking")]
-    asked = [request(thought, implicit=True), request([*pieces("ab"), piece("c")], implicit=True)]
-    assert [one[:3] for one in predicted("anthropic", asked, rules(NOW))] == [(0, 32, 16), (32, 16, 0)]
-
-
 def test_breakpoints_that_stand_behind_no_piece_are_passed_over():
     """They raised an IndexError."""
     assert reads("anthropic", [request("ab", breakpoints=[-1, 1, 7]), request("ab", breakpoints=[1])], rules(NOW)) == [
@@ -131,26 +124,20 @@ def test_prompts_under_the_minimum_are_not_cached():
 
 
 def test_openai_5_6_with_an_tail_without_breakpoint_reads_nothing_and_writes_all():
-    asked = [request([piece("a", 2000), piece(tail, 100)], implicit=True) for tail in "xyz"]
+    asked = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[1]) for tail in "xyz"]
     said = predicted("openai-breakpoint", asked, rules(SOL))
     assert [(one.read, one.write) for one in said] == [(0, 2100)] * 3
 
 
 def test_openai_5_6_reads_what_ends_at_an_explicit_breakpoint():
-    asked = [request([piece("a", 2000), piece(tail, 100)], implicit=True, breakpoints=[0]) for tail in "xyz"]
+    asked = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[0, 1]) for tail in "xyz"]
     said = predicted("openai-breakpoint", asked, rules(SOL))
     assert [(one.read, one.write) for one in said] == [(0, 2100), (2000, 100), (2000, 100)]
 
 
 def test_openai_5_6_reads_a_conversation_that_goes_on():
-    asked = [request("ab", 600, implicit=True), request("abcd", 600, implicit=True)]
+    asked = [request("ab", 600, breakpoints=[1]), request("abcd", 600, breakpoints=[3])]
     assert reads("openai-breakpoint", asked, rules(SOL)) == [0, 1200]
-
-
-def test_openai_5_6_takes_the_latest_three_breakpoints_beside_its_own():
-    asked = [request("abcdefg", 2000, implicit=True, breakpoints=[0, 1, 2, 3]), request("aX", 2000, breakpoints=[0])]
-    assert reads("openai-breakpoint", asked, rules(SOL)) == [0, 0]
-    assert reads("openai-breakpoint", [asked[0], request("abX", 2000, breakpoints=[1])], rules(SOL)) == [0, 4000]
 
 
 def test_openai_5_6_compares_only_the_latest_breakpoints():

@@ -12,8 +12,7 @@ import pytest
 
 import lore
 from lore.cache.rule_file import ALWAYS, parse
-from lore.cache.rules import EVIDENCE, FOR_READING, RULES, seconds
-from lore.cache.served import normal
+from lore.cache.rules import EVIDENCE, FOR_READING, RULES, normal, seconds
 from lore.run.rules import packaged
 
 FILES = sorted((Path(lore.__file__).parent / "cache" / "data").glob("*.toml"))

@@ -122,7 +122,7 @@ HOSTILE = (
     Request("h", []),
     Request("h", [], 7, breakpoints=(Breakpoint(0), Breakpoint(-1), Breakpoint(99))),
     Request("h", [Piece(b"", "messages")] * 5, breakpoints=(Breakpoint(4), Breakpoint(4), Breakpoint(2))),
-    Request("h", [Piece(b"", "messages", tokens=0)] * 3, -5, implicit=True, at=-1e18),
+    Request("h", [Piece(b"", "messages", tokens=0)] * 3, -5, at=-1e18),
     Request("h", [piece("a")] * 40, 10**9, breakpoints=tuple(Breakpoint(n % 60 - 10) for n in range(10_000)), at=1e18),
     Request("h", [piece("a")] * 40, 40, at=5.0, answered=1.0, output=[Piece(b"", "messages")]),
     Request("h", [piece("a")], 1, at=None, answered=7.0, output=[piece("b", 0), piece("c", None)]),

@@ -6,10 +6,12 @@ import msgspec
 import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
-from lore.cache import growth
+from lore.cache import lanes
+from lore.cache.levels import DROP
 from lore.model.events import Billed
+from lore.model.prompt import Prompt
 from lore.model.state import Change
-from model.making import body, parsed, turn
+from lore.model.turn import Basis, Turn
 
 
 def opened(begin=None, **fields):
@@ -118,7 +120,7 @@ def test_results_that_were_cleared_far_back_leave_the_head():
     talk.use()
     found = talk.turn(bill(10_000, 9_000), changes=(Change("LORE117", "1 tool results cleared"),))
     assert found.read == 10_000
-    assert talk.situation.foreseen
+    assert talk.situation.level.tokens < talk.situation.stood - DROP
 
 
 def test_another_model_has_nothing_and_the_first_one_still_has_its_own():
@@ -239,34 +241,23 @@ def test_chains_do_not_mix():
     assert talk.turn(bill(900, 100), chain="side").read == 900
 
 
-def test_recordings_that_hold_their_prompts_have_levels_too():
-    talk = Talk()
-    made = parsed(body("hello"))
-    for usage, read in ((bill(0, 5_000), None), (bill(5_000, 0), 5_000)):
-        one = turn(made, usage=usage)
-        assert talk.levels.predict(one).read == read
-        talk.levels.learn(one)
-
-
 def test_another_system_prompt_leaves_what_others_keep():
     talk = Talk()
-    for made, usage, read in (
-        (parsed({**body("hello"), "system": "a"}), bill(3_000, 5_000), None),
-        (parsed({**body("hello"), "system": "b"}), bill(3_000, 5_000), 3_000),
-    ):
-        one = turn(made, usage=usage)
+    for system, usage, read in (("a", bill(3_000, 5_000), None), ("b", bill(3_000, 5_000), 3_000)):
+        one = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
+                   basis=Basis(talk.entries, "anthropic", ("claude-x", system)))  # fmt: skip
         assert talk.levels.predict(one).read == read
         talk.levels.learn(one)
 
 
 def test_ten_thousand_turns_look_at_each_entry_a_bounded_number_of_times(monkeypatch):
-    looked, real = [0], growth._part
+    looked, real = [0], lanes._part
 
     def counted(item):
         looked[0] += 1
         return real(item)
 
-    monkeypatch.setattr(growth, "_part", counted)
+    monkeypatch.setattr(lanes, "_part", counted)
     talk, stood = Talk(), 12_000
     talk.ask()
     talk.turn(bill(10_000, 2_000))

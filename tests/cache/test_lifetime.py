@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from lore.cache.lifetime import FIVE_MINUTES, GRACE, ONE_HOUR, Expiry, expiry, lifetime
+from lore.cache.reach import FIVE_MINUTES, GRACE, ONE_HOUR, Expiry, expiry, lifetime
 from lore.model.events import Billed
 from model.making import body, parsed, turn
 

@@ -7,7 +7,7 @@ import pytest
 from cache.asking import piece, pieces, predicted, reads, request, rules
 from lore.cache.base import Piece, Request
 from lore.cache.registry import make
-from lore.cache.views import ANTHROPIC, PLAIN, Views
+from lore.cache.views import PLAIN, VIEWS, Views
 from lore.errors import LoreError
 from lore.prefix.dropped import without_dropped
 from model.making import body, parsed, turn
@@ -94,7 +94,7 @@ def test_a_change_of_the_header_alone_is_harmless_on_anthropic_and_total_on_llam
     bodies = [body("hello", model="claude-opus-5", system=[{"type": "text", "text": one}, SYSTEM]) for one in headers]
     prompts = [without_dropped(parsed(one), "api.anthropic.com") for one in bodies]
     found = {}
-    for name, view in (("anthropic", ANTHROPIC), ("llama.cpp", PLAIN)):
+    for name, view in (("anthropic", VIEWS["anthropic"]), ("llama.cpp", PLAIN)):
         views, model = Views(view), make(name, rules())
         found[name] = [model.predict(views.of(turn(prompt, number))).read for number, prompt in enumerate(prompts, 1)]
     assert found["anthropic"][1] > 1000

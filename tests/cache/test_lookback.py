@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lore.cache.lookback import gap
+from lore.cache.reach import gap
 from model.making import body, parsed
 
 CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}

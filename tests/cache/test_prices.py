@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cache.prices import Price
+from lore.cache.bills import Price
 from lore.model.events import Billed
 
 CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))
@@ -20,6 +20,10 @@ counts = st.integers(0, 10**9)
 usages = st.fixed_dictionaries(
     {name: counts for name in ("uncached", "read", "write_5m", "write_1h", "output")}  # noqa: C420 - one strategy each
 )
+
+
+def bill(**counts):
+    return Billed(**{f"{name}_tokens": count for name, count in counts.items()})
 
 
 @pytest.mark.parametrize(
@@ -35,7 +39,7 @@ usages = st.fixed_dictionaries(
     ],
 )
 def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
-    assert price.cost(**tokens) == Decimal(dollars)
+    assert price.of(bill(**tokens)) == Decimal(dollars)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +56,11 @@ def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
     ],
 )
 def test_what_is_not_known_or_contradicts_itself_has_no_cost(price, tokens):
-    assert price.cost(**tokens) is None
+    assert price.of(bill(**tokens)) is None
 
 
 def test_nothing_counted_at_an_unknown_price_costs_nothing():
-    assert CLASSIC._replace(read=None).cost(uncached=M, read=0, output=0) == Decimal("2.5")
+    assert CLASSIC._replace(read=None).of(bill(uncached=M, read=0, output=0)) == Decimal("2.5")
 
 
 def test_a_billed_request_is_paid_as_its_counts_say():
@@ -70,9 +74,11 @@ def test_a_billed_request_is_paid_as_its_counts_say():
 @given(usages, usages)
 def test_cost_is_linear_and_exact(one, other):
     both = {name: one[name] + other[name] for name in one}
-    assert CLAUDE.cost(**both) == CLAUDE.cost(**one) + CLAUDE.cost(**other)
+    assert CLAUDE.of(bill(**both)) == CLAUDE.of(bill(**one)) + CLAUDE.of(bill(**other))
 
 
 @given(usages, st.integers(0, 1000))
 def test_cost_grows_with_every_factor(tokens, times):
-    assert CLAUDE.cost(**{name: count * times for name, count in tokens.items()}) == times * CLAUDE.cost(**tokens)
+    assert CLAUDE.of(bill(**{name: count * times for name, count in tokens.items()})) == times * CLAUDE.of(
+        bill(**tokens)
+    )

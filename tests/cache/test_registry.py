@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cache.asking import rules
+from cache.asking import reads, request, rules
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import CACHES, cache_named, make
 from lore.errors import LoreError
@@ -30,12 +30,12 @@ def test_a_model_stands_under_its_name():
 @pytest.mark.parametrize("name", CACHES)
 def test_every_option_is_taken(name):
     for option in CACHES[name].options:
-        assert make(name, rules(), {option: 1}).name == name
+        assert make(name, rules(), {option: 1}).predict(request("ab")).total == 32
 
 
 def test_an_option_decides():
-    asked = {"capacity": 0}
-    assert make("vllm", rules(), asked).name == "vllm"
+    assert reads("vllm", [request("ab"), request("ab")], capacity=0) == [0, 0]
+    assert reads("vllm", [request("ab"), request("ab")], capacity=9) == [0, 16]
 
 
 def test_an_unknown_name_is_an_error_that_names_the_nearest():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cache.lookback import RULES as POSITIONS
+from lore.cache.reach import LOOKBACKS
 from lore.cache.rule_file import parse
 from lore.cache.rules import Rules, seconds, spans
 from lore.run.rules import packaged
@@ -36,7 +36,7 @@ def test_the_nearest_model_pattern_holds_then_the_platform_then_the_latest_date(
         ("minimum_tokens", 7, "model='m-4'\nvalid_from=2026-06-01"),
     )
     found = [
-        made.whole("minimum_tokens", "p", *asked)
+        made.number("minimum_tokens", "p", *asked)
         for asked in (
             ("other",),
             ("other", "bedrock"),
@@ -75,8 +75,8 @@ def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
 
 def test_without_a_time_what_is_announced_does_not_hold_yet():
     rows = parse("[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t").rows
-    assert Rules(rows, date(2026, 10, 24)).whole("lifetime", "p", "m") == 1
-    assert Rules((), date(2026, 10, 24)).overridden_by(rows).whole("lifetime", "p", "m") == 2
+    assert Rules(rows, date(2026, 10, 24)).number("lifetime", "p", "m") == 1
+    assert Rules((), date(2026, 10, 24)).overridden_by(rows).number("lifetime", "p", "m") == 2
     assert packaged().price("gemini", "gemini-3.8-flash").uncached == Decimal("0.75")
     assert packaged().price("gemini", "gemini-3.8-flash", at=day("2027-01-01")) is None
 
@@ -84,9 +84,9 @@ def test_without_a_time_what_is_announced_does_not_hold_yet():
 def test_many_names_of_models_do_not_fill_the_memory():
     made = rules(("minimum_tokens", 1, ""))
     for number in range(10_000):
-        assert made.whole("minimum_tokens", "p", f"m{number}") == 1
+        assert made.number("minimum_tokens", "p", f"m{number}") == 1
         assert made.price("p", f"m{number}") is None
-    assert max(len(made._matching), len(made._prices)) <= 4096
+    assert max(made._matching.cache_info().currsize, len(made._prices)) <= 4096
 
 
 @pytest.mark.parametrize(("at", "read"), [("2026-10-06T23:59:59", "0.2"), ("2026-10-07T00:00:00", "0.1")])
@@ -110,7 +110,7 @@ def test_a_price_that_changed_holds_from_its_day_on(at, read):
     ],
 )
 def test_a_minimum_depends_on_model_and_platform_and_an_unknown_model_is_unknown(model, platform, tokens):
-    assert packaged().whole("minimum_tokens", "anthropic", model, platform) == tokens
+    assert packaged().number("minimum_tokens", "anthropic", model, platform) == tokens
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_a_users_row_holds_over_any_other_that_matches():
     made = packaged().overridden_by(own.rows)
     assert made.price("anthropic", "claude-opus-5").read == Decimal("0.9")
     assert made.price("anthropic", "claude-opus-5").uncached == 5
-    assert made.whole("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock") == 7
-    assert made.whole("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock", day("2026-08-31")) == 4096
+    assert made.number("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock") == 7
+    assert made.number("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock", day("2026-08-31")) == 4096
     assert packaged().price("anthropic", "claude-opus-5").read == Decimal("0.5")
 
 
@@ -235,10 +235,10 @@ def test_the_day_on_which_the_tables_were_checked_is_not_newer_than_itself():
 
 
 def test_the_tables_say_what_the_lookback_of_checks_says():
-    for rule in POSITIONS:
+    for rule in LOOKBACKS:
         at = max(rule.since, day("2024-09-01"))
-        assert packaged().whole("lookback", "anthropic", "claude-sonnet-4", at=at) == rule.positions
-        assert packaged().flag("lookback_runs", "anthropic", "claude-sonnet-4", at=at) is rule.runs
+        assert packaged().number("lookback", "anthropic", "claude-sonnet-4", at=at) == rule.positions
+        assert packaged().find("lookback_runs", "anthropic", "claude-sonnet-4", at=at).value is rule.runs
 
 
 def test_seconds_are_those_of_midnight_in_utc():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.cache.served import LONGEST, normal, served
+from lore.cache.rules import LONGEST, normal, served
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from cache.asking import piece, pieces
 from lore.cache.base import Piece, Request
-from lore.cache.token_estimator import MOST, RATES, Ruler
-from lore.cache.tree import Tree
+from lore.cache.tree import MOST, RATES, Ruler, Tree
 
 
 class Laid:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cache.talk import BEGIN, ONE_BY_ONE, Talk, bill
-from lore.cache.event_priors import CHANCES
+from lore.cache.lanes import CHANCES
 from lore.judge.attribution import SIGN_CODES, attribute
 from lore.judge.expected import PairContext
 from lore.judge.judge import Judge

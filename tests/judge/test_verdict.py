@@ -6,7 +6,7 @@ import pytest
 
 from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
-from lore.cache.predictor import Transcripts
+from lore.cache.levels import Transcripts
 from lore.judge.judge import Judge
 from lore.model.events import Billed
 from lore.model.state import Change

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lore.cache.base import Simulate
 from lore.cache.rules import Rules, seconds
-from lore.cache.settings import Simulate
 from lore.config import Loaded, Settings
 from lore.errors import LoreError
 from lore.run.rules import LARGEST, chosen, listed, load, packaged, stale

@@ -4,15 +4,17 @@ In: requests in the order in which they were asked. Out: a `Prediction` each. Ru
 turn's own usage; `learn` is called once after it, with the usage or None; tokens are whole numbers, and
 read + write + uncached = total.
 
-How to add one: write a class with the members of `CacheModel`, whose constructor takes a `Look` and its options by
-keyword, add it to `CACHES` in `registry.py` (or publish it under the entry-point group `lore.caches`), and run
-`lore.testing.CacheContract` on it.
+How to add one: write a class with the members of `CacheModel` and of `CacheKind`, whose constructor takes a `Look` and
+its options by keyword, publish it under the entry-point group `lore.caches`, and run `lore.testing.CacheContract` on
+it; one of lore's own is a row of `CACHES` in `registry.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from lore.model.events import Billed
 from lore.model.prompt import Section
@@ -73,7 +75,7 @@ class Request(NamedTuple):
     The first `same` pieces are those of the chain's request before it. `at` and `answered` (when the response
     began) are seconds since the epoch. `space` separates what is never shared (account, cache key, salt);
     `salts` holds, by section, what enters the prefix at that section's beginning besides its text (parameters
-    that invalidate it). `breakpoints` ascend; `implicit` says that the request leaves breakpoints to the provider.
+    that invalidate it). `breakpoints` ascend. `output` is what was generated, where that is known.
     `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     `recorded` are the breakpoints that its bill is about, where `breakpoints` are otherwise than recorded.
     """
@@ -82,7 +84,6 @@ class Request(NamedTuple):
     pieces: Sequence[Piece]
     same: int = 0
     breakpoints: tuple[Breakpoint, ...] = ()
-    implicit: bool = False
     model: str | None = None
     at: float | None = None
     answered: float | None = None
@@ -97,14 +98,7 @@ Look: TypeAlias = Callable[[str, str | None, float | None], float | None]  # rul
 
 
 class CacheModel(Protocol):
-    """A model of one provider's or engine's prompt cache.
-
-    Made with a look-up of the dated rules of its `provider`, and with `options` by name (`registry.make`).
-    """
-
-    name: ClassVar[str]
-    provider: ClassVar[str]
-    options: ClassVar[tuple[str, ...]]
+    """A model of one provider's or engine's prompt cache, made with a look-up of dated rules and with options."""
 
     def predict(self, request: Request) -> Prediction:
         """Say what the cache would do, and remember what it would keep. Cost O(pieces behind `same`)."""
@@ -113,3 +107,39 @@ class CacheModel(Protocol):
     def learn(self, usage: Billed | None) -> str:
         """Take what was billed for the request that was predicted last; return how it contradicts the request."""
         ...
+
+
+class CacheKind(Protocol):
+    """What stands in `CACHES`: called with a look-up of the rules of its `provider` and `options`, it makes a model."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def provider(self) -> str: ...  # noqa: D102
+
+    @property
+    def options(self) -> tuple[str, ...]: ...  # noqa: D102
+
+
+class Simulate(Struct, frozen=True, forbid_unknown_fields=True):
+    """How prompts are simulated: the settings of `[simulate]`. Money is in US dollars, always.
+
+    `rules`: a file of rows that are put over the packaged ones; a relative path begins at the settings file.
+    `caches`: names of cache models; empty: chosen from provider and model. `tolerance`: by what share of the
+    prompt a billed read may fall short of its prediction.
+    """
+
+    rules: str | None = None
+    caches: tuple[str, ...] = ()
+    tolerance: float = 0.02
+
+    def fault(self) -> str:
+        """Say what is wrong with these settings; empty where nothing is."""
+        if self.rules is not None and not self.rules.strip():
+            return "rules is empty: name a file"
+        if any(not name.strip() for name in self.caches):
+            return "caches holds an empty name"
+        if not 0 <= self.tolerance < 1:
+            return f"tolerance is {self.tolerance}, and not a share from 0 to below 1"
+        return ""

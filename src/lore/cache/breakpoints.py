@@ -14,16 +14,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Piece, Prediction, Request
-from lore.cache.kinds import NO_POSITION, RUNS
-from lore.cache.lifetime import GRACE
-from lore.cache.token_estimator import SLACK, Ruler
-from lore.cache.tree import Path, Tree
+from lore.cache.reach import FIVE_MINUTES, GRACE, ONE_HOUR
+from lore.cache.tree import SLACK, Path, Ruler, Tree
+from lore.cache.views import NO_POSITION, RUNS
 from lore.model.events import Billed
 
-HOUR = 3600.0
 BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
 NEARLY = 1.35  # an estimate may be too low by this factor
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
@@ -42,15 +40,11 @@ class _Asked(NamedTuple):
 
     request: Request
     path: Path
-    breakpoints: tuple[Breakpoint, ...]
     hit: int
-    model: str | None
 
 
 class Breakpoints:
     """A cache with entries at breakpoints; the rules that `look` finds tell the providers apart."""
-
-    options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -64,7 +58,9 @@ class Breakpoints:
 
     def predict(self, request: Request) -> Prediction:
         """Say what would be read and written, and keep what is written."""
-        request = request._replace(breakpoints=_breakpoints(request))
+        places = {breakpoint.place: breakpoint for breakpoint in request.breakpoints}
+        standing = [places[place] for place in sorted(places) if 0 <= place < len(request.pieces)]
+        request = request._replace(breakpoints=tuple(standing))
         path = self._tree.path(request)
         self._ruler.lay(request.chain, path, request.pieces, request.model)
         breakpoints = self._usable(request)
@@ -72,7 +68,7 @@ class Breakpoints:
             self._asked = None
             return UNKNOWN
         hit, reason = self._hit(request, path, breakpoints)
-        self._asked = _Asked(request, path, breakpoints, hit, request.model)
+        self._asked = _Asked(request, path, hit)
         prediction = self._predicted(request, breakpoints, hit, reason)
         self._keep(request, path, breakpoints, hit)
         self._began = request.answered or request.at or self._began
@@ -85,11 +81,10 @@ class Breakpoints:
         """
         least = self._look("minimum_tokens", request.model, request.at) or 0
         known, position = self._ruler.known, self._ruler.position
-        return tuple(
-            breakpoint
-            for breakpoint in request.breakpoints
+        return tuple([
+            breakpoint for breakpoint in request.breakpoints
             if position(breakpoint.place) * (1.0 if known(breakpoint.place) is not None else NEARLY) >= least
-        )
+        ])  # fmt: skip
 
     # reading
 
@@ -102,9 +97,8 @@ class Breakpoints:
             entry = self._entries.get(path.nodes[place])
             why = "" if entry is None else _unreadable(entry, request.at)
             if entry is not None and not why:
-                return place, "entry at a breakpoint" if any(
-                    place == breakpoint.place for breakpoint in breakpoints
-                ) else "entry before a breakpoint"
+                at = any(place == breakpoint.place for breakpoint in breakpoints)
+                return place, "entry at a breakpoint" if at else "entry before a breakpoint"
             old = old or why
         if old:
             return -1, old
@@ -127,19 +121,12 @@ class Breakpoints:
     def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
         position = self._ruler.position
         read = position(hit)
-        written = max(
-            (position(breakpoint.place) for breakpoint in breakpoints if breakpoint.place > hit), default=read
-        )
-        hours = [
-            breakpoint.place
-            for breakpoint in breakpoints
-            if breakpoint.place > hit and (breakpoint.lifetime or 0) >= HOUR
-        ]
+        written = max((position(place) for place, _ in breakpoints if place > hit), default=read)
+        hours = [place for place, lifetime in breakpoints if place > hit and (lifetime or 0) >= ONE_HOUR]
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
         hour = position(hours[-1]) - read if hours else 0
-        return Prediction(
-            read, written - read, total - written, self._confidence(request, hit), reason, write_1h=hour
-        )  # fmt: skip
+        confidence = self._confidence(request, hit)
+        return Prediction(read, written - read, total - written, confidence, reason, write_1h=hour)
 
     def _confidence(self, request: Request, hit: int) -> Confidence:
         if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
@@ -164,12 +151,10 @@ class Breakpoints:
 
     def _entry(self, request: Request, breakpoint: Breakpoint) -> Entry:
         """Return what is written at a breakpoint."""
-        lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or 300.0
+        lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or FIVE_MINUTES
         expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
-        began = request.answered
-        if began is None and request.at is not None:
-            began = request.at + BEGINS
-        return Entry(began, expires, lifetime)
+        ready = request.at + BEGINS if request.answered is None and request.at is not None else request.answered
+        return Entry(ready, expires, lifetime)
 
     def _grace(self, request: Request) -> float:
         """Return by what a lifetime is multiplied: entries were seen to live a little longer."""
@@ -199,7 +184,8 @@ class Breakpoints:
         if read is None or write is None or min(read, write) < 0:
             return ""
         if read + write == 0:
-            return self._uncached(asked, usage)
+            end = len(asked.request.pieces) - 1
+            return self._ruler.learn(end, usage.uncached_tokens) if usage.uncached_tokens else ""
         told = _told(asked.request)
         if not told:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
@@ -212,15 +198,10 @@ class Breakpoints:
         self._learn_suffix(asked, usage, last)
         return ""
 
-    def _uncached(self, asked: _Asked, usage: Billed) -> str:
-        if usage.uncached_tokens:
-            return self._ruler.learn(len(asked.request.pieces) - 1, usage.uncached_tokens)
-        return ""
-
     def _learn_breakpoints(self, asked: _Asked, usage: Billed, read: int) -> None:
         """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
         told = _told(asked.request)
-        hours = [breakpoint.place for breakpoint in told if (breakpoint.lifetime or 0) >= HOUR]
+        hours = [breakpoint.place for breakpoint in told if (breakpoint.lifetime or 0) >= ONE_HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
@@ -260,30 +241,15 @@ class Breakpoints:
         if uncached is None:
             return
         if last == end:
-            self._suffix[asked.model] = min(uncached, _SUFFIX)
+            self._suffix[asked.request.model] = min(uncached, _SUFFIX)
         else:
             cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
-            self._ruler.learn(end, cached + uncached - self._suffix.get(asked.model, 0))
+            self._ruler.learn(end, cached + uncached - self._suffix.get(asked.request.model, 0))
 
 
 def _told(request: Request) -> tuple[Breakpoint, ...]:
     """Return the breakpoints that a request's bill is about."""
     return request.breakpoints if request.recorded is None else request.recorded
-
-
-def _breakpoints(request: Request) -> tuple[Breakpoint, ...]:
-    """Return the breakpoints that stand behind a piece, and the provider's own where the request leaves that to it."""
-    size = len(request.pieces)
-    breakpoints = {breakpoint.place: breakpoint for breakpoint in request.breakpoints if 0 <= breakpoint.place < size}
-    if request.implicit:
-        last = next((at for at in range(size - 1, -1, -1) if _takes_breakpoint(request.pieces[at])), -1)
-        if last >= 0:
-            breakpoints.setdefault(last, Breakpoint(last))
-    return tuple(breakpoints[place] for place in sorted(breakpoints))
-
-
-def _takes_breakpoint(piece: Piece) -> bool:
-    return piece.kind not in NO_POSITION and bool(piece.data)
 
 
 def _began(request: Request) -> float:

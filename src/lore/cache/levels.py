@@ -2,67 +2,99 @@
 
 In: turns in the order in which they were asked. Out: a `Prediction` each. Rules: `predict` never looks at the
 turn's own usage or verdict; `learn` is called after it; what is unknown stays unknown. Positions come from
-earlier bills (`model_state`), what lies between from bytes (`rates`), and the level from the first rule in `_RULES`
-that applies. Works on any recording of turns; costs O(what is new in a turn).
+earlier bills and what lies between from bytes (`lanes`), the level from the first rule in `_RULES` that applies.
+Works on transcripts; costs O(what is new in a turn).
 
-Sources: measured over 38,782 billed transitions (`lookback`, `lifetime`, `event_priors` name theirs): what a drop
-falls to, the hidden request at a turn's end, the newest entry that cannot be read at once.
+Sources: measured over 38,782 billed transitions: what a drop falls to, the hidden request at a turn's end, the newest
+entry that cannot be read at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.bills import position, total, unbelievable
-from lore.cache.event_priors import CHANCES, LIKELY, Habits
-from lore.cache.growth import Growth, growth, runs_collapse, shared, timeline
-from lore.cache.lifetime import ONE_HOUR, lifetime
-from lore.cache.model_state import Anchor, Lane
-from lore.cache.turn_context import DROP, POSITIONS, SOON, Level, Situation
+from lore.cache.lanes import CHANCES, Anchor, ChainLevels, Growth, Lane, growth
+from lore.cache.reach import ONE_HOUR, POSITIONS, SOON, lifetime, lookback
+from lore.cache.rules import Served, cache_of, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed
+from lore.model.state import Change, Sign
 from lore.model.turn import Turn
 
+DROP = 1_000  # tokens: a read that falls short of what stood there by more is a drop
+BY_LEVEL = frozenset(("anthropic", "bedrock"))  # caches whose transcripts are predicted by levels
 _FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 _HOOK = "hook-context"
+_CHANGED = ("expiry", "session-changed")  # then what is read is what others keep
+_KNOWN_DROPS = (*_CHANGED, "compaction", "shrunk")  # they say nothing of signs
 
 
-class _Chain:
-    """What is remembered of one chain."""
+class Level(NamedTuple):
+    """Up to where the cache would be read, and why; `sure` is False where that is a guess. None: not known."""
 
-    def __init__(self) -> None:
-        self.lanes: dict[str | None, Lane] = {}
-        self.model: str | None = None
-        self.begun = False
-        self.stood: int | None = None
-        self.total: int | None = None
-        self.uncached = 0
-        self.output: int | None = None
-        self.lives: float | None = None
-        self.hidden = False
-        self.waiting: int | None = None
-        self.hooks: tuple[str, ...] = ()
+    tokens: int | None
+    why: str
+    sure: bool = True
+
+
+class Situation(NamedTuple):
+    """What is known about a turn, asked at `at`, before its bill is read: it and the one before it.
+
+    `stood` is what the turn before left (read + write); `size` its entries, `same` how many of them are
+    unchanged, `grown` what came behind them; `reach` the positions between the last known position and the
+    end. `pause` in seconds, None where the clock says nothing; `lifetime` of what the turn before wrote.
+    `earlier` is the position before the last one. `waiting` is the number of entries before text that a hook put in
+    since the last message of the user, `put_back` the position that is left where it is taken out, `hooks` the
+    names of those hooks.
+    """
+
+    at: float | None
+    stood: int | None
+    size: int
+    same: int
+    grown: Growth
+    pause: float | None
+    lifetime: float | None
+    changes: tuple[Change, ...]
+    signs: tuple[Sign, ...]
+    other_model: bool
+    moved_head: bool
+    reach: int
+    earlier: int | None
+    waiting: int | None
+    put_back: int | None
+    hooks: tuple[str, ...]
+    level: Level
+
+
+class Predicted(NamedTuple):
+    """What was predicted, by which model (empty: none), and why its bill is not believed.
+
+    `situation` is what a level model saw; None where requests were looked at.
+    """
+
+    cache: str
+    prediction: Prediction
+    odd: str = ""
+    situation: Situation | None = None
 
 
 class Levels:
     """A model of prompt caches that knows levels, not prompts."""
 
-    name: ClassVar[str] = "levels"
-
     def __init__(self) -> None:
-        self._chains: dict[str, _Chain] = {}
-        self._habits: dict[str, Habits] = {}
-        self._now: tuple[_Chain, Lane, Situation, Prediction] | None = None
+        self._chains: dict[str, ChainLevels] = {}
+        self._now: tuple[ChainLevels, Lane, Situation, Prediction] | None = None
 
     def predict(self, turn: Turn) -> Prediction:
         """Say what the cache would do with a turn."""
         chain = self._chains.get(turn.chain)
         if chain is None:
-            chain = self._chains[turn.chain] = _Chain()
-        habits = self._habits.setdefault(turn.chain, Habits())
-        lane, situation = _situation(chain, habits, turn)
+            chain = self._chains[turn.chain] = ChainLevels()
+        lane, situation = _situation(chain, turn)
         prediction = _prediction(chain, lane, situation)
         self._now = chain, lane, situation, prediction
         return prediction
@@ -85,31 +117,53 @@ class Levels:
         if usage is None or odd or usage.read_tokens is None:
             _go_on_blind(chain, lane, situation, prediction)
             return odd
-        _learn(chain, lane, situation, usage, self._habits[turn.chain])
+        _learn(chain, lane, situation, usage)
         chain.lives = lifetime(turn, chain.lives)
         _anchor(chain, lane, situation, usage)
         return ""
 
 
+class Transcripts:
+    """Predict by levels the turns of one recording that holds neither system prompt nor tools; leave others alone."""
+
+    def __init__(self) -> None:
+        self._levels: dict[Served, Levels] = {}
+
+    def turn(self, turn: Turn) -> Predicted | None:
+        """Predict a turn, then take its bill; None for a turn that levels say nothing of."""
+        if not is_transcript(turn) or turn.failed:
+            return None
+        where = served_by(turn)
+        name = cache_of(turn, where)
+        if name not in BY_LEVEL:
+            return None
+        levels = self._levels.get(where)
+        if levels is None:
+            levels = self._levels[where] = Levels()
+        prediction = levels.predict(turn)
+        return Predicted(name, prediction, levels.learn(turn), levels.situation)
+
+
 # the situation
 
 
-def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situation]:
-    model, at = turn.model, turn.at
+def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
+    model, at, basis = turn.model, turn.at, turn.basis
+    assert basis is not None, "levels are asked about transcripts"
     lane = chain.lanes.get(model)
     new = lane is None
     if lane is None:
         lane = chain.lanes[model] = Lane()
-    entries, rest = timeline(turn)
-    size, same = len(lane.entries), shared(lane.entries, entries)
+    before, entries, rest = lane.entries, basis.entries, basis.rest[1:]
+    size, same = len(before), len(before) if entries.begins_with(before) else before.common(entries)
     moved_head = not new and rest != lane.rest
-    if any(one.cause == Code.COMPACTION for one in turn.changes):
+    if any(change.cause == Code.COMPACTION for change in turn.changes):
         chain.waiting = None
     top = lane.before(same)
     base = size if same == size else 0 if top is None else top.size
     grown = growth(entries, base, at)
     waiting, hooks = chain.waiting, chain.hooks
-    sign = next((one for one in turn.signs if one.name == _HOOK), None)
+    sign = next((sign for sign in turn.signs if sign.name == _HOOK), None)
     if grown.prompted:
         chain.waiting, chain.hooks = None, ()
     elif sign is not None and (waiting is not None or same == size):
@@ -117,34 +171,28 @@ def _situation(chain: _Chain, habits: Habits, turn: Turn) -> tuple[Lane, Situati
         chain.hooks = tuple(dict.fromkeys((*chain.hooks, *sign.names)))
     lane.entries, lane.rest = entries, rest
     found = Situation(
+        at=at,
         stood=chain.stood,
         size=size,
         same=same,
         grown=grown,
-        pause=_pause(lane, at),
+        pause=None if lane.used is None or at is None or at < lane.used else at - lane.used,
         lifetime=chain.lives if lane.top is None else lane.top.lifetime,
         changes=turn.changes,
         signs=turn.signs,
-        models=(chain.model if chain.begun else model, model),
+        other_model=chain.begun and chain.model != model,
         moved_head=moved_head,
         reach=_reach(lane, top, base, grown, at),
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=waiting,
-        put_back=_left(lane, waiting, turn.at) if waiting is not None and grown.prompted else None,
+        put_back=_left(lane, waiting, at) if waiting is not None and grown.prompted else None,
         hooks=hooks,
         level=Level(None, "first"),
     )
     if new and not chain.begun:
         return lane, found
-    level = next(level for rule in _RULES if (level := rule(chain, lane, found, habits, at)) is not None)
+    level = next(level for rule in _RULES if (level := rule(chain, lane, found)) is not None)
     return lane, found._replace(level=level)
-
-
-def _pause(lane: Lane, at: float | None) -> float | None:
-    """Return the seconds since the lane was last answered; None where the clocks say nothing or run backwards."""
-    if lane.used is None or at is None or at < lane.used:
-        return None
-    return at - lane.used
 
 
 def _reach(lane: Lane, top: Anchor | None, base: int, grown: Growth, at: float | None) -> int:
@@ -170,15 +218,15 @@ def _positions(lane: Lane, anchor: Anchor, at: float | None) -> int:
 
 # the rules, the first that applies
 
-_Rule: TypeAlias = Callable[[_Chain, Lane, Situation, Habits, "float | None"], Level | None]
+_Rule: TypeAlias = Callable[[ChainLevels, Lane, Situation], Level | None]
 
 
-def _other_model(_: _Chain, lane: Lane, situation: Situation, __: Habits, ___: float | None) -> Level | None:
+def _other_model(_: ChainLevels, lane: Lane, situation: Situation) -> Level | None:
     """A model that the chain has not asked yet has nothing of it."""
     return Level(0, "model", sure=False) if situation.other_model and not lane.anchors else None
 
 
-def _expired(_: _Chain, lane: Lane, situation: Situation, __: Habits, ___: float | None) -> Level | None:
+def _expired(_: ChainLevels, lane: Lane, situation: Situation) -> Level | None:
     """What is older than its lifetime is gone; what lives longer, or others keep, is still there."""
     top = lane.top
     pause = situation.pause
@@ -188,42 +236,42 @@ def _expired(_: _Chain, lane: Lane, situation: Situation, __: Habits, ___: float
     return Level(max(lane.floor or 0, 0 if left is None else left.tokens), "expiry")
 
 
-def _head_moved(_: _Chain, lane: Lane, situation: Situation, habits: Habits, ___: float | None) -> Level | None:
+def _head_moved(chain: ChainLevels, lane: Lane, situation: Situation) -> Level | None:
     """Other tools or another system prompt leave what others keep."""
     if situation.moved_head:
         lane.anchors.clear()
         return Level(lane.floor or 0, "session-changed")
     for sign in situation.signs:
-        if sign.name != _HOOK and sign.name in CHANCES and habits.chance(sign.name) >= LIKELY:
+        if sign.name != _HOOK and sign.name in CHANCES and chain.is_likely(sign.name):
             left = lane.floor or 0 if CHANCES[sign.name].reach == "head" else lane.head
             return Level(left, sign.name, sure=False)
     return None
 
 
-def _cut_back(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float | None) -> Level | None:
+def _cut_back(_: ChainLevels, lane: Lane, situation: Situation) -> Level | None:
     """Where history shrank or changed the last position before that holds, if a breakpoint looks back so far."""
     if situation.same == situation.size:
         return None
     lane.at(situation.same)
-    why = "compaction" if situation.changed(Code.COMPACTION) else "shrunk"
-    return Level(_left(lane, situation.same, at), why)
+    compacted = any(change.cause == Code.COMPACTION for change in situation.changes)
+    return Level(_left(lane, situation.same, situation.at), "compaction" if compacted else "shrunk")
 
 
-def _put_back(_: _Chain, __: Lane, situation: Situation, habits: Habits, ___: float | None) -> Level | None:
+def _put_back(chain: ChainLevels, _: Lane, situation: Situation) -> Level | None:
     """Text of hooks beside results is not there any more once the user has spoken, in sessions where it was so."""
-    if situation.put_back is None or habits.chance(_HOOK) < LIKELY:
+    if situation.put_back is None or not chain.is_likely(_HOOK):
         return None
     return Level(situation.put_back, _HOOK, sure=False)
 
 
-def _out_of_reach(_: _Chain, lane: Lane, situation: Situation, __: Habits, at: float | None) -> Level | None:
+def _out_of_reach(_: ChainLevels, lane: Lane, situation: Situation) -> Level | None:
     """More new positions than a breakpoint looks back, where clients keep one at the end and each block counts."""
-    if runs_collapse(at) or situation.reach <= POSITIONS:
+    if lookback(situation.at).runs or situation.reach <= POSITIONS:
         return None
     return Level(lane.head, "lookback", sure=False)
 
 
-def _goes_on(chain: _Chain, lane: Lane, situation: Situation, _: Habits, __: float | None) -> Level:
+def _goes_on(chain: ChainLevels, lane: Lane, situation: Situation) -> Level:
     """All that stood there, with the answer where a hidden request followed the session's last turn end."""
     top = lane.top
     if top is None:
@@ -238,17 +286,14 @@ def _goes_on(chain: _Chain, lane: Lane, situation: Situation, _: Habits, __: flo
 _RULES: tuple[_Rule, ...] = (_other_model, _expired, _head_moved, _cut_back, _put_back, _out_of_reach, _goes_on)
 
 
-def _prediction(chain: _Chain, lane: Lane, situation: Situation) -> Prediction:
+def _prediction(chain: ChainLevels, lane: Lane, situation: Situation) -> Prediction:
     level = situation.level
     if level.tokens is None:
         return UNKNOWN._replace(reason=level.why)
-    grown = lane.rate.tokens(situation.grown, chain.output)
+    before = chain.total or 0
     if situation.same < situation.size:
-        top = lane.top
-        whole = (lane.head if top is None else top.tokens) + grown
-    else:
-        whole = (chain.total or 0) + grown
-    whole = max(whole, level.tokens)
+        before = lane.head if lane.top is None else lane.top.tokens
+    whole = max(before + lane.rate.tokens(situation.grown, chain.output), level.tokens)
     uncached = min(chain.uncached, whole - level.tokens)
     write = whole - level.tokens - uncached
     hour = write if chain.lives == ONE_HOUR else 0 if chain.lives is not None else None
@@ -258,7 +303,7 @@ def _prediction(chain: _Chain, lane: Lane, situation: Situation) -> Prediction:
 # learning
 
 
-def _go_on_blind(chain: _Chain, lane: Lane, situation: Situation, prediction: Prediction) -> None:
+def _go_on_blind(chain: ChainLevels, lane: Lane, situation: Situation, prediction: Prediction) -> None:
     """Go on after a bill that says nothing: where the turn ended is estimated, what the next one finds unknown."""
     chain.stood, chain.output = None, None
     lane.at(situation.same)
@@ -269,8 +314,8 @@ def _go_on_blind(chain: _Chain, lane: Lane, situation: Situation, prediction: Pr
     lane.put(Anchor(len(lane.entries), prediction.total - prediction.uncached, chain.lives))
 
 
-def _learn(chain: _Chain, lane: Lane, situation: Situation, usage: Billed, habits: Habits) -> None:
-    """Learn levels, rates and habits from a bill."""
+def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) -> None:
+    """Learn levels, rates and what followed signs from a bill."""
     read, whole = usage.read_tokens or 0, total(usage)
     if lane.first is None:
         lane.first, lane.floor = position(usage), read
@@ -279,49 +324,40 @@ def _learn(chain: _Chain, lane: Lane, situation: Situation, usage: Billed, habit
         fell = read < situation.stood - DROP
         if fell:
             _learn_head(lane, situation, read)
-        _learn_habits(chain, situation, habits, read, fell=fell)
-        if (
-            whole is not None
-            and chain.total is not None
-            and situation.same == situation.size
-            and not situation.moved_head
-        ):
+        _learn_signs(chain, situation, situation.stood, read, fell=fell)
+        goes_on = situation.same == situation.size and not situation.moved_head
+        if whole is not None and chain.total is not None and goes_on:
             lane.rate.learn(situation.grown, chain.output, whole - chain.total)
 
 
 def _learn_head(lane: Lane, situation: Situation, read: int) -> None:
     """Learn what a drop fell to, where that is the head: nothing that stood behind the lane's first turn."""
     why = situation.level.why
-    if why in _FLOORS or any(one.name in CHANCES and CHANCES[one.name].reach == "head" for one in situation.signs):
+    signs = [sign.name for sign in situation.signs]
+    if why in _CHANGED or any(name in CHANCES and CHANCES[name].reach == "head" for name in signs):
         if why != "expiry" or not lane.anchors:
             lane.floor = read
-    elif (
-        read != lane.floor
-        and lane.first is not None
-        and read <= lane.first
-        and all(one.tokens != read for one in lane.anchors[:4])
-    ):
+        return
+    behind = lane.first is None or read > lane.first
+    if read != lane.floor and not behind and all(anchor.tokens != read for anchor in lane.anchors[:4]):
         lane.known_head = read
 
 
-_FLOORS = ("expiry", "session-changed")
-
-
-def _learn_habits(chain: _Chain, situation: Situation, habits: Habits, read: int, *, fell: bool) -> None:
-    if situation.level.why in ("expiry", "compaction", "session-changed", "shrunk"):
+def _learn_signs(chain: ChainLevels, situation: Situation, stood: int, read: int, *, fell: bool) -> None:
+    if situation.level.why in _KNOWN_DROPS:
         return
     for sign in situation.signs:
-        if sign.name != _HOOK:
-            habits.learn(sign.name, fell=fell)
+        if sign.name != _HOOK and sign.name in CHANCES:
+            chain.learn(sign.name, fell=fell)
     if not situation.grown.prompted:
         return
     if situation.waiting is not None:
-        habits.learn(_HOOK, fell=fell)
-    if not fell and situation.stood is not None:
-        chain.hidden = read > situation.stood
+        chain.learn(_HOOK, fell=fell)
+    if not fell:
+        chain.hidden = read > stood
 
 
-def _anchor(chain: _Chain, lane: Lane, situation: Situation, usage: Billed) -> None:
+def _anchor(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) -> None:
     """Remember where this turn's breakpoints stand."""
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
     lane.at(situation.same)

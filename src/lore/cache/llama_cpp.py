@@ -13,7 +13,7 @@ Source: the server's slot selection and its reuse of chunks, in its source; its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Piece, Prediction, Request
 from lore.cache.measured import Measured
@@ -42,10 +42,6 @@ class _Slot:
 
 class LlamaCpp(Measured):
     """Slots of one server."""
-
-    name: ClassVar[str] = "llama.cpp"
-    provider: ClassVar[str] = "llama.cpp"
-    options: ClassVar[tuple[str, ...]] = ("slots", "similarity", "cache_reuse", "hybrid")
 
     def __init__(
         self, look: Look, *, slots: int = SLOTS, similarity: float | None = None, cache_reuse: int | None = None,

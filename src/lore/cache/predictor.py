@@ -7,57 +7,24 @@ by levels. Models are shared by all recordings of a run: what one wrote another 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import structs
 
-from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Prediction, Request
+from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
 from lore.cache.bills import unbelievable
-from lore.cache.breakpoints import HOUR, Breakpoints
-from lore.cache.levels import Levels
-from lore.cache.lifetime import FIVE_MINUTES
-from lore.cache.registry import Option, make
-from lore.cache.rules import Rules
-from lore.cache.served import Served, normal, served
-from lore.cache.turn_context import Situation
-from lore.cache.views import (
-    ANTHROPIC,
-    EXPLICIT,
-    OPENAI,
-    OPENAI_BREAKPOINT,
-    PLAIN,
-    SYSTEM_FIRST,
-    Count,
-    View,
-    Views,
-    automatic,
-)
+from lore.cache.breakpoints import Breakpoints
+from lore.cache.levels import BY_LEVEL, Levels, Predicted, Situation
+from lore.cache.reach import FIVE_MINUTES, ONE_HOUR
+from lore.cache.registry import Option, cache_named, make
+from lore.cache.rules import Rules, cache_of, is_transcript, normal, served_by
+from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
 from lore.model.events import Billed
 from lore.model.prompt import Section
-from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 
-LEVELS = "levels"
-_BY_PROVIDER = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
-                "qwen": "qwen-implicit"}  # fmt: skip
-_VIEWS: dict[str, View] = {
-    "anthropic": ANTHROPIC, "bedrock": EXPLICIT, "openai": OPENAI, "openai-breakpoint": OPENAI_BREAKPOINT,
-    "qwen": EXPLICIT,
-}  # fmt: skip
-_BY_LEVEL = frozenset(("anthropic", "bedrock"))
 _ENGINES = frozenset(("vllm", "sglang", "llama.cpp", "lmcache"))
-
-
-class Predicted(NamedTuple):
-    """What was predicted, by which model (empty: none), and why its bill is not believed.
-
-    `situation` is what a level model saw; None where requests were looked at.
-    """
-
-    cache: str
-    prediction: Prediction
-    odd: str = ""
-    situation: Situation | None = None
+_GOES_ON = ("goes-on", "hidden-request")  # why a level is where it is, if nothing fell
 
 
 class Change(NamedTuple):
@@ -91,32 +58,14 @@ class Touched:
         self.already += not changed
 
 
-class _Bound:
-    """Rules of one provider on one platform, as models look them up."""
-
-    def __init__(self, rules: Rules, provider: str, platform: str) -> None:
-        self._rules = rules
-        self._where = provider, platform
-
-    def __call__(self, rule: str, model: str | None, at: float | None) -> float | None:
-        provider, platform = self._where
-        row = self._rules.find(rule, provider, model, platform, at)
-        return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)
-
-
-class _Asking(Protocol):
-    def predict(self, turn: Turn) -> Prediction: ...
-
-    def learn(self, turn: Turn) -> str: ...
-
-
 class _Requests:
-    """Turns of one recording for a model that looks at requests."""
+    """Turns of one recording for a model that looks at requests; `provider` is whose rules the model asks for."""
 
     def __init__(
-        self, model: CacheModel, views: Views, recording: int, change: Change, touched: Touched
-    ) -> None:  # fmt: skip
+        self, model: CacheModel, provider: str, views: Views, recording: int, change: Change, touched: Touched
+    ) -> None:
         self._model = model
+        self._provider = provider
         self._views = views
         self._recording = recording
         self._change = change
@@ -130,14 +79,19 @@ class _Requests:
 
     def _changed(self, request: Request, turn: Turn) -> tuple[Breakpoint, ...]:
         """Return the breakpoints as they are asked to be; what is so already stays as it is."""
-        change, breakpoints = self._change, request.breakpoints
+        change, breakpoints, usage = self._change, request.breakpoints, turn.usage
         if change.breakpoints:
             breakpoints = automatic(request)
         lives = change.lifetime
-        if lives is not None and self._model.provider == "anthropic":  # nobody else offers the choice
-            held = turn.usage is not None and bool(turn.usage.write_tokens) and all_live(turn.usage, lives)
-            if not (held and lives >= HOUR):  # a bill knows better than the body for how long it was kept
-                breakpoints = tuple([_living(breakpoint, lives) for breakpoint in breakpoints])
+        if lives is not None and self._provider == "anthropic":  # nobody else offers the choice
+            held = usage is not None and bool(usage.write_tokens) and _all_live(usage, lives)
+            if not (held and lives >= ONE_HOUR):  # a bill knows better than the body for how long it was kept
+                breakpoints = tuple(
+                    [  # the provider's default is five minutes
+                        Breakpoint(place, own if (own or FIVE_MINUTES) == lives else lives)
+                        for place, own in breakpoints
+                    ]
+                )
         elif not (change.breakpoints and isinstance(self._model, Breakpoints)):
             return breakpoints
         if breakpoints:
@@ -151,11 +105,6 @@ class _Requests:
         return self._model.learn(None if odd else turn.usage) or odd
 
 
-def _living(breakpoint: Breakpoint, lives: float) -> Breakpoint:
-    """Return a breakpoint that asks for a lifetime; the provider's default is five minutes."""
-    return breakpoint if (breakpoint.lifetime or FIVE_MINUTES) == lives else breakpoint._replace(lifetime=lives)
-
-
 class _Levels(Levels):
     """Levels of which every entry lives as long as is asked for, if that is asked.
 
@@ -166,15 +115,15 @@ class _Levels(Levels):
         super().__init__()
         self._lives = lives
         self._touched = touched
-        self._recorded = None if lives is None else Levels()
+        self._recorded = Levels()
 
     def predict(self, turn: Turn) -> Prediction:
-        if self._recorded is not None:
+        if self._lives is not None:
             self._recorded.predict(turn)
         return super().predict(turn)
 
     def learn(self, turn: Turn) -> str:
-        if self._recorded is None or self._lives is None:
+        if self._lives is None:
             return super().learn(turn)
         before = self._recorded.situation
         self._recorded.learn(turn)
@@ -182,27 +131,6 @@ class _Levels(Levels):
         if turn.usage is not None and turn.usage.write_tokens:
             self._touched.take(changed=other is not turn)
         return super().learn(other)
-
-
-class Transcripts:
-    """Predict by levels the turns of one recording that holds neither system prompt nor tools; leave others alone."""
-
-    def __init__(self) -> None:
-        self._levels: dict[Served, Levels] = {}
-
-    def turn(self, turn: Turn) -> Predicted | None:
-        """Predict a turn, then take its bill; None for a turn that levels say nothing of."""
-        if not is_transcript(turn) or turn.failed:
-            return None
-        where = served_by(turn)
-        name = cache_of(turn, where)
-        if name not in _BY_LEVEL:
-            return None
-        levels = self._levels.get(where)
-        if levels is None:
-            levels = self._levels[where] = Levels()
-        prediction = levels.predict(turn)
-        return Predicted(name, prediction, levels.learn(turn), levels.situation)
 
 
 class Predictor:
@@ -220,16 +148,16 @@ class Predictor:
         self._change = change
         self._cache = cache
         self._models: dict[tuple[str, str, str], CacheModel] = {}
-        self._asking: dict[tuple[str, str, str], _Asking] = {}
+        self._turns: dict[tuple[str, str, str], _Requests | _Levels] = {}  # of this recording
         self._recording = 0
         self.touched = Touched()
         if cache is not None:  # what cannot be made is said before anything is read
-            make(cache, _Bound(rules, cache, ""), dict(change.options))
+            make(cache, _bound(rules, cache, ""), dict(change.options))
 
     def begin(self) -> None:
         """Begin another recording: its chains are its own, what it wrote to a cache is not."""
         self._recording += 1
-        self._asking.clear()
+        self._turns.clear()
 
     def turn(self, turn: Turn) -> Predicted:
         """Predict a turn, then take its bill."""
@@ -239,42 +167,42 @@ class Predictor:
             return Predicted(name, UNKNOWN)
         if self.model is not None:
             self.touched.take(changed=normal(turn.model) != normal(self.model))
-        by_level = name in _BY_LEVEL and is_transcript(turn)
-        asking = self._for(LEVELS if by_level else name, where, turn)
-        prediction = asking.predict(turn)
-        situation = asking.situation if isinstance(asking, _Levels) else None
-        return Predicted(name, prediction, asking.learn(turn), situation)
-
-    def _for(self, name: str, where: Served, turn: Turn) -> _Asking:
         key = (name, name if name in _ENGINES else where.provider, where.platform)
-        if key not in self._asking:
-            self._asking[key] = (
-                _Levels(self._change.lifetime, self.touched)
-                if name == LEVELS
-                else _Requests(
-                    self._model(key), self._views(name, key, turn), self._recording, self._change, self.touched
-                )
-            )
-        return self._asking[key]
+        if name in BY_LEVEL and is_transcript(turn):
+            key = ("levels", *key[1:])
+        turns = self._turns.get(key)
+        if turns is None:
+            turns = self._turns[key] = self._requests(key, turn) if key[0] == name else self._levels()
+        prediction = turns.predict(turn)
+        situation = turns.situation if isinstance(turns, _Levels) else None
+        return Predicted(name, prediction, turns.learn(turn), situation)
 
-    def _views(self, name: str, key: tuple[str, str, str], turn: Turn) -> Views:
-        """Return how a cache looks at requests: as its rules say, where they say it."""
-        view, model = view_of(name), self.model or turn.model
-        order = sections(self.rules.text("order", key[1], model, key[2], turn.at) or "")
-        most = self.rules.whole("max_breakpoints", key[1], model, key[2], turn.at)
-        view = view._replace(order=order or view.order, most=view.most if most is None else most)
-        return Views(view, self._count, self.model)
+    def _levels(self) -> _Levels:
+        return _Levels(self._change.lifetime, self.touched)
 
-    def _model(self, key: tuple[str, str, str]) -> CacheModel:
+    def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:
+        """Return the turns of a cache: it looks at requests as its rules say, where they say it."""
+        name, provider, platform = key
         if key not in self._models:
-            self._models[key] = make(key[0], _Bound(self.rules, *key[1:]), dict(self._change.options))
-        return self._models[key]
+            self._models[key] = make(name, _bound(self.rules, provider, platform), dict(self._change.options))
+        view, model = VIEWS.get(name, PLAIN), self.model or turn.model
+        order = sections(self.rules.text("order", provider, model, platform, turn.at))
+        most = self.rules.number("max_breakpoints", provider, model, platform, turn.at)
+        view = view._replace(order=order or view.order, most=view.most if most is None else int(most))
+        views = Views(view, self._count, self.model)
+        return _Requests(
+            self._models[key], cache_named(name).provider, views, self._recording, self._change, self.touched
+        )
 
 
-def minimum_tokens(rules: Rules, turn: Turn) -> int | None:
-    """Return the fewest tokens that the turn's model caches; None where nobody knows."""
-    where = served_by(turn)
-    return rules.whole("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
+def _bound(rules: Rules, provider: str, platform: str) -> Look:
+    """Return the rules of one provider on one platform, as models look them up."""
+
+    def look(rule: str, model: str | None, at: float | None) -> float | None:
+        row = rules.find(rule, provider, model, platform, at)
+        return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)
+
+    return look
 
 
 def living(turn: Turn, seconds: float, situation: Situation, recorded: Situation) -> Turn:
@@ -289,10 +217,10 @@ def living(turn: Turn, seconds: float, situation: Situation, recorded: Situation
     read, write = usage.read_tokens, usage.write_tokens
     outlived = pause is not None and lives is not None and lives < pause <= seconds and situation.level.why in _GOES_ON
     back = min(stood - read, write) if outlived and read is not None and stood is not None and read < stood else 0
-    if not back and all_live(usage, seconds):
+    if not back and _all_live(usage, seconds):
         return turn
     write -= back
-    hour = write if seconds >= HOUR else 0
+    hour = write if seconds >= ONE_HOUR else 0
     changed = structs.replace(
         usage, read_tokens=None if read is None else read + back, write_tokens=write, write_1h_tokens=hour,
         write_5m_tokens=write - hour,
@@ -300,13 +228,10 @@ def living(turn: Turn, seconds: float, situation: Situation, recorded: Situation
     return structs.replace(turn, usage=changed)
 
 
-def all_live(usage: Billed, seconds: float) -> bool:
+def _all_live(usage: Billed, seconds: float) -> bool:
     """Tell whether a bill shows that all it wrote lives that long; what it does not split had the default."""
     hour = usage.write_1h_tokens or 0
-    return hour >= (usage.write_tokens or 0) if seconds >= HOUR else not hour
-
-
-_GOES_ON = ("goes-on", "hidden-request")  # why a level is where it is, if nothing fell
+    return hour >= (usage.write_tokens or 0) if seconds >= ONE_HOUR else not hour
 
 
 def sections(order: str) -> tuple[Section, ...]:
@@ -314,35 +239,3 @@ def sections(order: str) -> tuple[Section, ...]:
     names = [name.strip() for name in order.split(",")]
     known: dict[str, Section] = {section: section for section in PLAIN.order}
     return tuple([known[name] for name in names]) if sorted(names) == sorted(known) else ()
-
-
-def served_by(turn: Turn) -> Served:
-    """Return who made and who serves the model of a turn; the prompt need not be made for it."""
-    return served(turn.call.endpoint, turn.model, turn.dialect)
-
-
-def cache_of(turn: Turn, where: Served) -> str:
-    """Name the cache that a turn was served by; empty where that is not known."""
-    if where.platform == "bedrock":
-        return "bedrock"
-    if where.provider == "openai":
-        return "openai-breakpoint" if has_exact_breakpoints(turn.model) else "openai"
-    if where.provider == "gemini" and names_object(turn):
-        return "gemini-explicit"
-    return _BY_PROVIDER.get(where.provider, "")
-
-
-def names_object(turn: Turn) -> bool:
-    """Tell whether a request names an object at the provider that holds the beginning of its prompt."""
-    params = {} if is_transcript(turn) else turn.prompt.params
-    return bool(params.get("cachedContent") or params.get("cached_content"))
-
-
-def is_transcript(turn: Turn) -> bool:
-    """Tell whether a turn is known by its history alone: its recording holds neither system prompt nor tools."""
-    return turn.basis is not None
-
-
-def view_of(name: str) -> View:
-    """Return how a cache looks at requests."""
-    return SYSTEM_FIRST if name == "deepseek" else _VIEWS.get(name, PLAIN)

@@ -1,34 +1,41 @@
-"""Caches that read the longest beginning that any earlier request had: OpenAI's up to GPT-5.5, Gemini's implicit one,
-Kimi's, xAI's, Qwen's implicit one.
+"""Caches of providers that take no breakpoints: OpenAI's up to GPT-5.5, Gemini's, Kimi's, xAI's, DeepSeek's, Qwen's
+implicit one.
 
-In: requests, what was billed for them, and a look-up of dated rules. Out: predictions. Rules: what is read is rounded
-down to whole blocks and is nothing below a minimum; a use renews; a request cannot read what another one is still
-computing. Where a request is routed and what is thrown away early is not known: a prediction is the best case.
-Rules that are looked up: `block_tokens`, `minimum_tokens` (or `minimum_implicit`), `lifetime`; what is not
-known is not applied.
+In: requests, what was billed for them, and a look-up of dated rules. Out: predictions. Rules: most read the longest
+beginning that any earlier request had, rounded down to whole blocks (`block_tokens`) and nothing below a minimum; a
+use renews (`lifetime`); a request cannot read what another one is still computing; what is not known is not applied.
+Where a request is routed and what is thrown away early is not known: a prediction is the best case.
 
 Source: the providers' documentation; Kimi's chunks and xAI's blocks were measured (see the rows of `data/`).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import hashlib
+import math
+from typing import NamedTuple
+
+import msgspec
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
-from lore.cache.measured import Measured
-from lore.cache.recency import Recency
+from lore.cache.measured import Measured, Recency
 from lore.cache.tree import Path
+from lore.model.events import Billed
+
+_WITHIN = 64  # units that end within pieces of one place, the latest ones
+_MANY = 4096  # objects whose size is remembered
 
 
 class Prefix(Measured):
-    """A cache of everything that was asked before."""
+    """A cache of everything that was asked before; `minimum` is the rule that says how short is not cached."""
 
-    minimum: ClassVar[str] = "minimum_tokens"  # the rule that says how short a prefix is not cached
-    confidence: ClassVar[Confidence] = "ceiling"
-
-    def __init__(self, look: Look) -> None:
+    def __init__(
+        self, look: Look, *, minimum: str = "minimum_tokens", confidence: Confidence = "ceiling"
+    ) -> None:  # fmt: skip
         super().__init__()
         self._look = look
+        self._minimum = minimum
+        self._confidence: Confidence = confidence
         self._recency = Recency()
 
     def predict(self, request: Request) -> Prediction:
@@ -40,13 +47,13 @@ class Prefix(Measured):
             return UNKNOWN
         found = self._found(request, path, places, lifetime)
         block = max(1, int(self._look("block_tokens", request.model, request.at) or 1))
-        least = self._look(self.minimum, request.model, request.at) or 0
+        least = self._look(self._minimum, request.model, request.at) or 0
         read = found // block * block
         reason = "longest beginning of an earlier request" if read else "nothing like it was asked before"
         if read < least:
             read, reason = 0, f"below the minimum of {int(least):,} tokens" if found else reason
         whole = self._total(request) // block * block
-        return self._predicted(request, read, self.confidence, reason, whole if whole >= least else 0)
+        return self._predicted(request, read, self._confidence, reason, whole if whole >= least else 0)
 
     def _found(self, request: Request, path: Path, places: int, lifetime: float | None) -> int:
         """Return the position up to which something that is kept begins alike."""
@@ -57,38 +64,124 @@ class Prefix(Measured):
         return min(found, self._total(request))
 
 
-class OpenAI(Prefix):
-    """OpenAI's automatic cache, up to GPT-5.5."""
+class GeminiExplicit:
+    """Gemini's explicit cache: a request names an object that holds the beginning of its prompt (`cached`).
 
-    name: ClassVar[str] = "openai"
-    provider: ClassVar[str] = "openai"
+    The whole object is read, and what stands behind it falls under the implicit cache; how large the object is, only
+    bills say: before the first one nothing is said. An object that has expired makes the request fail, so one that was
+    answered names a living object. Source: the Gemini API's documentation of `cachedContents`.
+    """
+
+    def __init__(self, look: Look) -> None:
+        self._behind = Prefix(look)
+        self._sizes: dict[bytes, int] = {}
+        self._asked: bytes = b""
+
+    def predict(self, request: Request) -> Prediction:
+        """Say what would be read: the object, and behind it what an earlier request with it had."""
+        self._asked = request.cached
+        space = b"%b cached %b" % (request.space, request.cached) if request.cached else request.space
+        behind = self._behind.predict(request._replace(space=space))
+        if not request.cached:
+            return behind
+        size = self._sizes.get(request.cached)
+        if size is None:
+            return UNKNOWN._replace(reason="no bill has told the size of the cached object")
+        if behind.read is None:
+            return Prediction(size, 0, 0, "ceiling", "the cached object alone")
+        return behind._replace(read=behind.read + size, reason="the cached object, and " + behind.reason)
+
+    def learn(self, usage: Billed | None) -> str:
+        """Take a bill; the least that was ever read with an object is its size."""
+        asked, self._asked = self._asked, b""
+        if not asked or usage is None or not usage.read_tokens or usage.read_tokens < 0:
+            return self._behind.learn(None if asked else usage)
+        known = self._sizes.pop(asked, usage.read_tokens)
+        size = self._sizes[asked] = min(known, usage.read_tokens)
+        while len(self._sizes) > _MANY:
+            del self._sizes[next(iter(self._sizes))]
+        return self._behind.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))
 
 
-class Gemini(Prefix):
-    """Gemini's implicit cache."""
+class _Part(NamedTuple):
+    """A unit that ends within a piece: how many of its bytes, and which."""
 
-    name: ClassVar[str] = "gemini"
-    provider: ClassVar[str] = "gemini"
-
-
-class Kimi(Prefix):
-    """Moonshot's cache of the Kimi models, in whole chunks."""
-
-    name: ClassVar[str] = "kimi"
-    provider: ClassVar[str] = "moonshot"
-    confidence: ClassVar[Confidence] = "rule"
+    size: int
+    digest: bytes
+    ready: float
 
 
-class XAI(Prefix):
-    """xAI's cache of the Grok models, one for each server."""
+class DeepSeek(Measured):
+    """DeepSeek's disk cache: prefix units, of which only whole ones are read.
 
-    name: ClassVar[str] = "xai"
-    provider: ClassVar[str] = "xai"
+    A unit ends where a request's input ended and where its output did; where two requests began alike, a unit for
+    later ones ends there; and one ends every `interval` tokens, where that is known (`block_tokens`; 64 before the V4
+    models). What is read is the longest unit that the request begins with; a unit can be read once the response of the
+    request that made it began. Nothing is thrown away: units live for hours to days. So after A+B and A+C, which read
+    nothing, A+D reads A. Source: DeepSeek's documentation of its context cache.
+    """
+
+    def __init__(self, look: Look, *, interval: int | None = None) -> None:
+        super().__init__()
+        self._look = look
+        self._interval = interval
+        self._units: dict[int, float] = {}  # since when the unit that ends at a node can be read
+        self._parts: dict[int, list[_Part]] = {}  # by the node before the piece
+        self._recency = Recency()
+
+    def predict(self, request: Request) -> Prediction:
+        """Say which unit would be read, and keep those that the request makes."""
+        path = self._lay(request)
+        places = self._recency.use(request, path, None)
+        if not request.pieces:
+            return UNKNOWN
+        read, reason = self._unit(request, path)
+        steps = self._steps(request, path, places)
+        if steps > read:
+            read, reason = steps, "a unit at a fixed interval"
+        self._keep(request, path)
+        return self._predicted(request, min(read, self._total(request)), "rule", reason)
+
+    def _unit(self, request: Request, path: Path) -> tuple[int, str]:
+        """Return the end of the longest whole unit that the request begins with, and what it is."""
+        at = math.inf if request.at is None else request.at
+        for place in range(len(request.pieces) - 1, -1, -1):
+            ready = self._units.get(path.nodes[place])
+            if ready is not None and ready <= at:
+                return self._ruler.position(place), "a unit that an earlier request ended"
+            part = self._part(request, path, place, at)
+            if part:
+                size = len(request.pieces[place].data)
+                return self._ruler.inside(place, part, size), "a beginning that two requests had in common"
+        return 0, "no whole unit"
+
+    def _part(self, request: Request, path: Path, place: int, at: float) -> int:
+        """Return the bytes of the longest unit that ends within a piece; 0: none does."""
+        data = request.pieces[place].data
+        parts = (one for one in self._parts.get(path.begins[place], ()) if one.size <= len(data) and one.ready <= at)
+        return max((one.size for one in parts if _digest(data[: one.size]) == one.digest), default=0)
+
+    def _steps(self, request: Request, path: Path, places: int) -> int:
+        step = self._interval or int(self._look("block_tokens", request.model, request.at) or 0)
+        if step <= 0:
+            return 0
+        alike = places == path.new and (request.at is None or self._recency.live(path.like, request.at, None))
+        return (self._begun(request, path) if alike else self._ruler.position(places - 1)) // step * step
+
+    def _keep(self, request: Request, path: Path) -> None:
+        began = request.answered if request.answered is not None else request.at
+        ready = -math.inf if began is None else began
+        ends = [path.nodes[-1], *self._tree.beyond(request)[-1:]]
+        if path.new < len(path.nodes):
+            if self._begun(request, path) > self._ruler.position(path.new - 1):
+                parts = self._parts.setdefault(path.begins[path.new], [])
+                parts.append(_Part(path.alike, _digest(request.pieces[path.new].data[: path.alike]), ready))
+                del parts[:-_WITHIN]
+            elif path.new:  # less than one token more than the pieces before
+                ends.append(path.nodes[path.new - 1])
+        for node in ends:
+            self._units[node] = min(ready, self._units.get(node, math.inf))
 
 
-class QwenImplicit(Prefix):
-    """Qwen's cache of requests without breakpoints."""
-
-    name: ClassVar[str] = "qwen-implicit"
-    provider: ClassVar[str] = "qwen"
-    minimum: ClassVar[str] = "minimum_implicit"
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -9,31 +9,61 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, cast
+from functools import partial
+from typing import NamedTuple, TypeAlias, cast
 
-from lore.cache.base import CacheModel, Look
-from lore.cache.breakpoint_providers import Anthropic, Bedrock, OpenAIBreakpoint, Qwen
-from lore.cache.deepseek import DeepSeek
-from lore.cache.gemini_explicit import GeminiExplicit
+from lore.cache.base import CacheKind, CacheModel, Look
+from lore.cache.blocks import Blocks, Engine
+from lore.cache.breakpoints import Breakpoints
 from lore.cache.llama_cpp import LlamaCpp
-from lore.cache.lmcache import LMCache
-from lore.cache.prefix import XAI, Gemini, Kimi, OpenAI, QwenImplicit
-from lore.cache.sglang import SGLang
-from lore.cache.vllm import VLLM
+from lore.cache.prefix import DeepSeek, GeminiExplicit, Prefix
 from lore.errors import LoreError
 
 Option: TypeAlias = int | float | bool | None
 
-CACHES: dict[str, type[CacheModel]] = {
-    one.name: one
-    for one in (
-        Anthropic, Bedrock, OpenAI, OpenAIBreakpoint, Gemini, GeminiExplicit, DeepSeek, Kimi, XAI, Qwen, QwenImplicit,
-        VLLM, SGLang, LlamaCpp, LMCache,
+
+class CacheRow(NamedTuple):
+    """A cache model of lore's own: a row of `CACHES`."""
+
+    name: str
+    provider: str
+    made: Callable[..., CacheModel]
+    options: tuple[str, ...] = ()
+
+    def __call__(self, look: Look, **options: Option) -> CacheModel:
+        """Make a model."""
+        return self.made(look, **options)
+
+
+def _engine(engine: Engine) -> CacheRow:
+    return CacheRow(engine.name, engine.name, partial(Blocks, engine=engine), engine.options)
+
+
+CACHES: dict[str, CacheKind] = {
+    cache.name: cache
+    for cache in (
+        CacheRow("anthropic", "anthropic", Breakpoints),
+        CacheRow("bedrock", "anthropic", Breakpoints),
+        CacheRow("openai", "openai", Prefix),  # up to GPT-5.5
+        CacheRow("openai-breakpoint", "openai", Breakpoints),  # since GPT-5.6
+        CacheRow("gemini", "gemini", Prefix),
+        CacheRow("gemini-explicit", "gemini", GeminiExplicit),
+        CacheRow("deepseek", "deepseek", DeepSeek, ("interval",)),
+        CacheRow("kimi", "moonshot", partial(Prefix, confidence="rule")),
+        CacheRow("xai", "xai", Prefix),
+        CacheRow("qwen", "qwen", Breakpoints),
+        CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit")),
+        _engine(Engine("vllm", 16, ("block", "capacity", "hybrid"))),
+        _engine(Engine("sglang", 1, ("page_size", "capacity", "hybrid"))),
+        CacheRow("llama.cpp", "llama.cpp", LlamaCpp, ("slots", "similarity", "cache_reuse", "hybrid")),
+        _engine(Engine("lmcache", 256, ("chunk_size", "capacity", "decoded", "hybrid"), recomputed=0, outputs=False)),
     )
-}  # fmt: skip
+}
+_WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "interval", "page_size", "slots")
+_FLAGS = ("decoded", "hybrid")
 
 
-def cache_named(name: str) -> type[CacheModel]:
+def cache_named(name: str) -> CacheKind:
     """Return the model of this name; raises LoreError for a name that there is not."""
     found = CACHES.get(name)
     if found is None:
@@ -45,19 +75,15 @@ def cache_named(name: str) -> type[CacheModel]:
 
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
     """Make a model; raises LoreError for an option that it has not, or a value that cannot be."""
-    model = cache_named(name)
+    kind = cache_named(name)
     for option, value in (options or {}).items():
-        if option not in model.options:
-            known = "options: " + ", ".join(model.options) if model.options else "it has none"
+        if option not in kind.options:
+            known = "options: " + ", ".join(kind.options) if kind.options else "it has none"
             raise LoreError(f"{name} has no option {option!r}", hint=known)
         wanted = _misfit(option, value)
         if wanted:
             raise LoreError(f"{name}: {option}={value} is not {wanted}", hint=f"{option} is {wanted}")
-    return cast("Callable[..., CacheModel]", model)(look, **(options or {}))
-
-
-_WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "interval", "page_size", "slots")
-_FLAGS = ("decoded", "hybrid")
+    return cast("Callable[..., CacheModel]", kind)(look, **(options or {}))
 
 
 def _misfit(option: str, value: Option) -> str:

@@ -20,8 +20,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
-from lore.cache.rules import EVIDENCE, RULES, Known, Rule, Value, seconds, spans
-from lore.cache.served import PLATFORMS, normal
+from lore.cache.rules import EVIDENCE, PLATFORMS, RULES, Known, Rule, Value, normal, seconds, spans
 from lore.errors import LoreError, Where
 
 UNKNOWN = "unknown"

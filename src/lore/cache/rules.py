@@ -1,9 +1,12 @@
 """What caches do and what tokens cost, as dated rows: looked up by rule, provider, model, platform and time.
 
-In: rows (`rule_file` reads them). Out: the row that holds, its number, or a price. A row of the user's that
-matches holds over any other; then the most specific model pattern, then the row of the very platform over one of
-all, then the one for the longest prompts that still fits, then the latest. Nothing is guessed: where no row
-matches, or it says "unknown", the answer is None.
+In: rows (`rule_file` reads them); endpoint, model and dialect of a request, as recorded. Out: the row that holds, its
+number, a price; the maker of a model (`provider`), the cloud or gateway that serves it (`platform`; empty: the
+maker's own) and one spelling of its name. A row of the user's that matches holds over any other; then the most
+specific model pattern, then the row of the very platform over one of all, then the one for the longest prompts that
+still fits, then the latest. Nothing is guessed: where no row matches, or it says "unknown", the answer is None.
+
+Sources: the rows name theirs; names: the model lists of Anthropic, Bedrock and Vertex, and what recordings hold.
 """
 
 from __future__ import annotations
@@ -11,14 +14,16 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from lore.cache.prices import KINDS, Price
-from lore.cache.served import normal
+from lore.cache.bills import KINDS, Price
+from lore.model.providers import UNKNOWN, has_exact_breakpoints, provider_of
+from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
 Kind: TypeAlias = Literal["number", "whole", "flag", "text"]
@@ -62,7 +67,7 @@ RULES: dict[str, Known] = {
     "checkpoints": Known("whole", "checkpoints"),
     "peak_hours": Known("text", "hours"),
     "list_prices": Known("flag", "flag"),
-    **{f"price_{kind}": Known("number", "usd_per_mtok") for kind in KINDS[:-1]},
+    **{f"price_{kind}": Known("number", "usd_per_mtok") for kind in KINDS},
     "price_storage_hour": Known("number", "usd_per_mtok_hour"),
     **{f"multiple_{name}": Known("number", "multiple") for name in _MULTIPLES},
 }
@@ -72,7 +77,6 @@ FOR_READING = frozenset((
     "partial_blocks", "caches_output", "eviction", "price_storage_hour", "multiple_read_implicit", "multiple_batch",
     "multiple_regional",
 ))  # fmt: skip
-_INPUTS = ("uncached", "read", "write", "write_5m", "write_1h")
 _DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the uncached price
 _MANY = 4096  # answers kept: names come from recordings, and there is no end to them
 
@@ -80,7 +84,7 @@ _MANY = 4096  # answers kept: names come from recordings, and there is no end to
 class Rule(NamedTuple):
     """One row. `value` is None where it is known that nobody knows.
 
-    `model` is a shell pattern over names as `served.normal` spells them; `since` is `valid_from` in seconds since
+    `model` is a shell pattern over names as `normal` spells them; `since` is `valid_from` in seconds since
     the epoch. `file` says where the row stands, `own` that it is the user's.
     """
 
@@ -117,7 +121,7 @@ class Rules:
         self._now = math.inf if as_of is None else seconds(as_of)
         self._days = sorted({row.since for row in self.rows})
         self._lengths = sorted({row.above_tokens for row in self.rows if row.above_tokens is not None})
-        self._matching: dict[tuple[str, str, str | None, str], tuple[Rule, ...]] = {}
+        self._matching = lru_cache(_MANY)(self._matches)
         self._prices: dict[tuple[object, ...], Price | None] = {}
 
     def overridden_by(self, rows: Iterable[Rule], as_of: date | None = None) -> Rules:
@@ -134,7 +138,7 @@ class Rules:
 
         Without a time every row of the user's holds. A prompt of unknown size falls under the rows for any size.
         """
-        for row in self._rows(rule, provider, model, platform):
+        for row in self._matching(rule, provider, model, platform):
             if not row.since <= (at if at is not None else math.inf if row.own else self._now):
                 continue
             if row.above_tokens is None or (prompt_tokens is not None and prompt_tokens > row.above_tokens):
@@ -142,33 +146,16 @@ class Rules:
         return None
 
     def number(
-        self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,
-        *, prompt_tokens: int | None = None,
-    ) -> Decimal | None:  # fmt: skip
+        self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
+    ) -> Decimal | None:
         """Return the number of the row that holds; None where none does, or it is not known."""
-        row = self.find(rule, provider, model, platform, at, prompt_tokens=prompt_tokens)
+        row = self.find(rule, provider, model, platform, at)
         return row.value if row is not None and isinstance(row.value, Decimal) else None
 
-    def whole(
-        self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
-    ) -> int | None:
-        """Return a whole number, of tokens or positions."""
-        value = self.number(rule, provider, model, platform, at)
-        return None if value is None else int(value)
-
-    def flag(
-        self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
-    ) -> bool | None:
-        """Return whether something is so; None where that is not known."""
+    def text(self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None) -> str:
+        """Return a word or a list of words; empty where no row holds one."""
         row = self.find(rule, provider, model, platform, at)
-        return row.value if row is not None and isinstance(row.value, bool) else None
-
-    def text(
-        self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
-    ) -> str | None:
-        """Return a word or a list of words."""
-        row = self.find(rule, provider, model, platform, at)
-        return row.value if row is not None and isinstance(row.value, str) else None
+        return row.value if row is not None and isinstance(row.value, str) else ""
 
     def price(
         self, provider: str, model: str | None, platform: str = "", at: float | None = None,
@@ -181,113 +168,76 @@ class Rules:
         """
         if at is not None and not math.isfinite(at):
             return None
-        asked = _Asked(self, provider, model, platform, at, prompt_tokens)
+        peak = at is not None and _within(self.text("peak_hours", provider, model, platform, at), at)
+        factors = (*extras, "peak") if peak else tuple(extras)
         # A price changes with nothing but these: a session asks for the same one turn by turn.
         key = (
-            provider, model, platform, tuple(extras), None if at is None else bisect_right(self._days, at),
-            0 if prompt_tokens is None else bisect_left(self._lengths, prompt_tokens), asked.peak(),
+            provider, model, platform, factors, None if at is None else bisect_right(self._days, at),
+            0 if prompt_tokens is None else bisect_left(self._lengths, prompt_tokens),
         )  # fmt: skip
         if key not in self._prices:
             if len(self._prices) >= _MANY:
                 self._prices.clear()
-            self._prices[key] = asked.price(key[3])
+            listed = self.find("list_prices", provider, model, platform, at)
+            self._prices[key] = _price(
+                lambda rule: self.find(rule, provider, model, platform, at, prompt_tokens=prompt_tokens),
+                factors, listed=listed is None or listed.value is not False,
+            )  # fmt: skip
         return self._prices[key]
-
-    def peak(self, provider: str, model: str | None, platform: str, at: float | None) -> bool:
-        """Tell whether a time lies in the hours at which a provider charges more."""
-        hours = self.text("peak_hours", provider, model, platform, at)
-        return hours is not None and at is not None and _within(hours, at)
 
     def newer(self, at: float | None) -> bool:
         """Tell whether something was recorded on a later day than that on which the tables were checked."""
         return at is not None and self.as_of is not None and at >= seconds(self.as_of) + _DAY
 
-    def _rows(self, rule: str, provider: str, model: str | None, platform: str) -> tuple[Rule, ...]:
+    def _matches(self, rule: str, provider: str, model: str | None, platform: str) -> tuple[Rule, ...]:
         """Return the rows that match at any time, the first the strongest."""
-        key = (rule, provider, model, platform)
-        found = self._matching.get(key)
-        if found is None:
-            if len(self._matching) >= _MANY:
-                self._matching.clear()
-            found = self._matching[key] = tuple(self._matches(rule, provider, normal(model), platform))
-        return found
+        name = normal(model)
+        return tuple([
+            row for row in self._by_rule.get(rule, ())
+            if row.provider in (provider, "*") and row.platform in ("", platform) and fnmatchcase(name, row.model)
+        ])  # fmt: skip
 
-    def _matches(self, rule: str, provider: str, name: str, platform: str) -> Iterable[Rule]:
-        for row in self._by_rule.get(rule, ()):
-            if row.provider in (provider, "*") and row.platform in ("", platform) and fnmatchcase(name, row.model):
-                yield row
+
+def _price(find: Callable[[str], Rule | None], factors: Iterable[str], *, listed: bool) -> Price | None:
+    """Return all rates, each with its factors; a maker's own hold where they are `listed`."""
+
+    def money(rule: str) -> Decimal | None:
+        row = find(rule)
+        holds = row is not None and (listed or row.own or bool(row.platform))
+        return row.value if holds and isinstance(row.value, Decimal) else None
+
+    uncached = money("price_uncached")
+    if uncached is None:
+        return None
+    every = Decimal(1)
+    for name in factors:
+        row = find(f"multiple_{name}")
+        if row is None or not isinstance(row.value, Decimal):
+            return None
+        every *= row.value
+    sides = dict.fromkeys(("input", "output"), every)
+    for side in sides:  # the prompt's length multiplies both
+        row = find(f"multiple_{side}")
+        if row is not None and not isinstance(row.value, Decimal):
+            return None
+        sides[side] *= Decimal(1) if row is None else row.value
+    rates: dict[str, Decimal | None] = {}
+    for kind in KINDS:
+        rate = money(f"price_{kind}")
+        if kind in _DERIVED and find(f"price_{kind}") is None:
+            multiple = money(f"multiple_{kind}")
+            rate = None if multiple is None else multiple * uncached
+        rates[kind] = None if rate is None else rate * sides["output" if kind == "output" else "input"]
+    return Price(**rates)
 
 
 _DAY = 86_400.0
-
-
-class _Asked(NamedTuple):
-    """A request whose prices are looked up."""
-
-    rules: Rules
-    provider: str
-    model: str | None
-    platform: str
-    at: float | None
-    prompt_tokens: int | None
-
-    def price(self, extras: Iterable[str]) -> Price | None:
-        """Return all rates, each with its factors."""
-        rates = Price(*map(self.rate, KINDS))
-        factors = self.factors(extras)
-        return None if rates.uncached is None or factors is None else rates.times(factors)
-
-    def peak(self) -> bool:
-        """Tell whether the provider charges more at this hour."""
-        return self.rules.peak(self.provider, self.model, self.platform, self.at)
-
-    def rate(self, kind: str) -> Decimal | None:
-        """Return a price as its row says, else as a multiple of the uncached price where that is how it is known."""
-        row = self._row(f"price_{kind}")
-        if row is not None:
-            return self._money(row)
-        multiple, uncached = self._row(f"multiple_{kind}"), self._row("price_uncached")
-        if kind not in _DERIVED or multiple is None or uncached is None:
-            return None
-        times, base = self._money(multiple), self._money(uncached)
-        return None if times is None or base is None else times * base
-
-    def _row(self, rule: str) -> Rule | None:
-        return self.rules.find(
-            rule, self.provider, self.model, self.platform, self.at, prompt_tokens=self.prompt_tokens
-        )  # fmt: skip
-
-    def _money(self, row: Rule) -> Decimal | None:
-        """Return a row's number; a maker's own does not hold where a platform makes its own prices."""
-        if not isinstance(row.value, Decimal):
-            return None
-        if row.own or row.platform:
-            return row.value
-        listed = self.rules.flag("list_prices", self.provider, self.model, self.platform, self.at)
-        return None if listed is False else row.value
-
-    def factors(self, extras: Iterable[str]) -> dict[str, Decimal] | None:
-        """Return by what each kind is multiplied: the prompt's length, the hour, what was asked for besides."""
-        all_kinds = Decimal(1)
-        for name in (*extras, *(("peak",) if self.peak() else ())):
-            row = self._row(f"multiple_{name}")
-            if row is None or not isinstance(row.value, Decimal):
-                return None
-            all_kinds *= row.value
-        long = {side: row for side in ("input", "output") if (row := self._row(f"multiple_{side}")) is not None}
-        if not all(isinstance(row.value, Decimal) for row in long.values()):
-            return None
-        by_side = {side: row.value * all_kinds for side, row in long.items() if isinstance(row.value, Decimal)}
-        inputs = dict.fromkeys(_INPUTS, by_side.get("input", all_kinds))
-        return {**inputs, "output": by_side.get("output", all_kinds)}
+_SIGNS = re.compile(r"\[[^]]*\]|[*?]")
 
 
 def seconds(day: date) -> float:
     """Return when a day begins (UTC), in seconds since the epoch."""
     return (day - date(1970, 1, 1)).days * _DAY
-
-
-_SIGNS = re.compile(r"\[[^]]*\]|[*?]")
 
 
 def _rank(row: Rule) -> tuple[bool, bool, int, bool, bool, int, float]:
@@ -297,18 +247,15 @@ def _rank(row: Rule) -> tuple[bool, bool, int, bool, bool, int, float]:
             row.above_tokens or 0, row.since)  # fmt: skip
 
 
+_HOURS = re.compile(r"(\d{1,3})-(\d{1,3})", re.ASCII)
+
+
 def spans(hours: str) -> tuple[tuple[int, int], ...] | None:
     """Read hours of a day ("1-4,6-10", the end not included); None where they are written otherwise."""
-    found: list[tuple[int, int]] = []
-    for part in hours.split(","):
-        begin, dash, end = part.partition("-")
-        if not (dash and begin.isascii() and begin.isdigit() and end.isascii() and end.isdigit()):
-            return None
-        span = int(begin[:3]), int(end[:3])
-        if not 0 <= span[0] < span[1] <= 24:
-            return None
-        found.append(span)
-    return tuple(found)
+    found = [_HOURS.fullmatch(part) for part in hours.split(",")]
+    spans = tuple([(int(match[1]), int(match[2])) for match in found if match is not None])
+    fitting = len(spans) == len(found) and all(begin < end <= 24 for begin, end in spans)
+    return spans if fitting else None
 
 
 def _within(hours: str, at: float) -> bool:
@@ -316,3 +263,85 @@ def _within(hours: str, at: float) -> bool:
     day, hour = at // _DAY, at % _DAY / 3600
     weekday = (day + 3) % 7  # the epoch began on a Thursday
     return weekday < 5 and any(begin <= hour < end for begin, end in spans(hours) or ())
+
+
+# whose model a request asks for, where, and by what name
+
+PLATFORMS = frozenset(("azure", "bedrock", "openrouter", "vertex"))  # those of `provider_of` that make no models
+LONGEST = 200  # characters of a name: a longer one is no model's
+_CACHES = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
+           "qwen": "qwen-implicit"}  # fmt: skip
+
+
+class Served(NamedTuple):
+    """Who made the model that is asked for, and where it is served; empty where that is not known."""
+
+    provider: str
+    platform: str
+
+
+def served(endpoint: str, model: str | None, dialect: str) -> Served:
+    """Name provider and platform of a request."""
+    host = provider_of(endpoint, model, dialect)
+    if host in PLATFORMS:
+        maker = provider_of("", normal(model), "")
+        return Served(maker or ("openai" if host == "azure" else UNKNOWN), host)
+    if host == UNKNOWN and not endpoint:  # no host was recorded: the model's name says whose it is
+        return Served(provider_of("", normal(model), ""), "")
+    return Served(host, "")
+
+
+def served_by(turn: Turn) -> Served:
+    """Return who made and who serves the model of a turn; the prompt need not be made for it."""
+    return served(turn.call.endpoint, turn.model, turn.dialect)
+
+
+def cache_of(turn: Turn, where: Served) -> str:
+    """Name the cache that a turn was served by; empty where that is not known."""
+    if where.platform == "bedrock":
+        return "bedrock"
+    if where.provider == "openai":
+        return "openai-breakpoint" if has_exact_breakpoints(turn.model) else "openai"
+    if where.provider == "gemini" and not is_transcript(turn):
+        params = turn.prompt.params
+        if params.get("cachedContent") or params.get("cached_content"):
+            return "gemini-explicit"
+    return _CACHES.get(where.provider, "")
+
+
+def is_transcript(turn: Turn) -> bool:
+    """Tell whether a turn is known by its history alone: its recording holds neither system prompt nor tools."""
+    return turn.basis is not None
+
+
+def minimum_tokens(rules: Rules, turn: Turn) -> int | None:
+    """Return the fewest tokens that the turn's model caches; None where nobody knows."""
+    where = served_by(turn)
+    found = rules.number("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
+    return None if found is None else int(found)
+
+
+_VENDOR = re.compile(
+    r"^(?:(?:us|us-gov|eu|apac|jp|au|ca|sa|global)\.)?"
+    r"(?:anthropic|openai|deepseek|qwen|moonshot|moonshotai|xai|google|amazon|meta|mistral)\."
+)
+_DATE = re.compile(r"(?:@(?:\d{8}|latest|default)|-\d{8}|-\d{4}-\d\d-\d\d|-latest)$")
+_PLATFORM_VERSION = re.compile(r"-v\d+(?::\w+)*$")
+_WINDOW = re.compile(r"\[\d+m\]$")  # Claude Code's sign of a long context window
+_NUMBER_FIRST = re.compile(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
+
+
+def normal(model: str | None) -> str:
+    """Spell a model's name as the tables do: lower case, without vendor, region, date and a platform's version.
+
+    Claude's versions are joined by hyphens and stand behind the family (`claude-sonnet-4.6`,
+    `us.anthropic.claude-sonnet-4-6-v1:0` and `claude-sonnet-4-6@20260217` are `claude-sonnet-4-6`).
+    """
+    if not model or len(model) > LONGEST:
+        return ""
+    name = _VENDOR.sub("", model.strip().lower().rsplit("/", 1)[-1])
+    name = _WINDOW.sub("", name)
+    if not name.startswith("claude"):
+        return _DATE.sub("", name)
+    name = _DATE.sub("", _PLATFORM_VERSION.sub("", _DATE.sub("", name)))
+    return _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-").removesuffix("-thinking"))

@@ -1,16 +1,25 @@
-"""Prefixes that were seen: a tree with one node for each, so that equal prefixes are equal numbers.
+"""Prefixes that were seen, and how many tokens stand before a place of one.
 
-In: requests. Out: for each piece of a request the node of the prefix that ends with it. Rules: a node stands for
-all that leads to it, salts included; nodes count up from 1, so that those made for a request are greater than
-those before it; spaces never meet. Cost O(pieces that the chain's request before did not have); a piece is
-remembered by digest, but for the latest ones, whose bytes are kept to compare what only begins alike.
+In: requests, then what was billed for them. Out: for each piece of a request the node of the prefix that ends with
+it, so that equal prefixes are equal numbers; positions in tokens. Rules: a node stands for all that leads to it, salts
+included; nodes count up from 1, so that those made for a request are greater than those before it; spaces never
+meet. A piece is remembered by digest, but for the latest ones, whose bytes are kept to compare what only begins alike.
+A position that was billed holds for its node, whoever comes there again; between two of them the estimate is
+stretched to fit; behind the last one it is bytes times a rate by model and kind of text, learned from what was billed
+before. What is billed and cannot be is not learned from. Cost O(pieces that the chain's request before did not have),
+and O(log pieces) for a position.
+
+Sources: bytes of a token before anything was billed: 3.6 for text, 3.0 for tools and results (counted with
+o200k_base over public sessions); an image is 1,500 tokens (Anthropic's documentation: width times height / 750).
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lore.cache.base import Piece, Request
@@ -49,6 +58,14 @@ class _Trail(NamedTuple):
     space: bytes
 
 
+class _Step(NamedTuple):
+    """One piece of a walk: the node before it, its own; `alike` where it is the first that is new: as `Path` has it."""
+
+    begin: int
+    node: int
+    alike: tuple[int, int] | None
+
+
 class Tree:
     """All prefixes of one recording, or of several."""
 
@@ -62,44 +79,22 @@ class Tree:
 
     def path(self, request: Request) -> Path:
         """Walk a request from the root, making what is missing; the list is the chain's own and changes with it."""
-        before = self.size
         trail, cut = self._kept(request)
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
         kept = len(nodes)
-        node = nodes[-1] if nodes else self._step(0, b"space " + request.space)
-        section: str = sections[-1] if sections else ""
-        new, alike, like, salts = -1, 0, 0, {str(name): salt for name, salt in request.salts}
-        for place in range(len(nodes), len(request.pieces)):
-            piece = request.pieces[place]
-            if piece.section != section:
-                section = piece.section
-                node = self._step(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
-            begins.append(node)
-            found = self._nodes.get((node, key_of(piece)))
-            if found is None and new < 0:
-                new, (alike, like) = place, self._alike(node, piece)
-            node = self._made(node, piece) if found is None else found
-            nodes.append(node)
-            sections.append(piece.section)
-        if new < 0:
-            new = len(nodes)
-        assert new == len(nodes) or nodes[new] > before
+        pieces = request.pieces[kept:]
+        new, alike, like = len(request.pieces), 0, 0
+        for place, step in enumerate(self._walk(request, trail, pieces), kept):
+            begins.append(step.begin)
+            nodes.append(step.node)
+            if step.alike is not None:
+                new, (alike, like) = place, step.alike
+        sections.extend([piece.section for piece in pieces])
         return Path(nodes, new, alike, like, kept, cut, begins)
 
     def beyond(self, request: Request) -> list[int]:
         """Return the nodes of what is said behind the request that was walked last in its chain: its output."""
-        trail = self._trails[request.chain]
-        node = trail.nodes[-1] if trail.nodes else self._step(0, b"space " + request.space)
-        section: str = trail.sections[-1] if trail.sections else ""
-        salts, nodes = {str(name): salt for name, salt in request.salts}, list[int]()
-        for piece in request.output:
-            if piece.section != section:
-                section = piece.section
-                node = self._step(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
-            found = self._nodes.get((node, key_of(piece)))
-            node = self._made(node, piece) if found is None else found
-            nodes.append(node)
-        return nodes
+        return [step.node for step in self._walk(request, self._trails[request.chain], request.output)]
 
     def common(self, node: int, before: int, piece: Piece) -> int:
         """Count the leading bytes that a piece behind a node shares with that of another node in its place.
@@ -120,31 +115,47 @@ class Tree:
                 same = next((n for n in range(same) if trail.sections[n] in moved), same)
         nodes, begins, sections = ([], [], []) if trail is None else trail[:3]
         cut = nodes[same:]
-        for one in (nodes, begins, sections):
-            del one[same:]
-        made = self._trails[request.chain] = _Trail(nodes, begins, sections, request.salts, request.space)
-        return made, cut
+        del nodes[same:], begins[same:], sections[same:]
+        trail = self._trails[request.chain] = _Trail(nodes, begins, sections, request.salts, request.space)
+        return trail, cut
 
-    def _step(self, node: int, key: bytes) -> int:
-        found = self._nodes.get((node, key))
+    def _walk(self, request: Request, trail: _Trail, pieces: Sequence[Piece]) -> Iterator[_Step]:
+        """Go on from the end of a trail over more pieces of its request; none may be added to it meanwhile."""
+        salts = dict(request.salts)
+        node = trail.nodes[-1] if trail.nodes else self._node(0, b"space " + request.space)
+        section = trail.sections[-1] if trail.sections else None
+        alone = False
+        for piece in pieces:
+            if piece.section != section:
+                section = piece.section
+                node = self._node(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
+            begin, alike, key = node, None, key_of(piece)
+            found = self._nodes.get((begin, key))
+            if found is None and not alone:
+                alone, alike = True, self._alike(begin, piece)
+            node = self._made(begin, key, piece.data) if found is None else found
+            yield _Step(begin, node, alike)
+
+    def _node(self, before: int, key: bytes) -> int:
+        found = self._nodes.get((before, key))
         if found is None:
             self.size += 1
-            found = self._nodes[node, key] = self.size
+            found = self._nodes[before, key] = self.size
         return found
 
-    def _made(self, node: int, piece: Piece) -> int:
-        made = self._step(node, key_of(piece))
-        self._children.setdefault(node, []).append(made)
-        self._bytes[made] = (node, piece.data)
-        self._room -= len(piece.data)
+    def _made(self, before: int, key: bytes, data: bytes) -> int:
+        made = self._node(before, key)
+        self._children.setdefault(before, []).append(made)
+        self._bytes[made] = (before, data)
+        self._room -= len(data)
         while self._room < 0 and len(self._bytes) > 1:
             self._room += len(self._bytes.popitem(last=False)[1][1])
         return made
 
-    def _alike(self, node: int, piece: Piece) -> tuple[int, int]:
+    def _alike(self, before: int, piece: Piece) -> tuple[int, int]:
         """Return the length of the longest common beginning with a piece that stood in the same place, and its node."""
-        others = (one for one in self._children.get(node, [])[-_COMPARED:] if one in self._bytes)
-        return max(((common_prefix(piece.data, self._bytes[one][1]), one) for one in others), default=(0, 0))
+        others = (node for node in self._children.get(before, [])[-_COMPARED:] if node in self._bytes)
+        return max(((common_prefix(piece.data, self._bytes[node][1]), node) for node in others), default=(0, 0))
 
 
 def key_of(piece: Piece) -> bytes:
@@ -156,15 +167,157 @@ def key_of(piece: Piece) -> bytes:
     return b"%b#%b" % (kind, hashlib.blake2b(data, digest_size=16).digest())
 
 
-def common_nodes(mine: Sequence[int], theirs: Sequence[int]) -> int:
+def common_nodes(left: Sequence[int], right: Sequence[int]) -> int:
     """Count the leading nodes that are equal. Cost O(log nodes): a node stands for all before it."""
-    low, high = 0, min(len(mine), len(theirs))
-    if high and mine[high - 1] == theirs[high - 1]:
+    low, high = 0, min(len(left), len(right))
+    if high and left[high - 1] == right[high - 1]:
         return high
     while low < high:
         middle = (low + high + 1) // 2
-        if mine[middle - 1] == theirs[middle - 1]:
+        if left[middle - 1] == right[middle - 1]:
             low = middle
         else:
             high = middle - 1
     return low
+
+
+# positions
+
+# Tokens of a byte, of an image, of a token of another tokenizer.
+RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0, "counted": 1.0}
+_CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}
+_CLASSES = tuple(RATES)
+_STEP = 0.5  # how far one bill moves a rate
+FEWEST, MOST = 0.02, 4.0  # times the first estimate: what is billed beyond cannot belong to these bytes
+SLACK = 2_000  # tokens that a provider adds: the prompt of its tools
+
+
+class _Scale:
+    """The latest path of a chain: bytes before each place by class, and the places that are known."""
+
+    def __init__(self) -> None:
+        self.nodes: list[int] = []
+        self.sums: list[list[float]] = [[] for _ in _CLASSES]
+        self.counted: list[int] = []
+        self.known: list[int] = []
+
+    def cut(self, size: int) -> None:
+        for sums in (self.counted, *self.sums):
+            del sums[size:]
+        del self.known[bisect_left(self.known, size) :]
+
+    def add(self, piece: Piece) -> None:
+        counted = piece.tokens
+        own = _class_of(piece)
+        size = _size_of(piece)
+        for number, sums in enumerate(self.sums):
+            sums.append((sums[-1] if sums else 0.0) + (size if number == own and counted is None else 0.0))
+        self.counted.append((self.counted[-1] if self.counted else 0) + (counted or 0))
+
+
+class Ruler:
+    """Positions of one recording, or of several; give each model a ruler of its own."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._rates: dict[str, list[float]] = {}
+        self._scales: dict[str, _Scale] = {}
+        self._scale = _Scale()
+        self._rate = list(RATES.values())
+
+    def lay(self, chain: str, path: Path, pieces: Sequence[Piece], model: str | None) -> None:
+        """Measure along the chain's latest path from now on; each of its paths has to be laid, in order."""
+        scale = self._scale = self._scales.setdefault(chain, _Scale())
+        self._rate = self._rates.setdefault(model or "", list(RATES.values()))
+        scale.cut(path.kept)
+        scale.nodes = path.nodes
+        for place in range(len(scale.counted), len(pieces)):
+            scale.add(pieces[place])
+            if path.nodes[place] in self._known:
+                scale.known.append(place)
+
+    def known(self, place: int) -> int | None:
+        """Return the position behind a piece as it was billed; None where it never was."""
+        return 0 if place < 0 else self._known.get(self._scale.nodes[place])
+
+    def position(self, place: int) -> int:
+        """Return the tokens of all pieces up to and with the one at `place`; -1 is before the first."""
+        return round(self._position(place))
+
+    def inside(self, place: int, alike: int, size: int) -> int:
+        """Return the position after the first `alike` bytes of the piece at `place`, of `size` bytes."""
+        before = self._position(place - 1)
+        return math.floor(before + (self._position(place) - before) * alike / max(size, 1))
+
+    def size(self, piece: Piece) -> float:
+        """Return the tokens of a piece that stands nowhere on the path."""
+        if piece.tokens is not None:
+            return piece.tokens
+        number = _class_of(piece)
+        return self._rate[number] * _size_of(piece)
+
+    def learn(self, place: int, tokens: int) -> str:
+        """Take a billed position; return why it cannot be, empty where it can."""
+        if place < 0:
+            return ""
+        before, start = self._below(place - 1)
+        estimate = self._between(start, place)
+        billed = tokens - before
+        if billed < FEWEST * estimate or billed > MOST * estimate + SLACK:
+            return f"{tokens:,} tokens were billed where the body holds about {before + round(estimate):,}"
+        self._fit(start, place, billed / estimate if estimate > 0 else 1.0)
+        node = self._scale.nodes[place]
+        if node not in self._known:
+            self._scale.known.insert(bisect_left(self._scale.known, place), place)
+        self._known[node] = tokens
+        return ""
+
+    def _position(self, place: int) -> float:
+        below, start = self._below(place)
+        estimate = self._between(start, place)
+        known = self._scale.known
+        number = bisect_right(known, place)
+        if start == place or number == len(known):
+            return below + estimate
+        end = known[number]
+        whole = self._between(start, end)
+        return below + (self._known[self._scale.nodes[end]] - below) * (estimate / whole if whole > 0 else 0.0)
+
+    def _below(self, place: int) -> tuple[int, int]:
+        """Return the nearest known position at or before a place, and its place."""
+        known = self._scale.known
+        number = bisect_right(known, place) - 1
+        return (0, -1) if number < 0 else (self._known[self._scale.nodes[known[number]]], known[number])
+
+    def _between(self, start: int, end: int) -> float:
+        scale = self._scale
+        sums = zip(self._rate, scale.sums, strict=True)
+        return _span(scale.counted, start, end) + sum(rate * _span(one, start, end) for rate, one in sums)
+
+    def _fit(self, start: int, end: int, ratio: float) -> None:
+        """Move the rates of what lies between two places towards what was billed for it, each by its share."""
+        parts = [rate * _span(one, start, end) for rate, one in zip(self._rate, self._scale.sums, strict=True)]
+        whole = sum(parts)
+        if whole <= 0 or ratio <= 0:
+            return
+        for number, (part, first) in enumerate(zip(parts, RATES.values(), strict=True)):
+            moved = self._rate[number] * ratio ** (_STEP * part / whole)
+            self._rate[number] = min(max(moved, FEWEST * first), MOST * first)
+
+
+def _class_of(piece: Piece) -> int:
+    if piece.counted is not None:
+        return _CLASSES.index("counted")
+    return _CLASSES.index(_CLASS.get(piece.kind, "json" if piece.section == "tools" else "text"))
+
+
+def _size_of(piece: Piece) -> float:
+    """Return how much of its class a piece is."""
+    if piece.counted is not None:
+        return float(piece.counted)
+    return 1.0 if piece.kind == "image" else float(len(piece.data))
+
+
+def _span(sums: Sequence[float], start: int, end: int) -> float:
+    """Return what lies behind `start`, up to and with `end`."""
+    return (sums[end] if end >= 0 else 0) - (sums[start] if start >= 0 else 0)

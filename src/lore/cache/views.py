@@ -1,8 +1,10 @@
 """A turn as a cache sees it: pieces in the provider's render order, breakpoints, and what else enters the prefix.
 
 In: turns. Out: requests. Rules: a provider's view says in which order it renders, which parameters enter the prefix
-at which section, which separate caches, and where it sets breakpoints by itself. A piece is made once for as long as a
-chain sends its segment again. Cost O(segments that the chain's turn before did not have).
+at which section, which separate caches, and where it sets breakpoints by itself. What a segment is (a call, a result,
+thinking, an image) its block's own type says, else its message; only the ends of a block are looked at, where every
+writer puts the type. A piece is made once for as long as a chain sends its segment again. Cost O(segments that the
+chain's turn before did not have).
 
 Sources: the providers' documentation of what invalidates a cache; recordings: DeepSeek's flash model renders tools
 behind the system prompt; images that come or go lose nothing on Anthropic, against its documentation.
@@ -11,20 +13,39 @@ behind the system prompt; images that come or go lose nothing on Anthropic, agai
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
-from lore.cache.kinds import NO_POSITION, kind_of
 from lore.model.prompt import Prompt, Section, Segment
 from lore.model.turn import Turn
 
-Placement: TypeAlias = Literal["body", "latest", "none"]
+Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
+RUNS = ("call", "result")  # neighbours of one of these were one position, while runs counted once
+NO_POSITION = ("envelope", "thinking")
+_ENDS = 256  # bytes looked at, at either end of a block
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
-
-
-Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
+_BLOCKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    (
+        "result",
+        re.compile(rb'"type"\s*:\s*"(?:\w{1,40}_result|\w{1,40}_output)"|"(?:functionResponse|toolResult)"\s*:'),
+    ),
+    ("call", re.compile(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
+    ("thinking", re.compile(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
+    ("image", re.compile(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),
+)
+_MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    ("result", re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,40}_output"')),
+    ("call", re.compile(rb'"type"\s*:\s*"\w{1,40}_call"')),
+    ("thinking", re.compile(rb'"type"\s*:\s*"reasoning"')),
+)
+# A block of text alone: a provider reads it like a message's own text.
+_TEXT_BLOCKS = (
+    (b'{"type":"text","text":"', b'"}'), (b'{"type": "text", "text": "', b'"}'),
+    (b'{"text":"', b'","type":"text"}'), (b'{"text":"', b'", "type": "text"}'),
+    (b'{"text": "', b'","type":"text"}'), (b'{"text": "', b'", "type": "text"}'),
+)  # fmt: skip
 
 
 class View(NamedTuple):
@@ -38,22 +59,26 @@ class View(NamedTuple):
     order: tuple[Section, ...] = ("tools", "system", "messages")
     salts: tuple[tuple[Section, tuple[str, ...]], ...] = ()
     apart: tuple[str, ...] = ()
-    placement: Placement = "none"
+    placement: Literal["body", "latest", "none"] = "none"
     most: int = 4
     drops: bool = False
 
 
-_EFFORT = ("thinking", "output_config", "reasoning_effort", "reasoning", "verbosity", "text")
-ANTHROPIC = View(
-    salts=(("system", ("speed",)), ("messages", ("tool_choice", "thinking", "output_config"))),
-    placement="body",
-    drops=True,
-)
-OPENAI = View(apart=("prompt_cache_key", "service_tier"), salts=(("tools", ("response_format", "text")),))
-OPENAI_BREAKPOINT = View(apart=("prompt_cache_key", "service_tier", *_EFFORT), placement="latest")
 PLAIN = View()
-SYSTEM_FIRST = View(order=("system", "tools", "messages"))
-EXPLICIT = View(placement="body")
+_EXPLICIT = View(placement="body")
+_SPACES = ("prompt_cache_key", "service_tier")
+_EFFORT = ("thinking", "output_config", "reasoning_effort", "reasoning", "verbosity", "text")
+VIEWS: dict[str, View] = {  # by cache; the others' is plain
+    "anthropic": View(
+        salts=(("system", ("speed",)), ("messages", ("tool_choice", "thinking", "output_config"))),
+        placement="body", drops=True,
+    ),
+    "bedrock": _EXPLICIT,
+    "deepseek": View(order=("system", "tools", "messages")),
+    "openai": View(apart=_SPACES, salts=(("tools", ("response_format", "text")),)),
+    "openai-breakpoint": View(apart=(*_SPACES, *_EFFORT), placement="latest"),
+    "qwen": _EXPLICIT,
+}  # fmt: skip
 
 
 class _Seen(NamedTuple):
@@ -65,25 +90,33 @@ class _Seen(NamedTuple):
 
 
 class Views:
-    """The requests of one recording, in one view. A request's pieces change when its chain goes on."""
+    """The requests of one recording, in one view. A request's pieces change when its chain goes on.
+
+    `model` is asked for by every request, whatever it says; None: as it says. `count` counts tokens while nothing is
+    billed; None: sizes are estimated from bytes.
+    """
 
     def __init__(self, view: View, count: Count | None = None, model: str | None = None) -> None:
         self._view = view
-        self._model = model  # asked for by every request, whatever it says; None: as it says
-        self.count = count  # while nothing is billed; None: sizes are estimated from bytes
+        self._model = model
+        self.count = count
         self._chains: dict[str, _Seen] = {}
 
     def of(self, turn: Turn) -> Request:
         """Return a turn as a request."""
         prompt, view, seen = turn.prompt, self._view, self._chains.get(turn.chain)
+        params, model = prompt.params, self._model or prompt.model
         head, places = self._head(prompt, seen)
-        pieces, same = _grown(seen, head, prompt, self.count)
+        pieces, same = self._pieces(seen, head, prompt)
         self._chains[turn.chain] = _Seen(prompt, head, pieces)
-        breakpoints = () if view.placement == "none" else tuple(self._breakpoints(prompt, pieces, places, len(head)))
+        breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
+        host = turn.call.endpoint.partition("/")[0]
+        apart = (model or "").encode(), host.encode(), turn.call.account.encode(), _values(prompt, view.apart)
+        salts = tuple([(section, _values(prompt, names)) for section, names in view.salts])
         return Request(
-            turn.chain, pieces, same, breakpoints[-view.most :], model=self._model or prompt.model, at=turn.at,
-            answered=turn.answered_at, space=self._space(turn), salts=_salts(prompt, view),
-            cached=prompt.params.get("cachedContent", b"") or prompt.params.get("cached_content", b""),
+            turn.chain, pieces, same, breakpoints[-view.most :], model=model, at=turn.at, answered=turn.answered_at,
+            space=b"\x00".join(apart), salts=salts,
+            cached=params.get("cachedContent", b"") or params.get("cached_content", b""),
         )  # fmt: skip
 
     def _head(self, prompt: Prompt, seen: _Seen | None) -> tuple[tuple[Piece, ...], list[int]]:
@@ -97,93 +130,57 @@ class Views:
         if seen is not None and prompt.head is seen.prompt.head and prompt.dropped == seen.prompt.dropped:
             return seen.head, places
         pieces = (*first, *(Piece(prompt.head[at].data, prompt.head[at].section) for at in order))
-        return pieces if self.count is None else tuple([_counted(one, self.count) for one in pieces]), places
+        return tuple([self._counted(piece) for piece in pieces]), places
+
+    def _counted(self, piece: Piece) -> Piece:
+        return piece if self.count is None or piece.kind == "image" else piece._replace(counted=self.count(piece.data))
+
+    def _pieces(self, seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple[list[Piece], int]:
+        """Return the pieces of a prompt, and how many of them its chain sent before; what it made of them is kept."""
+        pieces: list[Piece] = [] if seen is None else seen.pieces
+        start = 0
+        if seen is None or (seen.head is not head and seen.head != head):
+            same = 0 if seen is None else _leading(seen.head, head)
+            pieces[same:] = head[same:]
+        else:
+            start = seen.prompt.messages.common(prompt.messages)
+            same = len(head) + start
+            del pieces[same:]
+        envelope = _envelope(prompt, start)
+        for segment in (*prompt.messages.since(start), *prompt.tail):
+            kind = kind_of(segment, envelope)
+            envelope = segment.data if kind == "envelope" else envelope
+            data = segment.data if kind else content_of(segment.data)
+            pieces.append(self._counted(Piece(data, segment.section, kind)))
+        return pieces, same
 
     def _breakpoints(
         self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int
-    ) -> Iterator[Breakpoint]:
-        """Yield the breakpoints in ascending order; each place has one."""
+    ) -> tuple[Breakpoint, ...]:
+        """Return the breakpoints in ascending order; each place has one."""
         found: dict[int, float | None] = {}
         for place, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False):
-            at = places[place] if place < len(places) else place - len(places) + size
-            found[at] = lifetime_of(value)
+            found[places[place] if place < len(places) else place - len(places) + size] = lifetime_of(value)
         last = _last(pieces)
         explicit = b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
         if last >= 0 and (prompt.auto_breakpoint or (self._view.placement == "latest" and not explicit)):
             found.setdefault(last, lifetime_of(prompt.params.get("cache_control", b"")))
-        return (Breakpoint(at, found[at]) for at in sorted(found) if at < len(pieces))
-
-    def _space(self, turn: Turn) -> bytes:
-        """Return what separates caches: model, host, account, and parameters that do."""
-        prompt, host = turn.prompt, turn.call.endpoint.partition("/")[0]
-        own = [prompt.params.get(name, b"") for name in self._view.apart]
-        return b"\x00".join(
-            [(self._model or prompt.model or "").encode(), host.encode(), turn.call.account.encode(), *own]
-        )
+        return tuple([Breakpoint(at, found[at]) for at in sorted(found) if at < len(pieces)])
 
 
-def _salts(prompt: Prompt, view: View) -> tuple[tuple[Section, bytes], ...]:
-    return tuple([
-        (section, b"\x00".join([prompt.params.get(name, b"") for name in names])) for section, names in view.salts
-    ])  # fmt: skip
+def _values(prompt: Prompt, names: Sequence[str]) -> bytes:
+    return b"\x00".join([prompt.params.get(name, b"") for name in names])
 
 
-def _counted(piece: Piece, count: Count) -> Piece:
-    return piece if piece.kind == "image" else piece._replace(counted=count(piece.data))
-
-
-def _grown(
-    seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt, count: Count | None
-) -> tuple[list[Piece], int]:  # fmt: skip
-    """Return the pieces of a prompt, and how many of them its chain sent before; what it made of them is kept."""
-    pieces: list[Piece] = [] if seen is None else seen.pieces
-    if seen is None or (seen.head is not head and seen.head != head):
-        same = 0 if seen is None else _leading(seen.head, head)
-        del pieces[same:]
-        pieces.extend(head[same:])
-        start = 0
-    else:
-        start = seen.prompt.messages.common(prompt.messages)
-        same = len(head) + start
-        del pieces[same:]
-    envelope = _envelope(prompt, start)
-    for segment in (*prompt.messages.since(start), *prompt.tail):
-        kind = kind_of(segment, envelope)
-        envelope = segment.data if kind == "envelope" else envelope
-        piece = Piece(segment.data if kind else content_of(segment.data), segment.section, kind)
-        pieces.append(piece if count is None else _counted(piece, count))
-    return pieces, same
-
-
-_BEFORE = (b'{"type":"text","text":"', b'{"type": "text", "text": "')
-_TEXT = (b'{"text":"', b'{"text": "')
-_BEHIND = (b'","type":"text"}', b'", "type": "text"}')
-
-
-def content_of(data: bytes) -> bytes:
-    """Return the text of a block that holds nothing else: a provider reads it like a message's own text."""
-    for start in _BEFORE:
-        if data.startswith(start) and data.endswith(b'"}'):
-            return data[len(start) - 1 : -1]
-    for start in _TEXT:
-        for end in _BEHIND:
-            if data.startswith(start) and data.endswith(end):
-                return data[len(start) - 1 : len(data) - len(end) + 1]
-    return data
-
-
-def _leading(mine: Sequence[Piece], theirs: Sequence[Piece]) -> int:
-    pairs = zip(mine, theirs, strict=False)
-    return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(mine), len(theirs)))
+def _leading(left: Sequence[Piece], right: Sequence[Piece]) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((number for number, (before, now) in pairs if before != now), min(len(left), len(right)))
 
 
 def _envelope(prompt: Prompt, start: int) -> bytes:
     """Return the envelope of the message that a segment of the history stands in."""
-    for place in range(start - 1, -1, -1):
-        segment: Segment = prompt.messages[place]
-        if segment.kind == "envelope":
-            return segment.data
-    return b""
+    before = (prompt.messages[place] for place in range(start - 1, -1, -1))
+    return next((segment.data for segment in before if segment.kind == "envelope"), b"")
 
 
 def _last(pieces: Sequence[Piece]) -> int:
@@ -191,12 +188,29 @@ def _last(pieces: Sequence[Piece]) -> int:
     return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in NO_POSITION), -1)
 
 
+def kind_of(segment: Segment, envelope: bytes = b"") -> str:
+    """Return "call", "result", "thinking", "image", "envelope" or "" (text); `envelope` is that of its message."""
+    if segment.kind == "envelope":
+        return "envelope"
+    data = segment.data
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + b"\n" + data[-_ENDS:]
+    own = next((kind for kind, pattern in _BLOCKS if pattern.search(ends)), "")
+    return own or next((kind for kind, pattern in _MESSAGES if envelope and pattern.search(envelope, 0, 4096)), "")
+
+
+def content_of(data: bytes) -> bytes:
+    """Return the text, in its quotes, of a block that holds nothing else; any other block as it is."""
+    for start, end in _TEXT_BLOCKS:
+        if data.startswith(start) and data.endswith(end):
+            return data[len(start) - 1 : len(data) - len(end) + 1]
+    return data
+
+
 def automatic(request: Request) -> tuple[Breakpoint, ...]:
     """Return breakpoints where a careful client sets them: at the end of each section, as long-lived as before."""
     pieces, lives = request.pieces, {breakpoint.place: breakpoint.lifetime for breakpoint in request.breakpoints}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
-    last = _last(pieces)
-    return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, last}) if at >= 0])
+    return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, _last(pieces)}) if at >= 0])
 
 
 def lifetime_of(breakpoint: bytes) -> float | None:

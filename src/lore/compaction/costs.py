@@ -12,10 +12,9 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Decimal
 from typing import Literal, NamedTuple
 
-from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
-from lore.cache.prices import Price
-from lore.cache.rules import Rules
-from lore.cache.served import served
+from lore.cache.bills import Price
+from lore.cache.reach import FIVE_MINUTES, ONE_HOUR
+from lore.cache.rules import Rules, served
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Done
 from lore.compaction.settings import Compaction
@@ -58,9 +57,9 @@ class Cache(NamedTuple):
         if price is None:
             return None
         if not price.writes_are_charged:
-            return price.cost(uncached=write, read=read, output=0)
+            return price.of(Billed(write, read, None, 0))
         hour = write if self.lives is not None and self.lives >= ONE_HOUR else None
-        return price.cost(uncached=0, read=read, write=write, write_1h=hour, output=0)
+        return price.of(Billed(0, read, write, 0, None, hour))
 
 
 class BillScale(NamedTuple):
@@ -171,7 +170,7 @@ def cheapest(
 
 def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | None:
     """Return what a model is paid for a summary, by the tokens that it reads and writes; None without a price."""
-    return None if price is None else price.cost(uncached=read, read=0, write=0, output=answered)
+    return None if price is None else price.of(Billed(read, 0, 0, answered))
 
 
 def _kept(sizes: PromptSizes) -> int:

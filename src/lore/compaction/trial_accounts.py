@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import total, unbelievable
-from lore.cache.lifetime import ONE_HOUR
-from lore.cache.prices import Price
+from lore.cache.bills import Price, total, unbelievable
+from lore.cache.reach import ONE_HOUR
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, overhead
 from lore.compaction.costs import FREE, BillScale, Cache, ModelCall, Prices, dollars

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from msgspec import structs
 from msgspec.structs import replace
 
-from lore.cache.prices import Price
+from lore.cache.bills import Price
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, in_tokens, messages, overhead
 from lore.compaction.base import Firing, Trigger

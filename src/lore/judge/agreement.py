@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lore.cache.turn_context import DROP
+from lore.cache.levels import DROP
 
 SHARE = 0.02
 

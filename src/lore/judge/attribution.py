@@ -9,7 +9,7 @@ reason has its figure, or is said not to be recorded. A prompt built from a tran
 endpoint to rule out.
 
 Sources: what explained 958 drops of 38,782 billed transitions, and how likely a drop is where the evidence is there
-(`cache.event_priors`); verdicts are about the section that they name, in 175 of them.
+(`cache.lanes`); verdicts are about the section that they name, in 175 of them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.growth import runs_collapse
-from lore.cache.lifetime import FIVE_MINUTES, ONE_HOUR
-from lore.cache.lookback import gap
-from lore.cache.turn_context import POSITIONS, SOON
+from lore.cache.reach import FIVE_MINUTES, ONE_HOUR, POSITIONS, SOON, gap, lookback
 from lore.judge.bills import cached
 from lore.judge.columns import SECTIONS, said_by
 from lore.judge.expected import PairContext, expired, older_entry, parallel, since, started_in_parallel
@@ -146,7 +143,7 @@ def _lookback(context: PairContext) -> Cause | None:
     """Return that the last entry is out of reach of every breakpoint."""
     if context.situation is not None:
         reach = context.situation.reach
-        if reach <= POSITIONS or runs_collapse(context.right.at):
+        if reach <= POSITIONS or lookback(context.right.at).runs:
             return None
         found = LookbackExceeded(reach, POSITIONS, context.fell)
     elif not context.billed or context.right.fidelity == "reconstructed":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from lore.cache.turn_context import DROP
+from lore.cache.levels import DROP
 from lore.model.events import Billed
 from lore.model.evidence import BillUnlikeBody, LifetimeLost
 from lore.model.prompt import Prompt

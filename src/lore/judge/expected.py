@@ -20,8 +20,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import structs
 
-from lore.cache.lifetime import expiry
-from lore.cache.turn_context import SOON, Situation
+from lore.cache.levels import Situation
+from lore.cache.reach import SOON, expiry
 from lore.judge.bills import cached
 from lore.model.codes import Code
 from lore.model.evidence import (

@@ -18,10 +18,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from lore.cache.predictor import Predicted, Transcripts, cache_of, served_by
-from lore.cache.prices import MILLION
-from lore.cache.rules import Rules
-from lore.cache.turn_context import Situation
+from lore.cache.bills import MILLION
+from lore.cache.levels import Predicted, Situation, Transcripts
+from lore.cache.rules import Rules, cache_of, served_by
 from lore.judge.base import Place
 from lore.judge.expected import started_in_parallel
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown

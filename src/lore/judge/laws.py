@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.predictor import minimum_tokens
-from lore.cache.rules import Rules
+from lore.cache.rules import Rules, minimum_tokens
 from lore.judge.base import Place, finding
 from lore.judge.bills import BYTES_PER_TOKEN, asked, has_unseen
 from lore.judge.pairs import Pair

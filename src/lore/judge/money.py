@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lore.cache.prices import MILLION, Price
+from lore.cache.bills import MILLION, Price
 from lore.model.events import Billed
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.lifetime import lifetime
-from lore.cache.turn_context import Situation
+from lore.cache.levels import Situation
+from lore.cache.reach import lifetime
 from lore.judge.attribution import attribute, rerouted, too_far
 from lore.judge.bills import (
     BYTES_PER_TOKEN,

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from lore.cache.lifetime import FIVE_MINUTES, lifetime
-from lore.cache.predictor import Predicted, Predictor
+from lore.cache.levels import Predicted
+from lore.cache.predictor import Predictor
+from lore.cache.reach import FIVE_MINUTES, SOON, lifetime
 from lore.cache.rules import Rules
-from lore.cache.turn_context import SOON
 from lore.judge.attribution import same_parameters
 from lore.judge.base import Place, finding
 from lore.judge.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, runs_tools

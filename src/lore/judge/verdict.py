@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.cache.predictor import Predicted
-from lore.cache.turn_context import DROP
+from lore.cache.levels import DROP, Predicted
 from lore.judge.bills import asked, cached
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.turn import Turn

@@ -11,8 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from lore.cache.rule_file import Table, parse
-from lore.cache.rules import FOR_READING, Rule, Rules, Value
-from lore.cache.served import normal
+from lore.cache.rules import FOR_READING, Rule, Rules, Value, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
 from lore.model.results_simulate import RuleResult, RulesResult, RuleValue

@@ -13,8 +13,8 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
+from lore.cache.bills import Price
 from lore.cache.predictor import Touched
-from lore.cache.prices import Price
 from lore.judge.counterfactual import SAID, Break, Played, otherwise
 from lore.judge.policy import Ruling
 from lore.judge.tally import UNEXPLAINED

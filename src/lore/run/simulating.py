@@ -12,8 +12,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from lore.cache.base import Prediction
-from lore.cache.predictor import Predicted, Predictor, is_transcript, served_by
-from lore.cache.prices import Price
+from lore.cache.bills import Price
+from lore.cache.levels import Predicted
+from lore.cache.predictor import Predictor
+from lore.cache.rules import is_transcript, served_by
 from lore.judge.agreement import Row
 from lore.judge.base import Place
 from lore.judge.bills import cached
@@ -182,9 +184,7 @@ def causes_of(verdict: Verdict, place: Place) -> list[CauseResult]:
 def _cost(price: Price, verdict: Verdict, said: Prediction) -> CostResult:
     usage = verdict.turn.usage
     output = 0 if usage is None else usage.output_tokens
-    predicted = price.cost(
-        uncached=said.uncached, read=said.read, write=said.write, write_1h=said.write_1h, output=output
-    )  # fmt: skip
+    predicted = price.of(Billed(said.uncached, said.read, said.write, output, None, said.write_1h))
     billed = None if usage is None else price.of(usage)
     return CostResult(
         currency=CURRENCY, billed=None if billed is None else float(billed),

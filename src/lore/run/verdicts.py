@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from lore.cache.predictor import Predicted
+from lore.cache.base import Simulate
+from lore.cache.levels import Predicted
 from lore.cache.rules import Rules
-from lore.cache.settings import Simulate
 from lore.judge.base import Place
 from lore.judge.judge import Judge
 from lore.judge.verdict import Verdict

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, cast
 
-from lore.cache.base import CONFIDENCES, Breakpoint, CacheModel, Look, Piece, Prediction, Request
+from lore.cache.base import CONFIDENCES, Breakpoint, CacheKind, CacheModel, Look, Piece, Prediction, Request
 from lore.model.events import Billed
 
 
 class CacheContract:
     """What every cache model must do; `cache` is its class."""
 
-    cache: ClassVar[type[CacheModel]]
+    cache: ClassVar[CacheKind]
 
     def make(self) -> CacheModel:
         """Make the model without any rule and with its own defaults."""
@@ -74,6 +74,6 @@ _ASKED = (
     Request("main", [_text("a"), _text("b")], breakpoints=(Breakpoint(1),), at=0.0, answered=1.0),
     Request("main", [_text("a"), _text("b"), _text("c")], 2, breakpoints=(Breakpoint(2),), at=10.0, answered=11.0),
     Request("main", [_text("a"), _text("d")], 1, breakpoints=(Breakpoint(1),), at=5.0, answered=None),
-    Request("other", [_text("e"), _text("b")], breakpoints=(Breakpoint(1),), implicit=True),
+    Request("other", [_text("e"), _text("b")], breakpoints=(Breakpoint(1),)),
     Request("other", [], space=b"another"),
 )

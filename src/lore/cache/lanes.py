@@ -1,0 +1,278 @@
+"""What a level model remembers of one model's part of a conversation, and how that part grows.
+
+In: timelines, earliest first, and what bills told of them. Out: how much two timelines share and what stands behind
+that, in bytes and positions; tokens of bytes; the positions that are known. Rules: content is measured and never
+decoded, an image is counted and not measured; a run of calls of one response counts as one position where the rule of
+the day says so (`reach.lookback`). Tokens come from bytes by a rate that earlier bills calibrate; what the model said
+is taken from its billed output where that can be (early versions of Claude Code recorded counts of a response that
+had just begun). Costs O(new entries).
+
+A lane is what one model was sent on one chain. Its anchors are known positions: after so many entries of the timeline
+stand so many tokens, kept for so long. They ascend in entries and tokens; what is popped was changed, has expired or
+was shown not to be there, and never comes back, so that all work is O(turns).
+
+How likely a sign is to move the prefix was measured over many sessions, which counts as much as `WEIGHT` occurrences;
+what the chain's own turns showed is added to it. (Source: chances of a drop given the sign and within the lifetime,
+over 38,782 transitions of 769 sessions. Text of hooks beside results was not counted there: its chance is unknown, a
+half, until the session shows it.)
+
+The head (tools and system, which a transcript does not hold) has two sizes: `floor`, what is read where the lane's own
+entries are of no use (expired, other tools), since other sessions keep it; and `head`, what is read where only history
+changed. Both are learned from the lane's first turn and its drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from msgspec import Raw
+
+from lore.cache.reach import GRACE, lookback
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    ImageBlock,
+    Item,
+    OpaqueItem,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+)  # fmt: skip
+from lore.model.state import Entry
+from lore.model.vector import Vector
+
+IMAGE_TOKENS = 1_500  # about what a picture of the largest useful size costs, by Anthropic's documentation
+MOST_ENTRIES = 4_000  # looked at for one turn; more only where a long history was changed at its beginning
+BYTES_PER_TOKEN = 4.0
+_LEAST, _MOST = 1.0, 16.0  # bytes a token
+_WEIGHT = 2_000.0  # tokens' worth of the rate that holds before anything was learned
+_SCARCE = 16.0  # bytes a token: an output count below that share of what is visible is a count of its beginning
+WEIGHT = 2.0
+LIKELY = 0.75  # a drop is foreseen from here on, so that few are false
+_ENVELOPE = 600  # bytes of a record that no prompt holds
+_IMAGE = b'"type":"image"'
+_LOOKED_AT = 256
+
+
+class Growth(NamedTuple):
+    """What stands behind an earlier prompt: `spoken` and `given` in bytes (by the model, to it), `images`, `positions`.
+
+    `prompted` says that a user's message is among it.
+    """
+
+    spoken: int = 0
+    given: int = 0
+    images: int = 0
+    positions: int = 0
+    prompted: bool = False
+
+
+def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
+    """Measure what stands behind the first `start` entries; `at` is when it was asked."""
+    runs = lookback(at).runs
+    spoken = given = images = positions = 0
+    prompted, group = False, -1
+    for entry in islice(entries.since(start), MOST_ENTRIES):
+        part = _part(entry.item)
+        spoken, given, images = spoken + part.spoken, given + part.given, images + part.images
+        call = entry.group if isinstance(entry.item, ToolCall) else -1
+        positions += 0 if runs and call == group != -1 else part.positions
+        group = call
+        prompted = prompted or part.prompted
+    return Growth(spoken, given, images, positions, prompted)
+
+
+def _part(item: Item) -> Growth:
+    match item:
+        case ToolCall():
+            size = _size(item.output) + _size(item.error)
+            pictures = size > _LOOKED_AT and _IMAGE in bytes(memoryview(item.output)[:_LOOKED_AT])
+            return Growth(_size(item.input) + len(item.name), 0 if pictures else size, int(pictures), 2)
+        case AssistantMessage():
+            blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+            thinking = sum(isinstance(block, ThinkingBlock) for block in blocks)
+            return Growth(spoken=_bytes(blocks), positions=len(blocks) - thinking)
+        case UserMessage():
+            blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+            pictures = sum(isinstance(block, ImageBlock) for block in blocks)
+            return Growth(0, _bytes(blocks), pictures, len(blocks), item.source != "context_injection")
+        case CompactDivider():
+            return Growth(given=_size(item.summary), positions=1)
+        case OpaqueItem():
+            return Growth(given=max(0, _size(item.record) - _ENVELOPE))
+
+
+def _bytes(blocks: Iterable[Block]) -> int:
+    """Measure blocks; an image is counted and not measured."""
+    found = 0
+    for block in blocks:
+        match block:
+            case ImageBlock():
+                pass
+            case RawBlock():
+                found += _size(block.json)
+            case ThinkingBlock():
+                found += _size(block.text) + len(block.signature or "")
+            case TextBlock():
+                found += _size(block.text)
+    return found
+
+
+def _size(raw: Raw) -> int:
+    return memoryview(raw).nbytes
+
+
+class Rate:
+    """Bytes a token of what came in, and of what the model said."""
+
+    __slots__ = ("_bytes", "_tokens")
+
+    def __init__(self) -> None:
+        self._bytes, self._tokens = BYTES_PER_TOKEN * _WEIGHT, _WEIGHT
+
+    @property
+    def bytes_per_token(self) -> float:
+        """The rate as it was learned so far."""
+        return min(_MOST, max(_LEAST, self._bytes / self._tokens))
+
+    def said(self, grown: Growth, output: int | None) -> int:
+        """Return the tokens of the answer before the turn, as they stand in the prompt."""
+        if output is not None and output * _SCARCE >= grown.spoken:
+            return output
+        return round(grown.spoken / self.bytes_per_token)
+
+    def tokens(self, grown: Growth, output: int | None) -> int:
+        """Estimate by how many tokens a prompt grew."""
+        return self.said(grown, output) + round(grown.given / self.bytes_per_token) + grown.images * IMAGE_TOKENS
+
+    def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
+        """Take by how many tokens it grew; what bytes cannot explain teaches nothing."""
+        given = tokens - self.said(grown, output) - grown.images * IMAGE_TOKENS
+        if given > 0 and _LEAST / 2 <= grown.given / given <= _MOST * 2:
+            self._bytes += grown.given
+            self._tokens += given
+
+
+class Anchor(NamedTuple):
+    """A known position: `tokens` stand after `size` entries; `lifetime` in seconds, None where not known."""
+
+    size: int
+    tokens: int
+    lifetime: float | None = None
+
+    def died(self, pause: float) -> bool:
+        """Tell whether it is too old after a pause; where its lifetime is not known, nothing says that it died."""
+        return self.lifetime is not None and pause > self.lifetime * GRACE
+
+
+class Lane:
+    """One model's part of a chain."""
+
+    def __init__(self) -> None:
+        self.anchors: list[Anchor] = []
+        self.entries: Vector[Entry] = Vector()
+        self.rest: tuple[object, ...] = ()
+        self.used: float | None = None
+        self.floor: int | None = None
+        self.known_head: int | None = None
+        self.first: int | None = None
+        self.opening = 0
+        self.guessed = False
+        self.rate = Rate()
+
+    @property
+    def top(self) -> Anchor | None:
+        """The last position that is known."""
+        return self.anchors[-1] if self.anchors else None
+
+    @property
+    def head(self) -> int:
+        """What is read where all history changed: as learned, else what was there at first, else a guess."""
+        if self.known_head is not None:
+            return self.known_head
+        return self.floor or max(0, (self.first or 0) - self.opening)
+
+    def at(self, size: int) -> Anchor | None:
+        """Return the last known position within the first `size` entries, and forget those behind it."""
+        while self.anchors and self.anchors[-1].size > size:
+            self.anchors.pop()
+        return self.top
+
+    def before(self, size: int) -> Anchor | None:
+        """Return the last known position within the first `size` entries, where a later one may hold again."""
+        return next((anchor for anchor in reversed(self.anchors) if anchor.size <= size), None)
+
+    def outlive(self, pause: float) -> Anchor | None:
+        """Return the last position that is still kept after a pause, and forget what died behind it."""
+        while self.anchors and self.anchors[-1].died(pause):
+            self.anchors.pop()
+        return self.top
+
+    def put(self, anchor: Anchor) -> None:
+        """Add a position at the end; what it contradicts goes."""
+        while self.anchors and (self.anchors[-1].size >= anchor.size or self.anchors[-1].tokens > anchor.tokens):
+            self.anchors.pop()
+        self.anchors.append(anchor)
+
+    def shown(self, read: int) -> None:
+        """Take that no more than this was read: what stands behind it is not there."""
+        while self.anchors and self.anchors[-1].tokens > read:
+            self.anchors.pop()
+
+
+class Chance(NamedTuple):
+    """How often a drop followed, and what it moved: the `head` (tools and system) or the `history` behind it."""
+
+    share: float
+    reach: Literal["head", "history"]
+
+
+CHANCES: dict[str, Chance] = {
+    "client-version": Chance(1.0, "head"),
+    "effort": Chance(1.0, "history"),
+    "resume": Chance(0.67, "history"),
+    "api-error": Chance(0.51, "history"),
+    "hook-context": Chance(0.5, "history"),
+    "slash-command": Chance(0.44, "history"),
+    "tool-reference": Chance(0.33, "head"),
+    "micro-compaction": Chance(0.33, "history"),
+    "permission-mode": Chance(0.25, "history"),
+    "interrupt": Chance(0.19, "history"),
+    "tools-delta": Chance(0.15, "head"),
+    "instructions-delta": Chance(0.15, "head"),
+    "skill": Chance(0.14, "history"),
+    "image": Chance(0.08, "history"),
+}
+
+
+class ChainLevels:
+    """What is remembered of one chain."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[str | None, Lane] = {}
+        self.model: str | None = None
+        self.begun = False
+        self.stood: int | None = None
+        self.total: int | None = None
+        self.uncached = 0
+        self.output: int | None = None
+        self.lives: float | None = None
+        self.hidden = False
+        self.waiting: int | None = None
+        self.hooks: tuple[str, ...] = ()
+        self._signs: dict[str, tuple[int, int]] = {}  # how often each was seen, and a drop followed
+
+    def is_likely(self, sign: str) -> bool:
+        """Tell whether a drop is foreseen where a sign with a chance was seen."""
+        seen, fell = self._signs.get(sign, (0, 0))
+        return (CHANCES[sign].share * WEIGHT + fell) / (WEIGHT + seen) >= LIKELY
+
+    def learn(self, sign: str, *, fell: bool) -> None:
+        """Take what followed a sign."""
+        seen, before = self._signs.get(sign, (0, 0))
+        self._signs[sign] = seen + 1, before + fell
