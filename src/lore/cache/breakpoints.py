@@ -272,8 +272,7 @@ def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> 
     Along a path nodes ascend: what leads to a node was made before it.
     """
     kept = list(dict.fromkeys(reversed(list(latest))))[:most]
-    places = {bisect_left(nodes, node): node for node in kept}
-    return sorted((at for at, node in places.items() if at <= end and nodes[at] == node), reverse=True)
+    return sorted({at for node in kept if (at := bisect_left(nodes, node)) <= end and nodes[at] == node}, reverse=True)
 
 
 def _back(pieces: Sequence[Piece], place: int, most: int, *, runs: bool) -> Iterator[int]:
