@@ -203,8 +203,9 @@ def _price(find: Callable[[str], Rule | None], factors: Iterable[str], *, listed
 
     def money(rule: str) -> Decimal | None:
         row = find(rule)
-        holds = row is not None and (listed or row.own or bool(row.platform))
-        return row.value if holds and isinstance(row.value, Decimal) else None
+        if row is None or not isinstance(row.value, Decimal):
+            return None
+        return row.value if listed or row.own or row.platform else None
 
     uncached = money("price_uncached")
     if uncached is None:
@@ -216,11 +217,12 @@ def _price(find: Callable[[str], Rule | None], factors: Iterable[str], *, listed
             return None
         every *= row.value
     sides = dict.fromkeys(("input", "output"), every)
-    for side in sides:  # the prompt's length multiplies both
+    for side in sides:  # by the prompt's length
         row = find(f"multiple_{side}")
-        if row is not None and not isinstance(row.value, Decimal):
-            return None
-        sides[side] *= Decimal(1) if row is None else row.value
+        if row is not None:
+            if not isinstance(row.value, Decimal):
+                return None
+            sides[side] *= row.value
     rates: dict[str, Decimal | None] = {}
     for kind in KINDS:
         rate = money(f"price_{kind}")

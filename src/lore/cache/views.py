@@ -112,10 +112,10 @@ class Views:
         breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
         host = turn.call.endpoint.partition("/")[0]
         apart = (model or "").encode(), host.encode(), turn.call.account.encode(), _values(prompt, view.apart)
-        salts = tuple([(section, _values(prompt, names)) for section, names in view.salts])
+        salts: list[tuple[Section, bytes]] = [(section, _values(prompt, names)) for section, names in view.salts]
         return Request(
             turn.chain, pieces, same, breakpoints[-view.most :], model=model, at=turn.at, answered=turn.answered_at,
-            space=b"\x00".join(apart), salts=salts,
+            space=b"\x00".join(apart), salts=tuple(salts),
             cached=params.get("cachedContent", b"") or params.get("cached_content", b""),
         )  # fmt: skip
 
