@@ -24,9 +24,9 @@ from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.state import Session
 from lore.recording.opening import Options
+from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
 from lore.run.following import cursor_of, epoch_of, follow_events
-from lore.run.resuming import fold_resumed
 from strategies import claude_logs, lore_logs
 from waiting import Script, add
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lore.recording.opening import Options
 from lore.report.json_report import render
+from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
-from lore.run.resuming import fold_resumed
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "claude-code" / "subagents_folder"
 

@@ -83,7 +83,7 @@ def _answer(folded: Folded, *, as_json: bool, color: bool | None, title: str = "
 
 def _resume(session: str, options: Options, checkpoint: str, *, verify: bool, as_json: bool, color: bool | None) -> int:
     """Answer from a checkpoint; where no new one can be written, say so after the answer."""
-    from lore.run.resuming import fold_resumed
+    from lore.run.checkpoints import fold_resumed
 
     folded, refused, failure = fold_resumed(session, options, checkpoint, verify=verify)
     if refused is not None:

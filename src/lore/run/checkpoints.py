@@ -1,21 +1,21 @@
-"""Checkpoints on disk: where a fold stopped, so that the next one reads only what was added.
+"""Fold a session with a checkpoint: read only what was added since the last run.
 
-One file: a line that says what it is, then frames. A frame is the JSON of items that are new, what the
-run knew (JSON), the reader's state, the session's head, and a line that says where all of that stands,
-items of earlier frames included, each with its checksum. The last frame that is whole holds. Rules:
-- saving appends a frame, so that one more turn of a long session costs that turn; once a quarter of the
-  file is of no use any more it is replaced whole (temporary name, fsync, rename). What a crash leaves
-  behind a frame is passed over: either the new checkpoint is there, or the one before;
-- it holds prompt text, so only its owner may read it;
+In: a log and a checkpoint file. Out: what a cold fold gives, to the byte, and a new checkpoint. Rules:
+- what is saved is the state before the reader closes what is open, what is shown the state after it;
+- a checkpoint that does not fit is refused with its reason, and the log is folded from its beginning. A log is known
+  again by its size and the CRC-32 of its first and last MiB, of all of it where that is asked for;
+- a checkpoint is one line that says what it is, a CRC-32 and a `LogCheckpoint` (MessagePack), written whole (temporary
+  name, fsync, rename); it holds prompt text, so only its owner may read it;
 - a file that is no checkpoint is never written to.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -24,39 +24,43 @@ from msgspec import Struct
 from lore import __version__
 from lore.errors import LoreError
 from lore.files import replaced
-from lore.model.checkpoint import Loaded, Range, Saved, restore
+from lore.model import checkpoint as saved_state
 from lore.model.codes import Problem
+from lore.model.state import Session
 from lore.recording import corpus
-from lore.run.fingerprint import Fingerprint
+from lore.recording.base import Problems, collected_seldom
+from lore.recording.opening import Options, reader_named
+from lore.run.folding import Folded, LogFold
 
-VERSION = 1
+VERSION = 2
 MAGIC = b'{"kind":"lore-checkpoint",'
 _FIRST = MAGIC + b'"version":%d}\n' % VERSION
-_FRAME = b'\n{"kind":"frame",'
-_ROOM = 64 * 1024  # bytes of old frames that are nothing to speak of
-PRIVATE = 0o600
+_CRC = 4  # bytes
+BLOCK = 1024 * 1024
 
 
 class UnusableError(LoreError):
     """A checkpoint that cannot be gone on from, and may be replaced; the message says why."""
 
 
-class Section(NamedTuple):
-    """Where bytes stand in the file, and their checksum (CRC-32)."""
+class Resumed(NamedTuple):
+    """The answer; why the checkpoint was refused, where it was; why no new one was written, where none was."""
 
-    begin: int
+    folded: Folded
+    refused: str | None
+    failure: LoreError | None
+
+
+class Fingerprint(Struct, frozen=True):
+    """The bytes of a log: how many there are, the CRC-32 of their first and last MiB, and of all."""
+
     size: int
-    crc: int
+    head: int
+    tail: int
+    whole: int
 
 
-class _Frame(Struct, frozen=True, tag="frame", tag_field="kind"):
-    run: Section
-    reader: Section
-    head: Section
-    items: tuple[Section, ...]
-
-
-class Run(Struct, frozen=True):
+class LogCheckpoint(Struct, frozen=True):
     """What a run knew when it had read all there was; `problems` and `counts` without the file's name."""
 
     lore: str
@@ -65,45 +69,119 @@ class Run(Struct, frozen=True):
     pruned: list[str]
     problems: list[Problem]
     counts: dict[str, int]
-
-
-class Checkpoint(NamedTuple):
-    """A checkpoint as it was loaded: `data` is the whole file, `items` the sections that may be kept."""
-
-    run: Run
     reader: bytes
-    session: Loaded
-    data: memoryview
-    items: tuple[Section, ...]
+    session: bytes
 
 
-def load(path: str) -> Checkpoint | None:
+def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool = False) -> Resumed:
+    """Fold a session from its checkpoint where that fits, else from the beginning; write a new checkpoint.
+
+    Costs O(what was added) plus reading and writing the checkpoint; `verify` reads all of the log to
+    compare it; subagents' files are read anew each time. Raises LoreError where the log cannot be folded,
+    or `checkpoint` is some other file.
+    """
+    if corpus.is_stream(path):
+        raise LoreError(f"{corpus.show(path)} cannot be read twice: no checkpoint of it can be used",
+                        hint="name a file, or leave --checkpoint out")  # fmt: skip
+    if corpus.is_stored(path):
+        raise LoreError(f"{corpus.show(path)} is a stored session: a checkpoint is one of a file",
+                        hint="leave --checkpoint out")  # fmt: skip
+    if corpus.is_same(path, checkpoint):
+        raise LoreError("the checkpoint and the session are one file", hint="name another file for the checkpoint")
+    with collected_seldom():
+        refused = None
+        try:
+            known = load(checkpoint)
+            if known is not None:
+                return _resume(path, options, checkpoint, known, verify=verify)
+        except UnusableError as error:
+            refused = f"checkpoint {corpus.show(checkpoint)} is not used: {error.message}; the log is folded anew"
+        opened = corpus.open_head(path)
+        folding = LogFold(options.open(path, Problems(), subagents=True, opened=opened))
+        return _fold(folding, opened.data, Digester(), checkpoint)._replace(refused=refused)
+
+
+def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, *, verify: bool) -> Resumed:
+    name, session = known.format, _session_of(known)
+    if options.format not in (None, name):
+        raise UnusableError(f"it was read as {name}, not as {options.format}")
+    try:
+        reader = reader_named(name).restore(known.reader)
+    except (ValueError, RecursionError, LoreError) as error:
+        raise UnusableError(f"the state of its reader ({name}) cannot be restored: {error}") from None
+    try:
+        with open(path, "rb") as file:
+            digester = recognised(file, known.log, whole=verify)
+            opened = corpus.Opened(b"", iter(()))
+            folding = LogFold(replace(options, format=name).open(path, Problems(), subagents=True, opened=opened))
+            recording = folding.recording
+            recording.resume(reader, session)
+            recording.problems.kept = [msgspec.structs.replace(one, file=recording.shown) for one in known.problems]
+            recording.problems.counts.update({(code, recording.shown): many for code, many in known.counts.items()})
+            folding.pruned = dict.fromkeys(known.pruned)
+            options.log(f"{recording.shown}: {known.log.size:,} bytes known from {corpus.show(checkpoint)}")
+            return _fold(folding, iter(lambda: file.read(corpus.PIECE), b""), digester, checkpoint)
+    except OSError as error:
+        raise corpus.unreadable(path, error) from None
+
+
+def _session_of(known: LogCheckpoint) -> Session:
+    try:
+        return saved_state.load(known.session)
+    except LoreError as error:
+        raise UnusableError(error.message) from None
+
+
+def _fold(folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoint: str) -> Resumed:
+    """Fold what comes, save where that ended, then close what is open and answer."""
+    recording, problems = folding.recording, folding.recording.problems
+    for piece in data:
+        digester.feed(piece)
+        folding.take_all(recording.take(piece))
+    known = LogCheckpoint(
+        __version__, recording.reader.name, digester.fingerprint, list(folding.pruned),
+        [msgspec.structs.replace(one, file=None) for one in problems.kept],
+        {code: number for (code, _), number in problems.counts.items()},
+        recording.reader.state, saved_state.dump(recording.state),
+    )  # fmt: skip
+    folding.take_all(recording.finish())
+    folding.take_all(recording.companions_reads())
+    folded = folding.result()
+    try:
+        store(checkpoint, known)
+    except LoreError as error:
+        return Resumed(folded, None, error)
+    return Resumed(folded, None, None)
+
+
+# The file
+
+
+def load(path: str) -> LogCheckpoint | None:
     """Load a checkpoint; None where there is none yet (no file, or an empty one).
 
     Raises UnusableError where it is damaged or of another version, LoreError where the file is something
     else or cannot be read.
     """
-    data = _read(path)
+    data = _read_file(path)
     if not data:
         return None
     if not data.startswith(_FIRST):
         raise UnusableError(f"it is damaged, or of another version than {VERSION}")
-    frame = _last_frame(data)
-    view = memoryview(data)
-    run, reader, head, *items = [_section(view, one) for one in (frame.run, frame.reader, frame.head, *frame.items)]
+    begin = len(_FIRST) + _CRC
+    body = memoryview(data)[begin:]
+    if crc32(body).to_bytes(_CRC, "big") != data[len(_FIRST) : begin]:
+        raise UnusableError("it is damaged: its checksum does not hold")
     try:
-        known = msgspec.json.decode(run, type=Run)
+        known = msgspec.msgpack.decode(body, type=LogCheckpoint)
     except ValueError as error:
         raise UnusableError(f"it is damaged: {error}") from None
     if known.lore != __version__:
         raise UnusableError(f"it is of lore {known.lore}, this is {__version__}")
-    try:
-        return Checkpoint(known, bytes(reader), restore(head, items), view, frame.items)
-    except LoreError as error:
-        raise UnusableError(error.message) from None
+    return known
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     """Return all of a checkpoint, nothing where there is none; raises LoreError for any other file."""
     shown = corpus.show(path)
     try:
@@ -114,8 +192,7 @@ def _read(path: str) -> bytes:
             if begin and begin != MAGIC:
                 hint = "name a file that does not exist yet, or an earlier checkpoint"
                 raise LoreError(f"{shown} is no checkpoint of lore and will not be overwritten", hint=hint)
-            file.seek(0)
-            return file.read()
+            return begin + file.read()
     except FileNotFoundError:
         return b""
     except OSError as error:
@@ -124,101 +201,66 @@ def _read(path: str) -> bytes:
         raise LoreError(f"cannot open {shown!r}: {error}") from None
 
 
-def _last_frame(data: bytes) -> _Frame:
-    """Find the last frame whose line is whole: what stands behind it was never finished."""
-    begin, end = data.rfind(_FRAME), -1
-    if begin >= 0:
-        end = data.find(b"\n", begin + 1)
-        if end < 0:
-            begin = data.rfind(_FRAME, 0, begin)
-            end = data.find(b"\n", begin + 1)
-    if begin < 0:
-        raise UnusableError("it is damaged: no frame of it is whole")
+def store(path: str, known: LogCheckpoint) -> None:
+    """Write a checkpoint. Raises LoreError where it cannot be done."""
     try:
-        return msgspec.json.decode(data[begin:end], type=_Frame)
-    except ValueError as error:
-        raise UnusableError(f"it is damaged: {error}") from None
-
-
-def _section(data: memoryview, where: Section) -> memoryview:
-    part = data[where.begin : where.begin + where.size] if min(where) >= 0 else data[:0]
-    if len(part) != where.size or crc32(part) != where.crc:
-        raise UnusableError("it is damaged: a checksum does not hold")
-    return part
-
-
-def store(path: str, run: Run, reader: bytes, session: Saved, before: Checkpoint | None) -> None:
-    """Write a checkpoint; `before` is the one that was gone on from. Raises LoreError where it cannot be done."""
-    small = [msgspec.json.encode(run), reader, session.head]
-    try:
-        if before is not None and _has_room(session, small, before):
-            frame = _lay_out(len(before.data), session, small, before, keep=True)
-            if _append(path, frame, len(before.data)):
-                return
-        frame = _lay_out(len(_FIRST), session, small, before, keep=False)
+        data = msgspec.msgpack.encode(known)
         with replaced(os.path.realpath(path), private=True) as file:
-            file.writelines([_FIRST, *frame])
+            file.writelines([_FIRST, crc32(data).to_bytes(_CRC, "big"), data])
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         hint = "the answer is whole; the next run folds the log from an earlier place"
         raise LoreError(f"cannot write the checkpoint {corpus.show(path)}: {reason}", hint=hint) from None
 
 
-def _has_room(session: Saved, small: list[bytes], before: Checkpoint) -> bool:
-    """Tell whether what is of no use any more would stay below a quarter of the file."""
-    kept = sum(one.end - one.begin for one in session.items if isinstance(one, Range))
-    return len(before.data) - kept < _ROOM + (kept + sum(map(len, small))) // 4
+# The log
 
 
-def _lay_out(
-    at: int, session: Saved, small: list[bytes], before: Checkpoint | None, *, keep: bool
-) -> list[bytes | memoryview]:
-    """Return the pieces of a frame that begins at byte `at`; `keep` names old items where they stand."""
-    pieces: list[bytes | memoryview] = []
-    items: list[Section] = []
+class Digester:
+    """Take the fingerprint of a log whose bytes come in any pieces, or go on from one with its first and last MiB."""
 
-    def put(piece: bytes | memoryview) -> Section:
-        nonlocal at
-        pieces.append(piece)
-        at += len(piece)
-        return Section(at - len(piece), len(piece), crc32(piece))
+    def __init__(self, size: int = 0, whole: int = 0, head: bytes = b"", tail: bytes = b"") -> None:
+        self._size, self._whole, self._head, self._tail = size, whole, head, tail
 
-    for one in session.items:
-        if isinstance(one, bytes):
-            items.append(put(one))
-            continue
-        assert before is not None
-        old = before.items[one.piece]
-        where = Section(old.begin + one.begin, one.end - one.begin, old.crc)
-        text = before.data[where.begin : where.begin + where.size]
-        if not keep:
-            items.append(put(text))
-        else:
-            items.append(where if where.size == old.size else where._replace(crc=crc32(text)))
-    run, reader, head = map(put, small)
-    line = msgspec.json.encode(_Frame(run, reader, head, tuple(items)))
-    return [*pieces, b"\n" + line + b"\n"]
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        if len(self._head) < BLOCK:
+            self._head += data[: BLOCK - len(self._head)]
+        self._tail = data[-BLOCK:] if len(data) >= BLOCK else (self._tail + data)[-BLOCK:]
+        self._whole = crc32(data, self._whole)
+        self._size += len(data)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The fingerprint of what has come."""
+        return Fingerprint(self._size, crc32(self._head), crc32(self._tail), self._whole)
 
 
-def _append(path: str, pieces: list[bytes | memoryview], size: int) -> bool:
-    """Append to the file that was loaded; False where it is not as it was, or not private."""
-    with open(path, "r+b", buffering=0) as file:
-        found = os.fstat(file.fileno())
-        if found.st_size != size or stat.S_IMODE(found.st_mode) != PRIVATE:
-            return False
-        file.seek(size)
-        try:
-            _write(file.fileno(), pieces)
-        except OSError:
-            with contextlib.suppress(OSError):
-                file.truncate(size)
-            raise
-    return True
+def recognised(file: BinaryIO, known: Fingerprint, *, whole: bool) -> Digester:
+    """Return what goes on from a fingerprint, and leave the file where that ended; UnusableError for another log.
+
+    Reads the first and the last MiB of what the fingerprint covers; all of it where `whole` is asked for.
+    """
+    size = file.seek(0, 2)
+    if size < known.size:
+        raise UnusableError(f"the log has shrunk from {known.size:,} to {size:,} bytes")
+    begin = max(0, known.size - BLOCK)
+    head, tail = _read(file, 0, min(BLOCK, known.size)), _read(file, begin, known.size - begin)
+    if crc32(head) != known.head:
+        raise UnusableError("the log begins with other bytes: it was rewritten, or is another")
+    if crc32(tail) != known.tail:
+        raise UnusableError("the log was rewritten")
+    if whole:
+        found = 0
+        for at in range(0, known.size, BLOCK):
+            found = crc32(_read(file, at, min(BLOCK, known.size - at)), found)
+        if found != known.whole:
+            raise UnusableError("the log was rewritten in its middle")
+    file.seek(known.size)
+    return Digester(known.size, known.whole, head, tail)
 
 
-def _write(descriptor: int, pieces: list[bytes | memoryview]) -> None:
-    for piece in pieces:
-        rest = memoryview(piece)
-        while len(rest):
-            rest = rest[os.write(descriptor, rest) :]
-    os.fsync(descriptor)
+def _read(file: BinaryIO, begin: int, size: int) -> bytes:
+    """Read a range; less where the file has become shorter."""
+    file.seek(begin)
+    return file.read(size)

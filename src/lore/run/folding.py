@@ -15,7 +15,6 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.formats.base import Read
-from lore.model.checkpoint import Written, texts_of
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
 from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
@@ -56,6 +55,11 @@ class LogFold:
             recording.apply(read, event)
             yield event
 
+    def take_all(self, reads: Iterable[Read]) -> None:
+        """Fold what was read."""
+        for _ in self.take(reads):
+            pass
+
     def _compact(self, read: Read, event: CompactApplied) -> Event:
         taken = _divider_only(event) if self._unpruned else event
         before = self.recording.state.chain(event.chain)
@@ -66,16 +70,14 @@ class LogFold:
             self.pruned.update(gone if self._keep else dict.fromkeys(gone))
         return taken
 
-    def result(self, written: Written | None = None, *, only_pruned: bool = False) -> Folded:
-        """Return the result as it stands; `written` is what is known of the main chain's text."""
+    def result(self, *, only_pruned: bool = False) -> Folded:
+        """Return the result as it stands."""
         recording = self.recording
         state, main = recording.state, recording.state.main()
-        if only_pruned:
-            shown = [item for item in self.pruned.values() if item is not None]
-            raws = [Raw(msgspec.json.encode(item)) for item in shown]
-        else:
+        shown = [item for item in self.pruned.values() if item is not None]
+        if not only_pruned:
             shown = [entry.item for entry in main.entries]
-            raws = texts_of(main, written)
+        raws = [Raw(msgspec.json.encode(item)) for item in shown]
         chains = [ChainResult(one.id, one.kind, one.turns, len(one.entries)) for one in state.chains.values()]
         session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
         usage = _sum([one.totals for one in state.chains.values()])

@@ -12,8 +12,8 @@ from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.recording.opening import Options
 from lore.run import checkpoints
+from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
-from lore.run.resuming import fold_resumed
 from model.making import dumps, record, user
 
 LOG = compacted()
@@ -101,7 +101,7 @@ def test_a_log_that_is_another_is_folded_anew_and_the_checkpoint_replaced(desk, 
 
 
 def test_a_change_in_the_middle_is_found_with_verify(desk, monkeypatch):
-    monkeypatch.setattr("lore.run.fingerprint.BLOCK", 64)
+    monkeypatch.setattr("lore.run.checkpoints.BLOCK", 64)
     desk.resume(LOG)
     changed = LOG.replace(b"answer", b"ANSWER")
     desk.log.write_bytes(changed)
@@ -128,26 +128,25 @@ def test_every_byte_that_is_damaged_is_noticed_or_does_no_harm(desk):
         assert desk.resume().refused is not None
 
 
-def test_what_a_crash_left_behind_is_passed_over(desk):
+def test_a_crash_leaves_the_checkpoint_before(desk, monkeypatch):
     desk.resume(LOG)
     before = desk.saved.read_bytes()
-    desk.resume(LOG + MORE)
-    after = desk.saved.read_bytes()
-    assert after.startswith(before)
-    for end in (len(before) + 1, len(after) - 1):
-        desk.saved.write_bytes(after[:end])
-        assert desk.resume(LOG + MORE).refused is None
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("no")))
+        assert desk.resume(LOG + MORE).failure is not None
+    assert desk.saved.read_bytes() == before
+    assert desk.resume(LOG + MORE).refused is None
 
 
-def test_saving_again_and_again_does_not_let_the_checkpoint_grow_without_end(desk):
+def test_saving_again_and_again_gives_what_saving_once_gives(desk):
     data = LOG
     for number in range(60):
         data += dumps(record("append", item=user(f"more{number}"))) + b"\n"
         desk.resume(data)
-    desk.saved.rename(desk.saved.with_suffix(".old"))
-    grown = desk.saved.with_suffix(".old").stat().st_size
+    grown = desk.saved.read_bytes()
+    desk.saved.unlink()
     desk.resume(data)
-    assert grown < 2 * desk.saved.stat().st_size + checkpoints._ROOM
+    assert desk.saved.read_bytes() == grown
 
 
 def test_only_the_owner_may_read_a_checkpoint(desk):
