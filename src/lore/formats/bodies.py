@@ -8,20 +8,24 @@ text, is `wire`; one stored parsed is `parsed`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain as chained
 from typing import ClassVar
 
 import msgspec
 from msgspec.structs import replace
 
-from lore.formats.answers import Answer, answer_of, answer_of_events, answer_of_stream, billed_of, is_stream
+from lore.formats.answers import Answer, answer_of, answer_of_events, answer_of_stream, answered, billed_of, is_stream
 from lore.formats.base import Read
+from lore.formats.chat import kept
 from lore.formats.contents import events_in, unescaped
+from lore.formats.folders import Header, Member, PackReader, placed
 from lore.formats.http import call_of, endpoint_of, headers_of, status_of
 from lore.formats.lines import BOM, Line, LineReader, Lines, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.recognition import ASKED, is_body
 from lore.formats.times import seconds
 from lore.model.canonical import text_of
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.jsonslice import Sliced, parts, table
 from lore.model.turn import Exchange, Form, Streamed
 
@@ -111,6 +115,59 @@ class Bodies(LineReader):
 
     def _odd(self, line: Line) -> list[Read]:
         return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
+
+
+class BodyPairs(PackReader):
+    """A folder of `*.request.json` and `*.response.json`, as Claude Code writes with raw bodies switched on.
+
+    Each request stands before its response (`corpus` finds out which belong together). Bodies are the wire's; a
+    response without its request is a problem. A pair of another provider is read likewise.
+    """
+
+    name: ClassVar[str] = "body-pairs"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._request: Read | None = None  # one that awaits its response
+
+    def _save(self) -> bytes:
+        read = self._request
+        return b"" if read is None else msgspec.msgpack.encode((read.value, read.line, read.byte, read.file))
+
+    def _load(self, saved: bytes) -> None:
+        self._request = Read(*msgspec.msgpack.decode(saved, type=tuple[Exchange, int, int, str])) if saved else None
+
+    def _read(self, member: Member) -> Iterable[Read]:
+        """Let go of a request whose response could not be read."""
+        before = self._rest() if member.header.fault else []
+        return chained(before, super()._read(member))
+
+    def _member(self, member: Member) -> list[Exchange | Problem | Read]:
+        header, data = member.header, member.data.strip()
+        if header.orphan:
+            return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
+        if self._request is not None:
+            return self._answered(self._request, header, data)
+        body = kept(data)
+        if body is None:
+            return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
+        call = call_of({}, table(body.body) or {})
+        request = placed(Exchange(body.body, "wire", header.at, call=call), member.number, member.byte, header)
+        if not header.awaits:
+            return [request]
+        self._request = request
+        return []
+
+    def _answered(self, request: Read, header: Header, data: bytes) -> list[Exchange | Problem | Read]:
+        self._request = None
+        if table(data) is None:
+            return [request, Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object")]
+        assert isinstance(request.value, Exchange)
+        return [Read(answered(request.value, data, at=None), request.line, request.byte, request.file)]
+
+    def _rest(self) -> list[Read]:
+        request, self._request = self._request, None
+        return [] if request is None else [request]
 
 
 def _looks_like_body(head: bytes) -> bool:

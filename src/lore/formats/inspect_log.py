@@ -21,8 +21,8 @@ from lore.formats.answers import billed_of
 from lore.formats.base import Read
 from lore.formats.chat import RecordedBody, body_of, call_of, message_of, result_of, text_block
 from lore.formats.documents import Documents
+from lore.formats.folders import Member, PackReader
 from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
-from lore.formats.packs import Member, PackReader
 from lore.formats.times import seconds
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem

@@ -16,6 +16,7 @@ import msgspec
 from lore.formats.answers import billed_of
 from lore.formats.chat import RecordedBody, body_of, kept
 from lore.formats.contents import unescaped
+from lore.formats.folders import Member, PackReader
 from lore.formats.http import status_of
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
@@ -48,6 +49,22 @@ class LiteLLM(RecordReader):
         record = table(data) or {}
         record = table(record.get("standard_logging_object", b"null")) or record
         return [found for found in [exchange_of(record)] if found is not None]
+
+
+class Completions(PackReader):
+    """A folder of completion files, one request each, as agents built on LiteLLM write them: one conversation.
+
+    They come in the order of the times inside the files.
+    """
+
+    name: ClassVar[str] = "completions"
+
+    def _member(self, member: Member) -> list[Exchange | Problem]:
+        record = table(member.data.strip())
+        if record is None or not is_completion(record):
+            return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: no completion that lore knows")]
+        found = exchange_of(record)
+        return [] if found is None else [found]
 
 
 def is_logged(record: dict[str, bytes]) -> bool:

@@ -18,8 +18,8 @@ from io import FileIO
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
+from lore.formats.folders import OPENING
 from lore.formats.lines import LONGEST
-from lore.formats.packs import OPENING
 from lore.formats.recognition import is_document, may_be_recording
 from lore.model.canonical import text_of
 from lore.model.events import MAIN

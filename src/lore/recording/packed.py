@@ -1,6 +1,6 @@
 """Several files as one stream: folders of request and response files, `.eval` archives.
 
-In: a folder, or an archive. Out: the bytes of a pack (`formats.packs`), one file after another, each request before
+In: a folder, or an archive. Out: the bytes of a pack (`formats.folders`), one file after another, each request before
 its response; at most one is held.
 
 Rules of folders: requests are ordered by the time of their files, then by name; one that names the response before it
@@ -32,10 +32,10 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
+from lore.formats.folders import LARGEST, Header
 from lore.formats.http import links, session_in
 from lore.formats.lines import LONGEST
 from lore.formats.litellm import is_completion
-from lore.formats.packs import LARGEST, Header
 from lore.formats.times import seconds
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table

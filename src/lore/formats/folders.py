@@ -1,4 +1,4 @@
-"""Several files as one recording: how a folder or an archive comes to a reader, which opens none.
+"""Folders and archives as one recording: how several files come to a reader, which opens none.
 
 In: for each file one line of JSON, `{"lore_pack": KIND, "name": …, "size": N, …}`, then its N bytes and a line
 feed. Out: members. Rules: what `corpus` could not read is a member with a `fault`, and becomes a problem; a
@@ -58,18 +58,6 @@ class _State(Struct, frozen=True):
     own: bytes
 
 
-_HEADER = msgspec.json.Decoder(Header)
-
-
-def header_of(line: bytes) -> Header | None:
-    """Read a member's first line; None where it is none."""
-    try:
-        found = _HEADER.decode(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if 0 <= found.size <= LARGEST else None
-
-
 class PackReader:
     """A reader of packs of one kind; a format says in `_member` what one holds."""
 
@@ -95,22 +83,20 @@ class PackReader:
         made = cls()
         made._number, made._byte, made._header = saved.number, saved.byte, saved.header
         made._pending, made._size = [saved.pending] if saved.pending else [], len(saved.pending)
-        made._own = saved.own
+        made._load(saved.own)
         return made
 
     @property
     def state(self) -> bytes:
         pending = b"".join(self._pending)
-        return msgspec.msgpack.encode(_State(self._number, self._byte, self._header, pending, self._own))
+        return msgspec.msgpack.encode(_State(self._number, self._byte, self._header, pending, self._save()))
 
-    @property
-    def _own(self) -> bytes:
-        """What the format itself remembers from member to member."""
+    def _save(self) -> bytes:
+        """Return what the format itself remembers from member to member."""
         return b""
 
-    @_own.setter
-    def _own(self, saved: bytes) -> None:
-        del saved
+    def _load(self, saved: bytes) -> None:
+        """Take what `_save` returned; raises ValueError where it is nothing of the kind."""
 
     def feed(self, data: bytes) -> Iterable[Read]:
         self._pending.append(data)
@@ -142,11 +128,9 @@ class PackReader:
             return 0
         if line.strip():
             self._number += 1
-            self._header = header_of(line) if end >= 0 else None
+            self._header = _header_of(line) if end >= 0 else None
             if self._header is None:
-                found.append(
-                    [self._placed(Problem(Code.UNREADABLE_LINE, "a file of a pack without its header"), self._number)]
-                )
+                found.append([self._problem(Code.UNREADABLE_LINE, "a file of a pack without its header", self._number)])
         return len(line) + (end >= 0)
 
     def finish(self) -> Iterable[Read]:
@@ -155,23 +139,20 @@ class PackReader:
         header, self._header = self._header, None
         found: Iterable[Read] = ()
         if header is not None or rest.strip():
-            found = [self._placed(Problem(Code.TORN_LAST_LINE, "the pack ends inside a file"), max(1, self._number))]
+            found = [self._problem(Code.TORN_LAST_LINE, "the pack ends inside a file", max(1, self._number))]
         return chained(found, self._rest())
 
     def _read(self, member: Member) -> Iterable[Read]:
         header, number, byte = member.header, member.number, self._byte
         if header.fault:
-            return [self._placed(Problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}"), number)]
+            return [self._problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}", number)]
         if is_crowded(member.data, self.most):
-            return [
-                self._placed(
-                    Problem(Code.CAPTURE_TOO_LARGE, f"{header.name} is passed over: {too_many(self.most)}"), number
-                )
-            ]
-        return (placed(one, number, byte, header) for one in self._member(member))
+            reason = f"{header.name} is passed over: {too_many(self.most)}"
+            return [self._problem(Code.CAPTURE_TOO_LARGE, reason, number)]
+        return (placed(value, number, byte, header) for value in self._member(member))
 
-    def _placed(self, value: Exchange | Problem, number: int) -> Read:
-        return placed(value, number, self._byte)
+    def _problem(self, code: Code, message: str, number: int) -> Read:
+        return placed(Problem(code, message), number, self._byte)
 
     def _member(self, member: Member) -> Iterable[Exchange | Problem | Read]:
         """Return what one file holds; where it is made as it is asked for, it must leave the reader as it is."""
@@ -182,11 +163,20 @@ class PackReader:
         return []
 
 
+def _header_of(line: bytes) -> Header | None:
+    """Read a member's first line; None where it is none."""
+    try:
+        found = msgspec.json.decode(line, type=Header)
+    except (ValueError, RecursionError):
+        return None
+    return found if 0 <= found.size <= LARGEST else None
+
+
 def placed(value: Exchange | Problem | Read, number: int, byte: int, header: Header | None = None) -> Read:
     """Give a value its place: in the pack, or in a file of its own."""
     if isinstance(value, Read):
         return value
-    own = header is not None and header.place
     if isinstance(value, Problem):
         value = msgspec.structs.replace(value, line=number, byte=byte)
+    own = header is not None and header.place
     return Read(value, 1 if own else number, byte, header.name if own and header is not None else "")
