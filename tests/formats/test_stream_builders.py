@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.streaming import anthropic, chat, converse, gemini, whole
-from lore.formats.said import said_by
+from lore.formats.outputs import items_of_events
 
 WRITERS = {"anthropic": anthropic, "chat": chat, "gemini": gemini, "converse": converse}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {"path": "/a", "n": 12345678901234567890123}}
@@ -20,7 +20,7 @@ FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content
 
 def spoken(events):
     """What a list of events says, decoded."""
-    found = said_by(json.dumps(one).encode() for one in events)
+    found = items_of_events(json.dumps(one).encode() for one in events)
     return json.loads(found) if found else []
 
 
@@ -111,7 +111,7 @@ def test_halves_of_an_emoji_that_came_apart_are_one_again():
 
 
 def test_numbers_of_any_length_stay_as_they_were_written():
-    assert b"12345678901234567890123" in said_by(json.dumps(one).encode() for one in anthropic([CALL], [3]))
+    assert b"12345678901234567890123" in items_of_events(json.dumps(one).encode() for one in anthropic([CALL], [3]))
 
 
 def delta(kind, index=0, **given):

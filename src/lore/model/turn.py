@@ -39,7 +39,7 @@ class Call(Struct, frozen=True, gc=False):
 
 
 class Streamed(Struct, frozen=True, gc=False):
-    """An answer that came in pieces, as the recording keeps it; `lore.formats.said` puts it together when asked.
+    """An answer that came in pieces, as the recording keeps it; `lore.formats.outputs` puts it together when asked.
 
     `raw` is JSON: a string where `form` is text or base64, an array of events or of what is one; `encoding` is
     what the response's headers say of its bytes.

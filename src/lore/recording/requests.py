@@ -25,7 +25,7 @@ import msgspec
 
 from lore.formats.base import Read, Reader
 from lore.formats.lines import is_crowded, too_many
-from lore.formats.said import said
+from lore.formats.outputs import output_items
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import table
@@ -81,7 +81,7 @@ class RequestRecording(Recording):
         self._memos = memos  # by dialect: each slices messages its own way
         self._sorted = not growing and reader.name in BY_TIME
         self._forced = forced
-        self._chains = Chains(said=said)
+        self._chains = Chains(said=output_items)
         self._continuations = Continuations()
 
     def forgotten(self) -> list[str]:
@@ -221,7 +221,7 @@ class Continuations:
             for place, breakpoint in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
         )
         new = sum(len(one.data) + OVERHEAD for one in prompt.messages.since(max(0, shared)))
-        output = said(exchange.output)
+        output = output_items(exchange.output)
         size = new + len(output) + OVERHEAD
         gone = self._said.pop(name, None)
         self._room += (gone.size if gone else 0) - size

@@ -14,8 +14,8 @@ from formats.streaming import anthropic, chat, converse, frame, gemini, sse, wra
 from lore.formats import http
 from lore.formats.bodies import Bodies
 from lore.formats.contents import LARGEST, Content, content_of
+from lore.formats.outputs import items_of_events, output_items
 from lore.formats.registry import recognise
-from lore.formats.said import said, said_by
 from lore.model.turn import Streamed
 
 BLOCKS = [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": "text", "text": "it is 😀"},
@@ -35,8 +35,8 @@ def based(data):
 
 
 def test_a_whole_output_is_given_back():
-    assert said(b'[{"role":"assistant"}]') == b'[{"role":"assistant"}]'
-    assert said(b"") == b""
+    assert output_items(b'[{"role":"assistant"}]') == b'[{"role":"assistant"}]'
+    assert output_items(b"") == b""
 
 
 @pytest.mark.parametrize("kept", [
@@ -51,20 +51,20 @@ def test_a_whole_output_is_given_back():
 ], ids=["text", "chunks", "events", "named events", "text of events", "base64", "gzip", "frames"])  # fmt: skip
 def test_a_stream_says_the_same_in_whatever_form_it_was_kept(kept):
     found = exchange(response=kept)
-    assert json.loads(said(found.output)) == MESSAGE
+    assert json.loads(output_items(found.output)) == MESSAGE
 
 
 def test_frames_of_converse_say_what_their_blocks_do():
     blocks = [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": 1}}}]
     found = exchange(response=based(b"".join(map(frame, converse(blocks, [2])))))
-    assert json.loads(said(found.output)) == [{"role": "assistant", "content": blocks}]
+    assert json.loads(output_items(found.output)) == [{"role": "assistant", "content": blocks}]
 
 
 def test_a_list_of_chunks_is_all_of_them_and_not_the_last():
     """Gemini answers with one array where no events are asked for: only its last chunk was taken for the answer."""
     chunks = list(gemini([{"text": "a long answer"}], [4]))
     found = exchange(response=Content(dumps(chunks), "json"))
-    assert json.loads(said(found.output)) == [{"role": "model", "parts": [{"text": "a long answer"}]}]
+    assert json.loads(output_items(found.output)) == [{"role": "model", "parts": [{"text": "a long answer"}]}]
 
 
 @pytest.mark.parametrize("response", [
@@ -73,7 +73,7 @@ def test_a_list_of_chunks_is_all_of_them_and_not_the_last():
 def test_a_record_with_a_stream_says_it_too(response):
     body = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
     found = exchanges(Bodies, dumps({"request": body, "response": response}))
-    assert json.loads(said(found[0].output)) == [SAID]
+    assert json.loads(output_items(found[0].output)) == [SAID]
 
 
 ITEM = {"type": "message", "id": "m1", "role": "assistant", "content": []}
@@ -86,18 +86,18 @@ DONE = {"type": "response.output_item.done", "item": ITEM}
 def test_the_responses_api_says_all_of_it_again_at_the_end(kind):
     delta = {"type": "response.output_text.delta", "delta": "x"}
     found = exchange(response=text(sse([CREATED, delta, DONE, {"type": kind, "response": WHOLE}]).decode()))
-    assert json.loads(said(found.output)) == [ITEM]
+    assert json.loads(output_items(found.output)) == [ITEM]
 
 
 def test_items_stand_in_where_the_end_leaves_them_out_or_does_not_come():
     short = {"type": "response.completed", "response": {**WHOLE, "output": []}}
     for events in ((CREATED, DONE, short), (CREATED, DONE)):
-        assert json.loads(said_by(map(dumps, events))) == [ITEM]
+        assert json.loads(items_of_events(map(dumps, events))) == [ITEM]
 
 
 def test_more_items_than_any_model_says_are_not_kept():
-    assert said_by([dumps(DONE)] * 3).count(b"m1") == 3
-    assert said_by([dumps(DONE)] * 5000) == b""
+    assert items_of_events([dumps(DONE)] * 3).count(b"m1") == 3
+    assert items_of_events([dumps(DONE)] * 5000) == b""
 
 
 @pytest.mark.parametrize("output", [
@@ -108,7 +108,7 @@ def test_more_items_than_any_model_says_are_not_kept():
     Streamed(dumps(base64.b64encode(b"\xff" * 9).decode()), "base64", "br"),
 ])  # fmt: skip
 def test_what_cannot_be_read_says_nothing(output):
-    assert said(output) == b""
+    assert output_items(output) == b""
 
 
 def test_a_stream_that_is_compressed_stays_so_until_it_is_asked_for():
@@ -117,16 +117,16 @@ def test_a_stream_that_is_compressed_stays_so_until_it_is_asked_for():
     kept = based(gzip.compress(sse(anthropic([{"type": "text", "text": counted}], [50]))))
     found = exchange(response=kept)
     assert isinstance(found.output, Streamed)
-    assert len(found.output.raw) < 200_000 < len(said(found.output))
+    assert len(found.output.raw) < 200_000 < len(output_items(found.output))
 
 
 def test_reading_a_capture_puts_nothing_together(monkeypatch):
     def refuse(events):
         raise AssertionError(events)
 
-    monkeypatch.setattr("lore.formats.said.said_by", refuse)
+    monkeypatch.setattr("lore.formats.outputs.items_of_events", refuse)
     assert isinstance(exchange(response=text(sse(EVENTS).decode())).output, Streamed)
-    assert not hasattr(http, "said")
+    assert not hasattr(http, "output_items")
 
 
 # real recordings
@@ -147,7 +147,7 @@ def test_an_answer_of_a_real_stream_is_what_the_same_recording_keeps_as_its_body
     both = [one for one in responses if one and one.get("events") and one.get("body")]
     assert both
     for one in both:
-        found = said_by(dumps(event["data"]) for event in one["events"])
+        found = items_of_events(dumps(event["data"]) for event in one["events"])
         assert json.loads(found)[0]["content"] == one["body"]["content"]
 
 
@@ -173,7 +173,7 @@ def test_an_answer_of_a_real_stream_is_what_the_next_request_sends_back(corpus, 
 
 def _streams(found):
     """The messages that streams say; items of the Responses API are no messages."""
-    told = [json.loads(said(one.output) or b"[]") for one in found if isinstance(one.output, Streamed)]
+    told = [json.loads(output_items(one.output) or b"[]") for one in found if isinstance(one.output, Streamed)]
     return [one for listed in told for one in listed if "content" in one and "type" not in one]
 
 
@@ -183,7 +183,7 @@ def _events_of(data):
         events = (
             (json.loads(line).get("response") or {}).get("events") if line[:1] == b"{" and line[-1:] == b"}" else None
         )
-        yield from json.loads(said_by(dumps(one["data"]) for one in events)) if events else []
+        yield from json.loads(items_of_events(dumps(one["data"]) for one in events)) if events else []
 
 
 def _known_by(answer):

@@ -1,0 +1,397 @@
+"""What a model said, out of a response as it was recorded.
+
+In: `Exchange.output`. Out: a JSON array of the dialect's own items or messages, as the next request sends them back;
+nothing where the response says none. A whole response was sliced when it was read and is given back; a stream is put
+together now. Whoever needs the answer asks: most do not, and a stream is read for its bill alone at a fraction of the
+cost.
+
+Rules: total; what an event does not say as its dialect would is passed over; a stream that was cut gives what came,
+and input that is no JSON yet stays the text that it is. Pieces of strings are joined between their quotes, as they
+were spelled: what is joined is a string again, and halves of a surrogate pair that came apart are whole. Cost:
+O(bytes) each time that it is asked, however many pieces; at most `MOST` blocks are kept.
+
+Sources: the streaming pages of Anthropic's Messages, OpenAI's Chat Completions, Gemini's streamGenerateContent and
+Bedrock's ConverseStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain as chained
+from typing import ClassVar, Protocol
+
+from lore.formats.answers import output_in
+from lore.formats.contents import LARGEST, Content, ContentError, events_in, framed_events, is_framed, opened, unescaped
+from lore.model.canonical import encode
+from lore.model.jsonslice import array, is_json, table
+from lore.model.turn import Output
+
+MOST = 4096  # blocks, calls or parts of one answer: more says no model
+_ASSISTANT = b'"assistant"'
+_NOTHING = (b"", b"null", b'""')
+_DIGITS = 10  # of the place of a block
+_DATA = b"data:"
+_ITEM = b'"response.output_item.done"'
+_TELLING = (b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"response.done"', _ITEM)
+
+
+def output_items(output: Output) -> bytes:
+    """Return what a model said."""
+    if isinstance(output, bytes):
+        return output
+    if len(output.raw) > LARGEST:
+        return b""
+    try:
+        return items_of_events(_events(Content(output.raw, output.form), output.encoding))
+    except ContentError:
+        return b""
+
+
+def items_of_events(events: Iterable[bytes]) -> bytes:
+    """Put together the events of a stream, each as JSON; the first that a dialect knows says whose they are."""
+    left = iter(events)
+    for raw in left:
+        event = table(raw) or {}
+        if event.get("type", b"").startswith(b'"response.'):
+            return _response_items(chained([raw], left))
+        made = next((kind() for knows, kind in _DIALECTS if knows(event)), None)
+        if made is not None:
+            made.take(event)
+            for following in filter(None, map(table, left)):
+                made.take(following)
+            answer = made.answer()
+            return _array(answer) if answer else b""
+    return b""
+
+
+def _events(content: Content, encoding: str) -> Iterable[bytes]:
+    """Return the events of a stream in whatever form it was kept."""
+    if content.form == "events":
+        events, text = events_in(content.raw)
+        return events or _event_lines(text)
+    body = opened(content, encoding, binary=is_framed)
+    if is_framed(body):
+        return framed_events(body)
+    return array(body) if body[:1] == b"[" else _event_lines(body)
+
+
+def _event_lines(text: bytes) -> Iterator[bytes]:
+    """Yield the data of server-sent events: one event has one line of it."""
+    at = 0
+    while at < len(text):
+        end = text.find(b"\n", at)
+        end = len(text) if end < 0 else end
+        if text.startswith(_DATA, at):
+            yield text[at + len(_DATA) : end].strip()
+        at = end + 1
+
+
+def _response_items(events: Iterable[bytes]) -> bytes:
+    """Return the items of the Responses API: its last event says all again; else those that were done."""
+    items = list[bytes]()
+    output = b""
+    for raw in events:
+        event = (table(raw) or {}) if any(word in raw for word in _TELLING) else {}
+        if event.get("type") == _ITEM:
+            items += [event["item"]] if "item" in event else []
+        elif "response" in event:
+            output = output_in(table(event["response"]) or {}) or output
+        if len(items) > MOST:
+            return b""
+    return _array(*items) if output in (b"", b"[]") and items else output
+
+
+class _Growing:
+    """An object that grows as the events of a stream come; `members` are those that it had at first."""
+
+    def __init__(self, members: dict[str, bytes]) -> None:
+        self._members = members
+        self._texts: dict[str, bytearray] = {}
+        self._lists: dict[str, list[bytes]] = {}
+
+    def text(self, key: str, raw: bytes) -> None:
+        """Add to a string; one that is null or missing begins."""
+        if raw[:1] == b'"':
+            if key not in self._texts:
+                before = self._members.get(key, b"")
+                self._texts[key] = bytearray(before[1:-1] if before[:1] == b'"' else b"")
+            self._texts[key] += raw[1:-1]
+
+    def element(self, key: str, raw: bytes) -> None:
+        """Add an element to an array."""
+        if raw:
+            if key not in self._lists:
+                self._lists[key] = array(self._members.get(key, b""))
+            self._lists[key].append(raw)
+
+    def once(self, members: dict[str, bytes]) -> None:
+        """Set members that have nothing yet; the first that is something holds."""
+        for key, raw in members.items():
+            if raw not in _NOTHING and self._members.get(key, b"null") in _NOTHING:
+                self._members[key] = raw
+
+    def members(self) -> dict[str, bytes]:
+        """Return the members as they are now."""
+        lists = {key: _array(*found) for key, found in self._lists.items()}
+        return self._members | {key: b'"%s"' % text for key, text in self._texts.items()} | lists
+
+
+class _Blocks:
+    """The blocks of a message by the place that each says it has; a place is given once."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Growing] = {}
+        self._closed: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def begin(self, raw: bytes, members: dict[str, bytes]) -> None:
+        """Begin a block, unless its place is none or taken."""
+        place = _place(raw)
+        if place is None or len(self._blocks) >= MOST:
+            return
+        if place in self._blocks:
+            self._closed.add(place)  # what follows belongs to another message that was sent behind the first
+        else:
+            self._blocks[place] = _Growing(members)
+
+    def at(self, raw: bytes, *, begins: bool = False) -> _Growing | None:
+        """Return the block at a place, if it still grows; one that was not announced `begins` now."""
+        place = _place(raw)
+        if begins and place not in self._blocks:
+            self.begin(raw, {})
+        return None if place is None or place in self._closed else self._blocks.get(place)
+
+    def close(self, raw: bytes) -> None:
+        """End a block."""
+        place = _place(raw)
+        if place in self._blocks:
+            self._closed.add(place)
+
+    def all(self) -> list[dict[str, bytes]]:
+        """Return the blocks in the order of their places."""
+        return [self._blocks[place].members() for place in sorted(self._blocks)]
+
+
+class _StreamedMessage(Protocol):
+    """A message that grows by events, each as its members; empty where nothing of it came."""
+
+    def take(self, event: dict[str, bytes]) -> None: ...
+
+    def answer(self) -> bytes: ...
+
+
+class _Anthropic:
+    """Events of Anthropic's Messages."""
+
+    _TEXTS: ClassVar[dict[bytes, tuple[str, ...]]] = {
+        b'"text_delta"': ("text",),
+        b'"thinking_delta"': ("thinking",),
+        b'"signature_delta"': ("signature",),
+        b'"input_json_delta"': ("partial_json",),
+        b'"compaction_delta"': ("content", "encrypted_content"),
+    }
+
+    def __init__(self) -> None:
+        self._blocks = _Blocks()
+        self._over = False
+
+    def take(self, event: dict[str, bytes]) -> None:
+        kind, place = event.get("type"), event.get("index", b"")
+        if kind == b'"message_start"':  # another one behind the first is another message
+            self._over = self._over or len(self._blocks) > 0
+        elif self._over:
+            return
+        elif kind == b'"content_block_start"':
+            members = table(event.get("content_block", b""))
+            if members:
+                self._blocks.begin(place, members)
+        elif kind == b'"content_block_stop"':
+            self._blocks.close(place)
+        elif kind == b'"content_block_delta"' and (block := self._blocks.at(place)) is not None:
+            delta = table(event.get("delta", b"")) or {}
+            kind = delta.get("type", b"")
+            for key in self._TEXTS.get(kind, ()):
+                block.text(key, delta.get(key, b""))
+            if kind == b'"citations_delta"':
+                block.element("citations", delta.get("citation", b""))
+
+    def answer(self) -> bytes:
+        return _message([_object(_with_input(block, "partial_json")) for block in self._blocks.all()])
+
+
+class _Chat:
+    """Chunks of OpenAI's Chat Completions; of several choices the first."""
+
+    _TEXTS: ClassVar[tuple[str, ...]] = ("content", "refusal", "reasoning_content", "reasoning")
+
+    def __init__(self) -> None:
+        self._message = _Growing({})
+        self._calls: dict[int, tuple[_Growing, _Growing]] = {}  # a call, and its function
+        self._next = 0  # behind the calls that there are
+        self._any = False
+
+    def take(self, event: dict[str, bytes]) -> None:
+        delta = table(_first(event.get("choices", b"")).get("delta", b"")) or {}
+        self._any = self._any or bool(delta)
+        self._message.once({"role": delta.get("role", b"")})
+        for key in self._TEXTS:
+            self._message.text(key, delta.get(key, b""))
+        for call in filter(None, map(table, array(delta.get("tool_calls", b"")))):
+            self._call(call)
+
+    def _call(self, piece: dict[str, bytes]) -> None:
+        """Take a piece of a call; one without a place is whole, as some gateways send it."""
+        number, function = piece.pop("index", b""), table(piece.pop("function", b"")) or {}
+        place = self._next if number in (b"", b"null") else _place(number)
+        if place is None or (place not in self._calls and len(self._calls) >= MOST):
+            return
+        self._next = max(self._next, place + 1)
+        text = function.pop("arguments", b"")
+        call, called = self._calls.setdefault(place, (_Growing({}), _Growing({})))
+        call.once(piece)
+        called.once(function)
+        called.text("arguments", text)
+
+    def answer(self) -> bytes:
+        if not self._any:
+            return b""
+        members = {"role": _ASSISTANT, "content": b"null"} | self._message.members()
+        calls = [self._calls[place] for place in sorted(self._calls)]
+        if calls:
+            members["tool_calls"] = _array(
+                *(_object(call.members() | {"function": _object(called.members())}) for call, called in calls)
+            )
+        return _object(members)
+
+
+class _Gemini:
+    """Chunks of Gemini's streamGenerateContent; neighbouring texts are one part: they are split anywhere."""
+
+    _PLAIN: ClassVar[frozenset[str]] = frozenset(("text", "thought"))
+
+    def __init__(self) -> None:
+        self._parts: list[_Growing] = []
+        self._open: bytes | None = None  # the thought flag of a last part that is nothing but text
+
+    def take(self, event: dict[str, bytes]) -> None:
+        if "candidates" not in event:  # wrapped once more, as a client's gateway does
+            event = table(event.get("response", b"")) or {}
+        content = table(_first(event.get("candidates", b"")).get("content", b"")) or {}
+        for part in filter(None, map(table, array(content.get("parts", b"")))):
+            self._part(part)
+
+    def _part(self, part: dict[str, bytes]) -> None:
+        flag = part.get("thought", b"false") if part.get("text", b"")[:1] == b'"' else None
+        if flag is not None and flag == self._open:
+            self._parts[-1].text("text", part["text"])
+            self._parts[-1].once({key: value for key, value in part.items() if key not in self._PLAIN})
+        elif len(self._parts) < MOST:
+            self._parts.append(_Growing(part))
+        else:
+            return
+        self._open = flag if part.keys() <= self._PLAIN else None  # a signature is of what it stands on
+
+    def answer(self) -> bytes:
+        parts = _array(*(_object(part.members()) for part in self._parts))
+        return _object({"role": b'"model"', "parts": parts}) if self._parts else b""
+
+
+class _Converse:
+    """Events of Bedrock's ConverseStream, plain or each under its name; blocks of text are not announced."""
+
+    NAMES: ClassVar[tuple[str, ...]] = ("contentBlockStart", "contentBlockDelta", "contentBlockStop")
+
+    def __init__(self) -> None:
+        self._blocks = _Blocks()
+
+    def take(self, event: dict[str, bytes]) -> None:
+        event = next((table(event[name]) or {} for name in self.NAMES if name in event), event)
+        place = event.get("contentBlockIndex", b"")
+        if "start" in event:
+            start = table(event["start"]) or {}
+            for kind in ("toolUse", "toolResult"):
+                if kind in start and (members := table(start[kind])) is not None:
+                    self._blocks.begin(place, {f"{kind}.{key}": value for key, value in members.items()})
+        elif "delta" not in event:
+            self._blocks.close(place)
+        elif (block := self._blocks.at(place, begins=True)) is not None:
+            self._grow(block, table(event["delta"]) or {})
+
+    def _grow(self, block: _Growing, delta: dict[str, bytes]) -> None:
+        block.text("text", delta.get("text", b""))
+        block.element("citations", delta.get("citation", b""))
+        block.text("toolUse.partial", (table(delta.get("toolUse", b"")) or {}).get("input", b""))
+        for raw in array(delta.get("toolResult", b"")):
+            block.element("toolResult.content", raw)
+        for key, value in (table(delta.get("reasoningContent", b"")) or {}).items():
+            block.text(f"reasoning.{key}", value)
+
+    def answer(self) -> bytes:
+        return _message([_object(block) for grown in self._blocks.all() if (block := self._block(grown))])
+
+    def _block(self, grown: dict[str, bytes]) -> dict[str, bytes]:
+        """Return a block in Converse's own form, of what was said of it."""
+        kinds: dict[str, dict[str, bytes]] = {"toolUse": {}, "toolResult": {}, "reasoning": {}}
+        for key, value in grown.items():
+            kind, dot, name = key.partition(".")
+            if dot:
+                kinds[kind][name] = value
+        call, result, thought = kinds.values()
+        if call:
+            call.setdefault("input", b"{}")
+            return {"toolUse": _object(_with_input(call, "partial"))}
+        if result:
+            return {"toolResult": _object(result)}
+        if "redactedContent" in thought:
+            return {"reasoningContent": _object({"redactedContent": thought["redactedContent"]})}
+        if thought:
+            return {"reasoningContent": _object({"reasoningText": _object(thought)})}
+        text = {"text": grown["text"]} if "text" in grown else {}
+        if "citations" in grown:
+            cited = {"content": _array(*([_object(text)] if text else [])), "citations": grown["citations"]}
+            return {"citationsContent": _object(cited)}
+        return text
+
+
+_DIALECTS: tuple[tuple[Callable[[dict[str, bytes]], bool], Callable[[], _StreamedMessage]], ...] = (
+    (lambda event: event.get("type", b"").startswith((b'"message_start"', b'"content_block_')), _Anthropic),
+    (lambda event: "choices" in event, _Chat),
+    (lambda event: "candidates" in event or b'"candidates"' in event.get("response", b""), _Gemini),
+    (lambda event: "contentBlockIndex" in event or any(name in event for name in _Converse.NAMES), _Converse),
+)
+
+
+def _message(blocks: list[bytes]) -> bytes:
+    return _object({"role": _ASSISTANT, "content": _array(*blocks)}) if blocks else b""
+
+
+def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
+    """Return a call with its input, which came in pieces of its text: that text where it was cut."""
+    raw = block.pop(key, b'""')
+    if raw == b'""':
+        return block
+    text = unescaped(raw).strip()
+    if not text:
+        return block | {"input": block.get("input", b"{}")}
+    return block | {"input": text if text[:1] == b"{" and is_json(text) else raw}
+
+
+def _first(raw: bytes) -> dict[str, bytes]:
+    """Return the first of several answers: by its number, where it has one."""
+    answers = (table(answer) or {} for answer in array(raw))
+    return next((answer for answer in answers if answer.get("index", b"0") == b"0"), {})
+
+
+def _place(raw: bytes) -> int | None:
+    """Read the place of a block; None for what is none."""
+    return int(raw) if raw.isdigit() and len(raw) < _DIGITS else None
+
+
+def _object(members: dict[str, bytes]) -> bytes:
+    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
+
+
+def _array(*elements: bytes) -> bytes:
+    return b"[" + b",".join(elements) + b"]"
