@@ -9,11 +9,11 @@ from lore.formats.bodies import Bodies
 from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.claude_events import ClaudeEvents
-from lore.formats.genai import GenAI
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
+from lore.formats.spans import GenAI
 from lore.model.codes import Problem
 from lore.testing.readers import everything
 

@@ -15,16 +15,24 @@ from lore.model.jsonslice import table
 from lore.model.prompt import Fidelity
 
 
+def object_of(members: Mapping[str, bytes]) -> bytes:
+    """Write an object of members that are JSON."""
+    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
+
+
+def array_of(elements: Iterable[bytes]) -> bytes:
+    """Write an array of elements that are JSON."""
+    return b"[" + b",".join(elements) + b"]"
+
+
 def body_of(
     model: bytes, messages: Iterable[bytes], tools: bytes = b"", params: Mapping[str, bytes] | None = None
 ) -> bytes:
     """Write a body of JSON pieces; `tools` is an array, or nothing."""
-    members = [b'"model":' + (model or b"null")]
+    members = {"model": model or b"null"}
     if tools[:1] == b"[" and tools.strip(b"[] \t\r\n"):
-        members.append(b'"tools":' + tools)
-    members += [encode(key) + b":" + value for key, value in (params or {}).items()]
-    members.append(b'"messages":[' + b",".join(messages) + b"]")
-    return b"{" + b",".join(members) + b"}"
+        members["tools"] = tools
+    return object_of({**members, **(params or {}), "messages": array_of(messages)})
 
 
 def message_of(role: str, content: Iterable[bytes] = (), calls: Iterable[bytes] = ()) -> bytes:

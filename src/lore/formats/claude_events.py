@@ -17,8 +17,8 @@ from lore.formats.answers import answered
 from lore.formats.base import Read
 from lore.formats.http import call_of
 from lore.formats.lines import Line
-from lore.formats.otel import SpanRecord, told
 from lore.formats.records import RecordReader, first_records
+from lore.formats.spans import SpanRecord, span_records
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import table
 from lore.model.turn import Exchange
@@ -60,11 +60,11 @@ class ClaudeEvents(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         if b"api_request_body" not in head and b"api_response_body" not in head:
             return False
-        return any(_kind(one) for record in first_records(head) for one in told(record))
+        return any(_kind(one) for record in first_records(head) for one in span_records(record))
 
     def _values(self, data: bytes, line: Line) -> list[Problem | Read]:
         found: list[Problem | Read] = []
-        for one in told(data):
+        for one in span_records(data):
             kind = _kind(one)
             if kind == _REQUEST:
                 found += self._request(one, line)

@@ -21,8 +21,8 @@ from itertools import chain as chained
 from typing import ClassVar, Protocol
 
 from lore.formats.answers import output_in
+from lore.formats.chat import array_of, object_of
 from lore.formats.contents import LARGEST, Content, ContentError, events_in, framed_events, is_framed, opened, unescaped
-from lore.model.canonical import encode
 from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Output
 
@@ -60,7 +60,7 @@ def items_of_events(events: Iterable[bytes]) -> bytes:
             for following in filter(None, map(table, left)):
                 made.take(following)
             answer = made.answer()
-            return _array(answer) if answer else b""
+            return array_of([answer]) if answer else b""
     return b""
 
 
@@ -98,7 +98,7 @@ def _response_items(events: Iterable[bytes]) -> bytes:
             output = output_in(table(event["response"]) or {}) or output
         if len(items) > MOST:
             return b""
-    return _array(*items) if output in (b"", b"[]") and items else output
+    return array_of(items) if output in (b"", b"[]") and items else output
 
 
 class _Growing:
@@ -132,7 +132,7 @@ class _Growing:
 
     def members(self) -> dict[str, bytes]:
         """Return the members as they are now."""
-        lists = {key: _array(*found) for key, found in self._lists.items()}
+        lists = {key: array_of(found) for key, found in self._lists.items()}
         return self._members | {key: b'"%s"' % text for key, text in self._texts.items()} | lists
 
 
@@ -218,7 +218,7 @@ class _Anthropic:
                 block.element("citations", delta.get("citation", b""))
 
     def answer(self) -> bytes:
-        return _message([_object(_with_input(block, "partial_json")) for block in self._blocks.all()])
+        return _message([object_of(_with_input(block, "partial_json")) for block in self._blocks.all()])
 
 
 class _Chat:
@@ -260,10 +260,10 @@ class _Chat:
         members = {"role": _ASSISTANT, "content": b"null"} | self._message.members()
         calls = [self._calls[place] for place in sorted(self._calls)]
         if calls:
-            members["tool_calls"] = _array(
-                *(_object(call.members() | {"function": _object(called.members())}) for call, called in calls)
+            members["tool_calls"] = array_of(
+                object_of(call.members() | {"function": object_of(called.members())}) for call, called in calls
             )
-        return _object(members)
+        return object_of(members)
 
 
 class _Gemini:
@@ -294,8 +294,8 @@ class _Gemini:
         self._open = flag if part.keys() <= self._PLAIN else None  # a signature is of what it stands on
 
     def answer(self) -> bytes:
-        parts = _array(*(_object(part.members()) for part in self._parts))
-        return _object({"role": b'"model"', "parts": parts}) if self._parts else b""
+        parts = array_of(object_of(part.members()) for part in self._parts)
+        return object_of({"role": b'"model"', "parts": parts}) if self._parts else b""
 
 
 class _Converse:
@@ -329,7 +329,7 @@ class _Converse:
             block.text(f"reasoning.{key}", value)
 
     def answer(self) -> bytes:
-        return _message([_object(block) for grown in self._blocks.all() if (block := self._block(grown))])
+        return _message([object_of(block) for grown in self._blocks.all() if (block := self._block(grown))])
 
     def _block(self, grown: dict[str, bytes]) -> dict[str, bytes]:
         """Return a block in Converse's own form, of what was said of it."""
@@ -341,17 +341,17 @@ class _Converse:
         call, result, thought = kinds.values()
         if call:
             call.setdefault("input", b"{}")
-            return {"toolUse": _object(_with_input(call, "partial"))}
+            return {"toolUse": object_of(_with_input(call, "partial"))}
         if result:
-            return {"toolResult": _object(result)}
+            return {"toolResult": object_of(result)}
         if "redactedContent" in thought:
-            return {"reasoningContent": _object({"redactedContent": thought["redactedContent"]})}
+            return {"reasoningContent": object_of({"redactedContent": thought["redactedContent"]})}
         if thought:
-            return {"reasoningContent": _object({"reasoningText": _object(thought)})}
+            return {"reasoningContent": object_of({"reasoningText": object_of(thought)})}
         text = {"text": grown["text"]} if "text" in grown else {}
         if "citations" in grown:
-            cited = {"content": _array(*([_object(text)] if text else [])), "citations": grown["citations"]}
-            return {"citationsContent": _object(cited)}
+            cited = {"content": array_of([object_of(text)] if text else []), "citations": grown["citations"]}
+            return {"citationsContent": object_of(cited)}
         return text
 
 
@@ -364,7 +364,7 @@ _DIALECTS: tuple[tuple[Callable[[dict[str, bytes]], bool], Callable[[], _Streame
 
 
 def _message(blocks: list[bytes]) -> bytes:
-    return _object({"role": _ASSISTANT, "content": _array(*blocks)}) if blocks else b""
+    return object_of({"role": _ASSISTANT, "content": array_of(blocks)}) if blocks else b""
 
 
 def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
@@ -387,11 +387,3 @@ def _first(raw: bytes) -> dict[str, bytes]:
 def _place(raw: bytes) -> int | None:
     """Read the place of a block; None for what is none."""
     return int(raw) if raw.isdigit() and len(raw) < _DIGITS else None
-
-
-def _object(members: dict[str, bytes]) -> bytes:
-    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
-
-
-def _array(*elements: bytes) -> bytes:
-    return b"[" + b",".join(elements) + b"]"

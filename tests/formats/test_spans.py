@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from formats.captures import codes, exchanges, fixture
-from lore.formats.genai import GenAI
 from lore.formats.registry import recognise
+from lore.formats.spans import GenAI
 from lore.model.events import Billed
 from lore.prompt.base import Memo
 from lore.prompt.dialects import dialect_of

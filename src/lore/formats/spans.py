@@ -1,0 +1,302 @@
+"""Telemetry: spans, their events and log records, whatever exporter wrote them, and the model calls among them.
+
+In: JSON objects, flat (`attributes` as an object, as SDKs print it) or OTLP JSON (attributes as lists of typed values).
+Out: each record with its attributes as JSON text; of those that OpenTelemetry's conventions for generative AI call a
+model call an exchange, `structural`: the conventions have a message shape of their own, which is written here as
+OpenAI's. Input counts include what was cached and are split. A call whose content was not recorded is a problem, any
+other span none of ours.
+
+Before the conventions had a place for messages instrumentations wrote them in two ways: one attribute for each member
+(`gen_ai.prompt.0.content`, `llm.request.functions.0.name`: OpenLLMetry), and a list of events kept as text in `events`
+(`gen_ai.user.message`, …: Pydantic AI and Logfire). What a key counts is an order, not an index into anything, so a
+number of any size costs nothing.
+
+Sources: OTLP's JSON encoding; OpenTelemetry's semantic conventions for generative AI, 1.37 and later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+from lore.formats.answers import billed_of
+from lore.formats.chat import array_of, body_of, call_of, message_of, object_of, result_of, text_block
+from lore.formats.contents import unescaped
+from lore.formats.lines import Line
+from lore.formats.records import RecordReader, first_records
+from lore.formats.times import seconds
+from lore.model.canonical import encode, text_of
+from lore.model.codes import Code, Problem
+from lore.model.events import Billed
+from lore.model.jsonslice import array, is_json, table
+from lore.model.turn import Call, Exchange
+
+_NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
+_DEEPEST = 64  # of typed values: no message nests deeper
+_STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
+           "observedTimeUnixNano")  # fmt: skip
+
+
+class SpanRecord(NamedTuple):
+    """A span or log record: its name, its attributes (JSON text by name), when it began."""
+
+    name: str
+    attributes: dict[str, bytes]
+    at: float | None
+
+    def text(self, *keys: str) -> str:
+        """Return the first of these attributes that is there, as text."""
+        return next((text_of(self.attributes[key]) for key in keys if key in self.attributes), "")
+
+
+def span_records(data: bytes) -> list[SpanRecord]:
+    """Return the spans and log records that an object holds; one that is none of these has no attributes."""
+    record = table(data) or {}
+    found: list[SpanRecord] = []
+    for outer, middle, inner in _NESTED:
+        for resource in _tables(record.get(outer, b"")):
+            shared = _attributes((table(resource.get("resource", b"")) or {}).get("attributes", b""))
+            for scope in _tables(resource.get(middle, b"")):
+                found += [_span(one, shared) for one in _tables(scope.get(inner, b""))]
+    return found or [_span(record, {})]
+
+
+def _span(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
+    own = {**shared, **_attributes(record.get("attributes", b""))}
+    for event in _tables(record.get("events", b"")):
+        for key, value in _attributes(event.get("attributes", b"")).items():
+            own.setdefault(key, value)
+    body = _plain(record["body"]) if "body" in record else b'""'
+    name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
+    at = next((found for key in _STARTS if (found := seconds(record.get(key, b"null"))) is not None), None)
+    return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), own, at)
+
+
+def _attributes(raw: bytes) -> dict[str, bytes]:
+    """Read attributes, as an object or as a list of `{key, value}`."""
+    if raw[:1] != b"[":
+        return {key: _plain(value) for key, value in (table(raw) or {}).items()}
+    pairs = ((one.get("key", b'""'), one.get("value", b"null")) for one in _tables(raw))
+    return {text_of(key): _plain(value) for key, value in pairs}
+
+
+def _plain(raw: bytes, depth: int = 0) -> bytes:
+    """Return a typed value as plain JSON; a value that is none of these as it stands."""
+    own = table(raw) if raw[:1] == b"{" else None
+    if own is None or len(own) != 1 or depth > _DEEPEST:
+        return raw
+    kind, value = next(iter(own.items()))
+    match kind:
+        case "stringValue" | "boolValue" | "doubleValue":
+            return value
+        case "intValue":
+            return value.strip(b'"') if value.strip(b'"').lstrip(b"-").isdigit() else value
+        case "arrayValue":
+            items = array((table(value) or {}).get("values", b"[]"))
+            return array_of(_plain(one, depth + 1) for one in items)
+        case "kvlistValue":
+            pairs = _tables((table(value) or {}).get("values", b"[]"))
+            members = ((text_of(one.get("key", b'""')), one.get("value", b"null")) for one in pairs)
+            return b"{" + b",".join([encode(key) + b":" + _plain(value, depth + 1) for key, value in members]) + b"}"
+        case _:
+            return raw
+
+
+def _tables(raw: bytes) -> list[dict[str, bytes]]:
+    return [found for one in array(raw) if (found := table(one)) is not None] if raw[:1] == b"[" else []
+
+
+_INPUT = ("gen_ai.input.messages", "gen_ai.input_messages")
+_OTHER = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
+_PARAMS = {
+    "gen_ai.request.max_tokens": "max_tokens",
+    "gen_ai.request.temperature": "temperature",
+    "gen_ai.request.top_p": "top_p",
+    "gen_ai.request.seed": "seed",
+    "gen_ai.request.frequency_penalty": "frequency_penalty",
+    "gen_ai.request.presence_penalty": "presence_penalty",
+    "gen_ai.request.stop_sequences": "stop",
+    "gen_ai.request.reasoning.level": "reasoning_effort",
+    "gen_ai.openai.request.service_tier": "service_tier",
+    "openai.request.service_tier": "service_tier",
+}
+
+
+class GenAI(RecordReader):
+    """Reader of OpenTelemetry GenAI spans."""
+
+    name: ClassVar[str] = "otel-genai"
+    largest: ClassVar[int] = 10 * 1024 * 1024  # what is written anew is held several times over
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        if b'"gen_ai.' not in head:
+            return False
+        return any(_is_call(span) for record in first_records(head) for span in span_records(record))
+
+    def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+        return [_exchange(span) for span in span_records(data) if _is_call(span)]
+
+
+def _is_call(span: SpanRecord) -> bool:
+    """Tell whether this is a call of a model: an agent's own span sums up those of its calls."""
+    own = span.attributes
+    if span.text("gen_ai.operation.name") in _OTHER or "gen_ai.tool.call.id" in own:
+        return False
+    return any(key in own for key in ("gen_ai.request.model", *_INPUT))
+
+
+def _exchange(span: SpanRecord) -> Exchange | Problem:
+    own = span.attributes
+    given = next((_list(own[key]) for key in _INPUT if key in own), b"")
+    messages = [message for raw in array(given) for message in _messages(raw)]
+    if not given:
+        messages = _numbered_messages(own) or _event_messages(own)
+    if not messages:
+        wanted = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
+        return Problem(
+            Code.CONTENT_NOT_RECORDED, f"{span.name or 'a span'} says nothing of the messages that were sent: {wanted}"
+        )
+    instructions = _list(own.get("gen_ai.system_instructions", b""))
+    if instructions:
+        messages = [message_of("system", map(_part, array(instructions))), *messages]
+    params = {name: own[key] for key, name in _PARAMS.items() if key in own}
+    model = own.get("gen_ai.request.model", own.get("gen_ai.response.model", b"null"))
+    tools = _list(own.get("gen_ai.tool.definitions", own.get("gen_ai.request.tools", b""))) or _numbered_tools(own)
+    call = Call(
+        endpoint=span.text("server.address"),
+        session=span.text("gen_ai.conversation.id", "session.id"),
+        agent=span.text("gen_ai.agent.id", "gen_ai.agent.name"),
+    )
+    body = body_of(model, messages, tools, params)
+    response_id = span.text("gen_ai.response.id")
+    return Exchange(body, "structural", span.at, _usage(own), response_id=response_id, call=call)
+
+
+def _list(raw: bytes) -> bytes:
+    """Return the array that an attribute is or holds as text; a plain text as an array of it."""
+    text = unescaped(raw).strip() if raw[:1] == b'"' else raw
+    if text[:1] == b"[" and (text is raw or is_json(text)):
+        return text
+    return b"[" + raw + b"]" if raw not in (b"", b'""', b"null") else b""
+
+
+def _messages(raw: bytes) -> list[bytes]:
+    """Write a message: its text and calls as one, each result of a call as a message of its own."""
+    own = table(raw)
+    if own is None:
+        return [message_of("user", [_part(raw)])]
+    role = text_of(own.get("role", b'"user"'))
+    parts = array(own["parts"]) if own.get("parts", b"")[:1] == b"[" else [own.get("content", b'""')]
+    content, calls, results = list[bytes](), list[bytes](), list[bytes]()
+    for part in parts:
+        inner = table(part) or {}
+        kind = text_of(inner.get("type", b'""'))
+        if kind == "tool_call":
+            calls.append(call_of(_id(inner), inner.get("name", b'""'), inner.get("arguments", b"{}")))
+        elif kind == "tool_call_response":
+            given = next((inner[key] for key in ("response", "result", "content") if key in inner), b'""')
+            results.append(result_of(_id(inner), given))
+        else:
+            content.append(_part(part))
+    said = [message_of(role, content, calls)] if content or calls or not results else []
+    return [*said, *results]
+
+
+def _id(part: dict[str, bytes]) -> bytes:
+    return part.get("id", b'""') if part.get("id", b"")[:1] == b'"' else b'""'
+
+
+def _part(raw: bytes) -> bytes:
+    """Write a part as a block; those that are no text stand as they are."""
+    if raw[:1] == b'"':
+        return text_block(raw)
+    own = table(raw) or {}
+    text = own.get("content", b"")
+    return text_block(text) if own.get("type") == b'"text"' and text[:1] == b'"' else raw
+
+
+_COUNTS: dict[str, tuple[str, ...]] = {
+    "prompt_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
+                      "gen_ai.usage.input_tokens.cached", "gen_ai.usage.details.cache_read_tokens"),
+    "cache_write_tokens": ("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
+                           "gen_ai.usage.details.cache_write_tokens"),
+    "completion_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+}  # fmt: skip
+
+
+def _usage(own: dict[str, bytes]) -> Billed | None:
+    """Read the counts, whose input includes what was read from or written to a cache."""
+    found = {name: own[key] for name, keys in _COUNTS.items() for key in reversed(keys) if key in own}
+    if not found:
+        return None
+    found.setdefault("prompt_tokens", b"null")
+    return billed_of(object_of(found))
+
+
+# What a key counts, and what it names of it.
+_PROMPT = re.compile(
+    r"gen_ai\.prompt\.(\d{1,9})\.(role|content|tool_call_id|tool_calls\.\d{1,9}\.(?:id|name|arguments))$"
+)
+_CALLED = re.compile(r"tool_calls\.(\d{1,9})\.(id|name|arguments)$")
+_FUNCTION = re.compile(r"llm\.request\.functions\.(\d{1,9})\.(name|description|parameters)$")
+_EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
+
+
+def _numbered(own: Mapping[str, bytes], keys: re.Pattern[str]) -> list[dict[str, bytes]]:
+    """Return what attributes of such keys say of each thing that they count, in order."""
+    found: dict[int, dict[str, bytes]] = {}
+    for key, value in own.items():
+        if (match := keys.match(key)) is not None:
+            found.setdefault(int(match[1]), {})[match[2]] = value
+    return [found[number] for number in sorted(found)]
+
+
+def _numbered_tools(own: Mapping[str, bytes]) -> bytes:
+    """Return the tools of a call as an array; nothing where there are none."""
+    functions: list[bytes] = []
+    for function in _numbered(own, _FUNCTION):
+        parameters = function.get("parameters", b"")
+        if parameters[:1] == b'"':
+            text = unescaped(parameters).strip()
+            function["parameters"] = text if is_json(text) else parameters
+        members = {name: function[name] for name in ("name", "description", "parameters") if name in function}
+        functions.append(b'{"type":"function","function":' + object_of(members) + b"}")
+    return array_of(functions) if functions else b""
+
+
+def _numbered_messages(own: Mapping[str, bytes]) -> list[bytes]:
+    found: list[bytes] = []
+    for message in _numbered(own, _PROMPT):
+        calls = [_call(called) for called in _numbered(message, _CALLED)]
+        role, content = text_of(message.get("role", b'"user"')), message.get("content", b"")
+        if role == "tool":
+            found.append(result_of(message.get("tool_call_id", b'""'), content or b'""'))
+        elif "role" in message or "content" in message or calls:
+            found.append(message_of(role, [text_block(content)] if content not in (b"", b"null", b'""') else [], calls))
+    return found
+
+
+def _event_messages(own: Mapping[str, bytes]) -> list[bytes]:
+    """Write events: what one has is a text, a list of texts and parts, or something else, which is written as text."""
+    found: list[bytes] = []
+    for event in filter(None, map(table, array(_list(own.get("events", b""))))):
+        match = _EVENT.match(text_of(event.get("event.name", b'""')))
+        if match is None:
+            continue
+        content = event.get("content", b"")
+        if match[1] == "tool":
+            found.append(result_of(event.get("id", b'""'), content or b'""'))
+            continue
+        pieces = array(content) if content[:1] == b"[" else [content] if content not in (b"", b"null") else []
+        blocks = [text_block(piece) if piece[:1] == b'"' else piece for piece in pieces]
+        called = [table(call) or {} for call in array(event.get("tool_calls", b""))]
+        calls = [_call((table(call.get("function", b"")) or {}) | {"id": call.get("id", b'""')}) for call in called]
+        found.append(message_of(match[1], blocks, calls))
+    return found
+
+
+def _call(own: dict[str, bytes]) -> bytes:
+    return call_of(own.get("id", b'""'), own.get("name", b'""'), own.get("arguments", b"{}"))
