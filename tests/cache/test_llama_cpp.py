@@ -9,7 +9,7 @@ from lore.cache.base import Piece, Request
 from lore.cache.registry import make
 from lore.cache.views import PLAIN, VIEWS, Views
 from lore.errors import LoreError
-from lore.prefix.dropped import without_dropped
+from lore.prefix.likeness import without_dropped
 from model.making import body, parsed, turn
 
 SYSTEM = {"type": "text", "text": "you are an agent. " * 400, "cache_control": {"type": "ephemeral"}}

@@ -15,8 +15,7 @@ import pytest
 
 from lore.model.state import Change
 from lore.prefix.causes import causes
-from lore.prefix.divergence import divergence
-from lore.prefix.overlap import overlap
+from lore.prefix.overlap import divergence, overlap
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.settings import POLICIES, Rules

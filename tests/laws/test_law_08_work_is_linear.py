@@ -12,6 +12,7 @@ from lore.formats import bodies, claude_code, claude_records, lore_log
 from lore.formats.lines import split_joined
 from lore.formats.registry import recognise
 from lore.model.prompt import Segment
+from lore.model.vector import common_prefix
 from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.base import Memo
@@ -225,7 +226,7 @@ class _Weigher:
         return len(data)
 
     def common(self, left: bytes, right: bytes) -> int:
-        return overlap.common_prefix(left, right)
+        return common_prefix(left, right)
 
 
 @pytest.mark.parametrize("name", list(MAKERS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.model.vector import WIDTH, Vector
+from lore.model.vector import WIDTH, Vector, common_prefix, common_suffix
 
 SIZES = [0, 1, WIDTH - 1, WIDTH, WIDTH + 1, 2 * WIDTH, 2 * WIDTH + 7]
 
@@ -86,3 +86,24 @@ def test_equality_looks_at_values_and_length():
 
 def test_it_shows_its_items():
     assert repr(Vector([1, 2])) == "Vector([1, 2])"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "common"),
+    [(b"", b"", 0), (b"", b"x", 0), (b"abc", b"abc", 3), (b"abc", b"abcd", 3), (b"abc", b"abx", 2), (b"x", b"y", 0)],
+)
+def test_common_bytes_are_counted(left, right, common):
+    assert common_prefix(left, right) == common == common_prefix(right, left)
+
+
+def test_common_bytes_equal_a_plain_count_at_every_place():
+    base = bytes(range(256)) * 3
+    for place in range(0, len(base), 7):
+        other = base[:place] + bytes([base[place] ^ 1]) + base[place + 1 :]
+        assert common_prefix(base, other) == place
+
+
+def test_the_common_end_is_no_longer_than_there_is_room():
+    assert common_suffix("abcabc", "xbcabc", 6) == 5
+    assert common_suffix("abcabc", "xbcabc", 3) == 3
+    assert common_suffix(b"abc", b"abc", 0) == 0

@@ -12,7 +12,7 @@ from lore.model.evidence import ModelChanged
 from lore.model.state import Change
 from lore.model.turn import Call
 from lore.prefix.causes import causes, limit_of, recorded
-from lore.prefix.dropped import without_dropped
+from lore.prefix.likeness import without_dropped
 from lore.prefix.overlap import overlap
 from model.making import assistant, body, dumps, parsed
 

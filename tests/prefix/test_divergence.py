@@ -7,9 +7,7 @@ import json
 import pytest
 
 from lore.model.prompt import Segment
-from lore.prefix.divergence import divergence, excerpt
-from lore.prefix.measure import Measure, size
-from lore.prefix.overlap import overlap
+from lore.prefix.overlap import Measure, divergence, excerpt, overlap, size
 from model.making import assistant, body, dumps, parsed
 
 TOOL = {"name": "ls", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}

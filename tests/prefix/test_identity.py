@@ -7,8 +7,7 @@ import json
 import pytest
 
 from lore.model.turn import Call, Exchange
-from lore.prefix.dropped import without_dropped
-from lore.prefix.identity import Identity, identity_of
+from lore.prefix.likeness import Identity, identity_of, without_dropped
 from model.making import body, parsed
 
 HEADER = "x-anthropic-billing-header: cc_version=2.1.195.d67; cc_prev_req=req_011; cch=aec51;"

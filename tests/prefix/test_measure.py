@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prefix.measure import Measure, Measured, size
-from lore.prefix.overlap import overlap
+from lore.prefix.overlap import Measure, Measured, overlap, size
 from model.making import assistant, body, parsed
 
 BODIES = [

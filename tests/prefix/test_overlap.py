@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.model.prompt import Prompt, Segment
-from lore.model.vector import Vector, common_prefix
+from lore.model.vector import Vector
 from lore.prefix.overlap import overlap, relation
 from model.making import assistant, body, parsed
 
@@ -156,18 +156,3 @@ def test_white_space_between_segments_counts_nowhere():
 
 
 # bytes
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "common"),
-    [(b"", b"", 0), (b"", b"x", 0), (b"abc", b"abc", 3), (b"abc", b"abcd", 3), (b"abc", b"abx", 2), (b"x", b"y", 0)],
-)
-def test_common_bytes_are_counted(left, right, common):
-    assert common_prefix(left, right) == common == common_prefix(right, left)
-
-
-def test_common_bytes_equal_a_plain_count_at_every_place():
-    base = bytes(range(256)) * 3
-    for place in range(0, len(base), 7):
-        other = base[:place] + bytes([base[place] ^ 1]) + base[place + 1 :]
-        assert common_prefix(base, other) == place

@@ -8,10 +8,10 @@ from lore.model.turn import Call
 from lore.prefix.purpose import (
     asks_to_compact,
     begins_user_turn,
+    begins_with_summary,
     is_beside,
-    last_said,
+    last_user_texts,
 )
-from lore.prefix.summaries import begins_with_summary
 from model.making import assistant, body, parsed
 
 TOOLS = [{"name": "ls", "input_schema": {}}]
@@ -103,5 +103,5 @@ def test_results_of_other_dialects_begin_no_users_turn():
 
 def test_what_a_user_said_last_is_found_before_a_clients_system_message():
     late = {"role": "system", "content": "Agents: none"}
-    found = last_said(parsed(body(*HISTORY, "Next.", late)))
+    found = last_user_texts(parsed(body(*HISTORY, "Next.", late)))
     assert [one.data for one in found] == [b'"Next."']

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prefix.spelling import of_texts, of_values
+from lore.prefix.texts import of_texts, of_values
 from model.making import assistant, body, dumps
 from prefix.test_causes import codes, result, used, why
 

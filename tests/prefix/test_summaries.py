@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prefix.summaries import is_headed, is_placeholder, is_summary, retells
+from lore.prefix.purpose import is_headed, is_placeholder, is_summary, retells
 from model.making import assistant, body, parsed
 
 

@@ -18,7 +18,7 @@ from lore.model.codes import Code
 from lore.model.events import Verdict
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.prefix.causes import Cause, limit_of
-from lore.prefix.divergence import place_of
+from lore.prefix.overlap import place_of
 
 # Anthropic's verdicts on a miss, and the section that each is about.
 SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}

@@ -40,8 +40,15 @@ from lore.prefix.blocks import block_of
 from lore.prefix.causes import Cause
 from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
 from lore.prefix.overlap import Overlap
-from lore.prefix.purpose import begins_user_turn
-from lore.prefix.summaries import before_answer, is_headed, is_placeholder, is_sealed, is_summary, retells
+from lore.prefix.purpose import (
+    before_answer,
+    begins_user_turn,
+    is_headed,
+    is_placeholder,
+    is_sealed,
+    is_summary,
+    retells,
+)
 
 
 class PairContext(NamedTuple):

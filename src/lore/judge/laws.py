@@ -37,9 +37,7 @@ from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.topics import is_reminder
-from lore.prefix.volatile import LONGEST
-from lore.prefix.volatile_now import surely_varies
+from lore.prefix.volatile import LONGEST, is_reminder, surely_varies
 
 MOST_BREAKPOINTS = 4
 _VOLATILE: dict[str, str] = {

@@ -40,8 +40,7 @@ from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause, causes, limit_of, recorded
-from lore.prefix.measure import Measure, Measured, size
-from lore.prefix.overlap import Overlap, overlap
+from lore.prefix.overlap import Measure, Measured, Overlap, overlap, size
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.
 BY_BILL = frozenset(

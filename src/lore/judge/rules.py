@@ -18,8 +18,8 @@ from lore.model.evidence import Damage
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
 from lore.prefix.causes import Cause
-from lore.prefix.divergence import Place as At
-from lore.prefix.divergence import place_of
+from lore.prefix.overlap import Place as At
+from lore.prefix.overlap import place_of
 
 BILLED = BY_BILL | {
     Code.LIFETIME_LOST,

@@ -22,8 +22,7 @@ from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models
-from lore.prefix.topics import topic
-from lore.prefix.volatile_now import surely_varies
+from lore.prefix.volatile import surely_varies, topic
 
 LONGEST = 16_384  # segments behind the model's last message that are looked at
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording

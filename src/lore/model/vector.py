@@ -182,3 +182,8 @@ def common_prefix(left: S, right: S) -> int:
         else:
             high = middle - 1
     return low
+
+
+def common_suffix(left: S, right: S, room: int) -> int:
+    """Count the items at the end that are equal, at most `room`."""
+    return common_prefix(left[len(left) - room :][::-1], right[len(right) - room :][::-1])

@@ -1,15 +1,22 @@
-"""What a segment is: text, a tool's result, a call, an image, thinking; in every provider's shape.
+"""What a segment is (text, result, call, image, thinking, in any provider's shape), and whether it says anything.
 
-In: a segment and the envelope of its message. Out: its kind, its text, what it is known by. Rules: a block's own
-type says it; in OpenAI's shapes the message around it does. Cost: one look at a segment's own members.
+In: a segment and the envelope of its message. Out: its kind, its text, what it is known by; whether two segments say
+the same. Rules: a block's own type says what it is; in OpenAI's shapes the message around it does. A member that holds
+nothing (null, an empty text or list, what is made of such alone, a call's good end) is as good as one that is left out,
+since nothing of it reaches a prompt; what a program or the model wrote as a value of its own (a schema, a call's
+arguments, a result's object) is shown as it stands, so there nothing is left out; and an empty object may be a choice
+by its name (`{"any": {}}`, `{"googleSearch": {}}`), so it is nothing only beside what a block of a message says.
+
+Where providers differ: the Claude API, OpenAI, Gemini and Bedrock read such members as absent, or refuse them. An
+open model's chat template sees them, and may print what stands for nothing (`None`, an empty thought).
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-from lore.model.canonical import text_of
+from lore.model.canonical import canonical, decode, encode, text_of
 from lore.model.differences import BlockKind
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Segment
@@ -25,6 +32,9 @@ _RESULT_ENVELOPE = re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"
 _THINKING_ENVELOPE = re.compile(rb'"type"\s*:\s*"reasoning"')
 _MODEL_ENVELOPE = re.compile(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"\w{1,64}_call"')
 _CALL_ENVELOPE = re.compile(rb'"type"\s*:\s*"\w{1,64}_call"')
+_KIND = re.compile(
+    rb'"type"\s*:\s*"(\w{1,40})"|"(toolUse|toolResult|reasoningContent|functionCall|functionResponse|inlineData)"'
+)
 _ID = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 
 
@@ -36,7 +46,7 @@ class Block(NamedTuple):
     text: str | None
 
 
-def block_of(segment: Segment, envelope: bytes) -> Block:
+def block_of(segment: Segment, envelope: bytes = b"") -> Block:
     """Look at a segment that stands in a message with this envelope."""
     data = segment.data
     if segment.kind == "envelope":
@@ -49,11 +59,6 @@ def block_of(segment: Segment, envelope: bytes) -> Block:
     if kind in ("text", "other") and (outer := _around(around)) is not None:
         kind = outer
     return Block(kind, own, text_in(own))
-
-
-_KIND = re.compile(
-    rb'"type"\s*:\s*"(\w{1,40})"|"(toolUse|toolResult|reasoningContent|functionCall|functionResponse|inlineData)"'
-)
 
 
 def kind_of(segment: Segment, envelope: bytes) -> str:
@@ -93,32 +98,25 @@ def text_in(own: dict[str, bytes]) -> str | None:
         if raw[:1] == b'"':
             return text_of(raw)
         if raw[:1] == b"[":
-            return "\n".join([text_of(one) for one in map(_text, parts(raw)) if one])
+            return _joined(raw)
     for key in _RESULTS.intersection(own):
         inner = table(own[key]) or {}
         raw = inner.get("content") or inner.get("response") or b""
         if raw[:1] == b"[":
-            return "\n".join([text_of(one) for one in map(_text, parts(raw)) if one])
-        said = table(raw) or {}
-        only = next(iter(said.values())) if len(said) == 1 else b""
+            return _joined(raw)
+        members = table(raw) or {}
+        only = next(iter(members.values())) if len(members) == 1 else b""
         return text_of(only) if only[:1] == b'"' else raw.decode("utf-8", "replace")
     return None
 
 
-def _text(own: dict[str, bytes]) -> bytes:
-    return own.get("text", b"")
+def _joined(raw: bytes) -> str:
+    return "\n".join([text_of(part["text"]) for part in parts(raw) if part.get("text")])
 
 
 def parts(raw: bytes) -> list[dict[str, bytes]]:
     """Return the members of the blocks that an array holds."""
     return [table(one) or {} for one in array(raw)]
-
-
-def holds_image(block: Block) -> bool:
-    """Tell whether a result holds an image."""
-    inner = next((table(block.own[key]) or {} for key in _RESULTS if key in block.own), block.own)
-    content = inner.get("content") or inner.get("output") or b""
-    return any(_own_kind(one) == "image" for one in parts(content))
 
 
 def images_in(block: Block) -> list[bytes]:
@@ -130,12 +128,100 @@ def images_in(block: Block) -> list[bytes]:
 
 def known_by(segment: Segment, envelope: bytes) -> bytes | None:
     """Return the id of the call that a block is or answers; None where it has none."""
-    found = _ID.search(segment.data, 0, 4096) if segment.kind != "envelope" or b"call_id" in segment.data else None
-    if found is None and segment.kind != "envelope":
-        found = _ID.search(envelope, 0, 4096) if b"call_id" in envelope else None
+    is_block = segment.kind != "envelope"
+    found = _ID.search(segment.data, 0, 4096) if is_block or b"call_id" in segment.data else None
+    if found is None and is_block and b"call_id" in envelope:
+        found = _ID.search(envelope, 0, 4096)
     return None if found is None else found.group(1)
 
 
 def by_model(envelope: bytes) -> bool:
     """Tell whether a message is the model's own."""
     return _MODEL_ENVELOPE.search(envelope, 0, 4096) is not None
+
+
+HEADER = b"x-anthropic-billing-header:"  # a line of Claude Code's own, another one with every request
+
+
+def is_header(segment: Segment) -> bool:
+    """Tell whether a segment is a billing header that a client put into its system prompt."""
+    return segment.section == "system" and HEADER in segment.data[: _WITHIN + len(HEADER)]
+
+
+_WITHIN = 64  # bytes of JSON before a block's text
+
+
+_AS_WRITTEN = frozenset((
+    "input_schema", "inputSchema", "parameters", "parametersJsonSchema", "schema", "input", "arguments", "args",
+    "response", "output", "format", "json",
+))  # fmt: skip
+_TEXTS = ("text", "input_text", "output_text")  # no set: a type may be anything
+_SIGN = re.compile(rb'null|""|\[\s*\]|\{\s*\}|false|"success"')
+_MOST = 4096  # bytes that members which hold nothing may take
+_ROOTS = ("messages[", "input[", "contents[")
+
+
+def says_nothing(segment: Segment) -> bool:
+    """Tell whether a block, a tool or a system prompt holds nothing at all."""
+    if len(segment.data) > _MOST:
+        return False
+    data = b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data
+    try:
+        return not _kept(decode(data))
+    except (ValueError, RecursionError):
+        return False
+
+
+def is_message(segment: Segment) -> bool:
+    """Tell whether a segment stands in a message, which has a role even where it is empty."""
+    return segment.path.startswith(_ROOTS)
+
+
+def say_the_same(left: Segment, right: Segment) -> bool:
+    """Tell whether two segments differ in nothing but members that hold nothing."""
+    raw = [b"{" + side.data + b"}" if side.kind == "envelope" else side.data for side in (left, right)]
+    if abs(len(raw[0]) - len(raw[1])) > _MOST or not any(map(_SIGN.search, raw)):
+        return False
+    try:
+        kept = [encode(_kept(decode(one), blocks=left.section != "tools")) for one in raw]
+    except (ValueError, RecursionError):
+        return False
+    return canonical(kept[0]) == canonical(kept[1])
+
+
+def without_empty(raw: bytes) -> bytes:
+    """Return a field's JSON without members that hold nothing; empty where nothing is left."""
+    if _SIGN.search(raw) is None:
+        return raw
+    try:
+        kept = _kept(decode(raw))
+    except (ValueError, RecursionError):
+        return raw
+    return encode(kept) if kept or isinstance(kept, bool | int | float) else b""
+
+
+def _kept(value: Any, *, blocks: bool = False) -> Any:
+    """Return what a value says; None where it says nothing. `blocks`: it is a message's."""
+    match value:
+        case dict():
+            members = {
+                key: one if one == {} or (key in _AS_WRITTEN and one) else _kept(one, blocks=blocks)
+                for key, one in cast("dict[str, Any]", value).items()
+            }
+            kept = {key: one for key, one in members.items() if one is not None and not _is_default(key, one, members)}
+            if blocks and any(one != {} for one in kept.values()):
+                kept = {key: one for key, one in kept.items() if one != {}}
+            lost_its_text = kept.keys() <= {"type", "role"} and kept.get("type") in _TEXTS
+            return None if lost_its_text or kept.keys() <= {"role"} else kept
+        case list():
+            parts = [_kept(one, blocks=blocks) for one in cast("list[Any]", value)]
+            return [one for one in parts if one is not None] or None
+        case "":
+            return None
+        case _:
+            return value
+
+
+def _is_default(key: str, value: Any, members: dict[str, Any]) -> bool:
+    """Tell whether a result says no more than that its call went well, which it does without a word, too."""
+    return (key == "is_error" and value is False) or (key == "status" and value == "success" and "toolUseId" in members)

@@ -35,13 +35,12 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.model.turn import Call
+from lore.prefix.align import grouped, mismatches
 from lore.prefix.changed import About, Explained
-from lore.prefix.empty_values import by_template
-from lore.prefix.history import grouped, mismatches
 from lore.prefix.notes import Note, Qualifier
 from lore.prefix.overlap import Overlap, since
 from lore.prefix.params import param_notes
-from lore.prefix.spelling import of_segments
+from lore.prefix.texts import of_segments
 from lore.prefix.tools import tool_notes
 
 _SPELLINGS = frozenset((Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED))
@@ -61,6 +60,7 @@ _RENDERED_TOOLS = frozenset(
 _SAID_LAST = frozenset(
     (*_RENDERED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.GIT_STATUS_IN_PREFIX)
 )  # a tail's own
+_APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
@@ -143,7 +143,8 @@ def causes(
         behind = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), found.common)
         return (*fields, behind, *_tail(left, right, found, right_call))
     resumed = _resumed(left_call, right_call, pause)
-    templated = by_template(right, right_call.endpoint)
+    serves = provider_of(right_call.endpoint, right.model, right.dialect)
+    templated = right.dialect == "openai-chat" and serves not in _APIS
     content = _explained(left, right, found, changes, resumed, templated=templated)
     if reread:
         content = tuple([_costless(cause) for cause in content])

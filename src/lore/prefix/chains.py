@@ -29,11 +29,19 @@ from typing import NamedTuple
 from lore.model.events import MAIN
 from lore.model.prompt import Prompt
 from lore.model.turn import Call, Exchange, Output
-from lore.prefix.identity import Identity, identity_of
-from lore.prefix.likeness import is_another_run, is_models, keeps_system, resembles, same_system
-from lore.prefix.purpose import begins_user_turn, has_tools, is_beside
+from lore.prefix.likeness import Identity, identity_of, is_another_run, is_models, keeps_system, resembles, same_system
+from lore.prefix.purpose import (
+    before_answer,
+    begins_user_turn,
+    begins_with_summary,
+    has_tools,
+    is_beside,
+    is_headed,
+    is_summary,
+    opening,
+    retells,
+)
 from lore.prefix.replies import Replies, latest_answer
-from lore.prefix.summaries import before_answer, begins_with_summary, is_headed, is_summary, opening, retells
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones

@@ -32,17 +32,23 @@ from lore.model.differences import (
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
 from lore.model.vector import common_prefix
-from lore.prefix.blocks import Block, block_of, by_model, holds_image, images_in, kind_of, parts
-from lore.prefix.divergence import excerpt
-from lore.prefix.dropped import is_header
-from lore.prefix.empty_values import is_message, say_the_same, says_nothing
-from lore.prefix.history import Mismatch, near
+from lore.prefix.align import Mismatch, near
+from lore.prefix.blocks import (
+    Block,
+    block_of,
+    by_model,
+    images_in,
+    is_header,
+    is_message,
+    kind_of,
+    parts,
+    say_the_same,
+    says_nothing,
+)
 from lore.prefix.notes import Note
-from lore.prefix.overlap import same_content
-from lore.prefix.spelling import Spelled, of_segments, of_values, same_numbers
-from lore.prefix.texts import OTHER, TOPICS, Reason, Room, reasons
-from lore.prefix.topics import is_reminder, topic
-from lore.prefix.volatile_now import surely_varies
+from lore.prefix.overlap import excerpt, same_content
+from lore.prefix.texts import LARGEST, TOPICS, Reason, Room, Spelled, of_segments, of_values, reasons
+from lore.prefix.volatile import is_reminder, surely_varies, topic
 
 _HARNESS = frozenset(code for code, _ in TOPICS.values())  # what a program puts in
 # What names an item of the Responses API and is no part of what it says; how a call is named in any API.
@@ -50,7 +56,6 @@ _ITEMS_OWN = frozenset(("id", "status"))
 _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 MOST = 48  # differences of one kind of block that are explained one by one
 _APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
-_LARGEST = 4_194_304  # bytes of a text that is explained piece by piece
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
 _SIGNED = frozenset(("thoughtSignature", "thought_signature", "signature"))
@@ -108,7 +113,7 @@ class Explained:
 
     def _counted(self, one: Mismatch, place: int) -> list[Note]:
         """Explain a difference, but for those of a kind of which many were explained: causes repeat."""
-        kind = kind_of(_segment(one), one.envelope), one.left is None, one.right is None
+        kind = kind_of(one.segment, one.envelope), one.left is None, one.right is None
         self._seen[kind] += 1
         self._first.setdefault(kind, place)
         return self._notes(one) if self._seen[kind] <= MOST else []
@@ -157,7 +162,7 @@ class Explained:
         return [self._other(one, pair)]
 
     def _note(self, one: Mismatch, code: Code, evidence: Difference | Callable[[], Difference]) -> Note:
-        return Note(code, self._section, one.position, evidence, path=_segment(one).path)
+        return Note(code, self._section, one.position, evidence, path=one.segment.path)
 
     def _spelled(self, one: Mismatch, found: Spelled, path: str) -> Note:
         return self._note(one, found.code, Respelled(path, found.spelling))._replace(here=found.here)
@@ -169,7 +174,7 @@ class Explained:
 
     def _single(self, one: Mismatch) -> Note:
         """Explain a segment that the other side has not, or has elsewhere."""
-        segment = _segment(one)
+        segment = one.segment
         path = segment.path
         if (one.alone or not is_message(segment)) and says_nothing(segment):
             return self._empty(one, EmptyMember(path, whole=True, templated=self._templated))
@@ -186,9 +191,9 @@ class Explained:
         code, what = Code.PREFIX_MOVED, ""
         if block.kind == "text" and not (by_model(one.envelope) and change != "moved"):
             code, what = self._lone_text(one, block.text or "", moved=change == "moved")
-        return self._note(one, Code(code), lambda: BlockMoved(path, block.kind, change, _shown(segment), what))
+        return self._note(one, code, lambda: BlockMoved(path, block.kind, change, _shown(segment), what))
 
-    def _lone_text(self, one: Mismatch, text: str, *, moved: bool) -> tuple[str, Varies]:
+    def _lone_text(self, one: Mismatch, text: str, *, moved: bool) -> tuple[Code, Varies]:
         """Return the code of a text that no text stands against, and what it is about."""
         if moved or is_reminder(text):
             return Code.REMINDER_MOVED, ""
@@ -231,7 +236,7 @@ class Explained:
         if NO_RESULT in pair.left.data:
             return [self._note(one, Code.LATE_TOOL_RESULT, ResultSentEarly(path))]
         found: list[Note] = []
-        if (holds_image(before) or holds_image(after)) and images_in(before) != images_in(after):
+        if images_in(before) != images_in(after):
             found.append(self._note(one, Code.IMAGE_CHANGED, ImageChanged(path, "in-result")))
         if found and (before.text == after.text or _gave_way(before, after)):
             return found
@@ -241,7 +246,7 @@ class Explained:
         rewritten = self._note(
             one, Code.TOOL_RESULT_REWRITTEN, lambda: ResultRewritten(path, *pair.parting(), self._cleared or None)
         )
-        codes: dict[str, Note] = {}
+        codes: dict[Code, Note] = {}
         for reason in reasons(before.text or "", after.text or "", self._room)[:16] if pair.fits else ():
             if reason.code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX):
                 codes.setdefault(reason.code, self._reason(one, pair, reason))
@@ -252,12 +257,12 @@ class Explained:
     def _text(self, one: Mismatch, pair: BlockPair, before: str, after: str) -> list[Note]:
         if before == after:
             return [self._other(one, pair)]
-        why = reasons(before, after, self._room) if pair.fits else [Reason(OTHER)]
+        why = reasons(before, after, self._room) if pair.fits else [Reason(None)]
         found = [self._reason(one, pair, reason) for reason in why]
         shaped = (pair.left.data[:1] == b'"') != (pair.right.data[:1] == b'"')
         if shaped and (
-            near(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"))
-            or any(reason.code != OTHER for reason in why)
+            near(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"), {})
+            or any(reason.code is not None for reason in why)
         ):
             found.append(self._note(one, Code.CONTENT_SHAPE_CHANGED, Respelled(pair.left.path, "shape")))
         return found
@@ -267,10 +272,10 @@ class Explained:
         if isinstance(what, Spelled):
             note = self._note(one, what.code, lambda: Respelled(path, what.spelling, *pair.parting(reason)))
             return note._replace(here=what.here)
-        if reason.code == OTHER or (reason.code in _HARNESS and by_model(one.envelope)):  # a model only speaks of them
+        if reason.code is None or (reason.code in _HARNESS and by_model(one.envelope)):  # a model only speaks of them
             note = self._note(one, Code.PREFIX_MOVED, lambda: TextChanged(path, "", *pair.parting(reason)))
             return note._replace(differs=True)
-        return self._note(one, Code(reason.code), lambda: TextChanged(path, what, *pair.parting(reason)))
+        return self._note(one, reason.code, lambda: TextChanged(path, what, *pair.parting(reason)))
 
     def _other(self, one: Mismatch, pair: BlockPair) -> Note:
         """Explain blocks that are no texts: calls, results in place of texts, blocks of no known kind."""
@@ -282,10 +287,9 @@ class Explained:
             why = reasons(*arguments, self._room)
             if len(why) == 1 and why[0].code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED):
                 return self._reason(one, pair, why[0])
-        if same_numbers(*raw):
-            return self._note(one, Code.SERIALISATION_CHANGED, Respelled(path, "number"))._replace(spelled=True)
-        if pair.fits and (found := of_values(*raw)) is not None:
-            return self._spelled(one, found, path)
+        found = of_values(*raw)
+        if found is not None:
+            return self._spelled(one, found, path)._replace(spelled=found.stored)
         return self._note(one, Code.PREFIX_MOVED, lambda: BlockChanged(path, *pair.parting()))._replace(differs=True)
 
 
@@ -306,7 +310,7 @@ class BlockPair(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether both are small enough to be explained piece by piece."""
-        return len(self.left.data) + len(self.right.data) <= _LARGEST
+        return len(self.left.data) + len(self.right.data) <= LARGEST
 
     def parting(self, reason: Reason | None = None) -> tuple[str, str]:
         """Show where they part, or (`reason`) two pieces of their texts, as they stand in the segments."""
@@ -322,12 +326,6 @@ def _around(segment: Segment, piece: bytes, same: int) -> str:
     if piece and (at := segment.data.find(piece)) >= 0:
         return excerpt(segment, at + same, 24, 24)
     return excerpt(Segment(segment.section, "", piece or segment.data), same, 24, 24)
-
-
-def _segment(one: Mismatch) -> Segment:
-    segment = one.left or one.right
-    assert segment is not None
-    return segment
 
 
 def _around_text(block: Block) -> tuple[bytes, ...] | None:

@@ -1,26 +1,33 @@
-"""Compare two prompts: the longest common prefix, as bytes stand and in canonical form.
+"""Compare two prompts: what is common as bytes stand and in canonical form, where they part, how much it is.
 
-In: a left and a right prompt. Out: positions. Rules: the left's tail is meant to be replaced and is not
-compared; shared segments are compared by identity; only segments that differ are put into canonical
-form; a string as content and one text block of it have the same canonical form.
+In: a left and a right prompt. Out: positions, the first difference, sums. Rules: the left's tail is meant to be
+replaced and is not compared; shared segments are compared by identity; only segments that differ are put into
+canonical form; a string as content and one text block of it have the same canonical form.
 
 Cost: O(segments that are not shared).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
-from itertools import islice, zip_longest
-from typing import Literal, TypeAlias
+from itertools import islice, takewhile
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from lore.model.canonical import canonical, letters
-from lore.model.prompt import Prompt, Segment
-from lore.model.vector import common_prefix
+from lore.model.jsonslice import leaf_in
+from lore.model.mask import mask
+from lore.model.prompt import Prompt, Section, Segment
+from lore.model.results import DivergenceResult
+from lore.model.vector import Vector, common_prefix
 
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
+
+BEFORE, AFTER = 20, 80
+WIDE = 4096  # a credential is shorter, private keys aside, which are looked for from their beginning
+_ORDER = ("tools", "system", "messages")
 
 
 class Overlap(Struct, frozen=True):
@@ -43,36 +50,28 @@ def overlap(left: Prompt, right: Prompt) -> Overlap:
     common = _common(left, right)
     if common == left.stable:
         return Overlap(common, 0, common, covered=True, covered_canonical=True)
-    mine, theirs = left.at(common), right.at(common)
-    inside = 0
-    if mine is not None and theirs is not None and mine.section == theirs.section and mine.kind == theirs.kind:
-        inside = common_prefix(mine.data, theirs.data)
-    same = common
-    pairs = zip_longest(since(left, common, tail=False), since(right, common, tail=True))
-    for mine, theirs in pairs:
-        if mine is None or theirs is None or not same_content(mine, theirs):
-            break
-        same += 1
+    inside = _inside(left.at(common), right.at(common))
+    rest = zip(since(left, common, tail=False), since(right, common, tail=True), strict=False)
+    same = common + sum(1 for _ in takewhile(lambda pair: same_content(*pair), rest))
     return Overlap(common, inside, same, covered=False, covered_canonical=same == left.stable)
 
 
 def _common(left: Prompt, right: Prompt) -> int:
     if left.head is not right.head:
-        count = 0
-        for mine, theirs in zip(left.head, right.head, strict=False):
-            if mine != theirs:
-                return count
-            count += 1
-        if len(left.head) != len(right.head):
-            return count
+        same = common_prefix(left.head, right.head)
+        if same < max(len(left.head), len(right.head)):
+            return same
     shared = left.messages.common(right.messages)
-    count = len(left.head) + shared
     if shared == len(right.messages):
-        for mine, theirs in zip(left.messages.since(shared), right.tail, strict=False):
-            if mine != theirs:
-                break
-            count += 1
-    return count
+        shared += common_prefix(tuple(islice(left.messages.since(shared), len(right.tail))), right.tail)
+    return len(left.head) + shared
+
+
+def _inside(left: Segment | None, right: Segment | None) -> int:
+    """Count the equal bytes of two segments of one kind."""
+    if left is None or right is None or (left.section, left.kind) != (right.section, right.kind):
+        return 0
+    return common_prefix(left.data, right.data)
 
 
 def since(prompt: Prompt, position: int, *, tail: bool) -> Iterator[Segment]:
@@ -85,14 +84,14 @@ def since(prompt: Prompt, position: int, *, tail: bool) -> Iterator[Segment]:
     return chained(messages, islice(prompt.tail, max(0, position - prompt.stable), None)) if tail else messages
 
 
-def same_content(mine: Segment, theirs: Segment) -> bool:
+def same_content(left: Segment, right: Segment) -> bool:
     """Tell whether two segments are equal in canonical form."""
-    if mine.section != theirs.section or mine.kind != theirs.kind:
+    if left.section != right.section or left.kind != right.kind:
         return False
-    if mine.data == theirs.data:
+    if left.data == right.data:
         return True
-    one, other = outline(mine), outline(theirs)
-    return (one is None or other is None or one == other) and canonical_of(mine) == canonical_of(theirs)
+    outlines = outline(left), outline(right)
+    return (None in outlines or outlines[0] == outlines[1]) and canonical_of(left) == canonical_of(right)
 
 
 def outline(segment: Segment) -> tuple[int, ...] | None:
@@ -112,6 +111,7 @@ def outline(segment: Segment) -> tuple[int, ...] | None:
 # How many letters there are in what a string lacks and its block has (none of those counted apart), and in what the
 # Responses API writes before `text`: as many in "output_".
 _WRAPPED, _PUT = 4, 2
+_TEXTS = (b',"type":"input_text"}', b',"type":"output_text"}')  # how OpenAI's Responses API names a text block
 
 
 def canonical_of(segment: Segment) -> bytes:
@@ -127,12 +127,13 @@ def canonical_of(segment: Segment) -> bytes:
     return made
 
 
-_TEXTS = (b',"type":"input_text"}', b',"type":"output_text"}')  # how OpenAI's Responses API names a text block
-
-
 def relation(left: Prompt, right: Prompt, found: Overlap) -> Relation:
-    """Name how the right prompt stands to the left one."""
-    if left.dialect != right.dialect or not (_shares_message(left, right) or _continues(left, right, found)):
+    """Name how the right prompt stands to the left one.
+
+    A request goes on from one that said nothing yet, too: a client may send its tools ahead.
+    """
+    continues = found.covered and not len(left.messages) and "previous_response_id" in right.params
+    if left.dialect != right.dialect or not (continues or _shares_message(left, right)):
         return "unrelated"
     if found.covered:
         same = len(left) == len(right) and list(left.tail) == list(since(right, left.stable, tail=True))
@@ -140,36 +141,121 @@ def relation(left: Prompt, right: Prompt, found: Overlap) -> Relation:
     return "shrunk" if found.common == len(right) else "diverged"
 
 
-def _continues(left: Prompt, right: Prompt, found: Overlap) -> bool:
-    """Tell whether a request goes on from one that said nothing yet: a client may send its tools ahead."""
-    return found.covered and not len(left.messages) and "previous_response_id" in right.params
-
-
 def _shares_message(left: Prompt, right: Prompt) -> bool:
     if not len(left.messages) or not len(right.messages):
         return left.head == right.head
     if left.messages[0] == right.messages[0] and left.messages.common(right.messages) > 1:
         return True
-    mine, theirs = ([one for one in side.messages if one.kind != "envelope"] for side in (left, right))
-    contents = {segment.data for segment in mine}
-    if any(segment.data in contents for segment in theirs):
+    before, after = ([one for one in side.messages if one.kind != "envelope"] for side in (left, right))
+    contents = {segment.data for segment in before}
+    if any(segment.data in contents for segment in after):
         return True
-    return _same_content_among(mine, theirs)
+    contents = set(map(canonical_of, before))
+    return any(canonical_of(segment) in contents for segment in after)
 
 
-def _same_content_among(mine: list[Segment], theirs: list[Segment]) -> bool:
-    """Tell whether any two segments have one content; each is put into canonical form once at most."""
-    alike: dict[tuple[int, ...] | None, list[Segment]] = {}
-    for segment in mine:
-        alike.setdefault(outline(segment), []).append(segment)
-    spelled: dict[tuple[int, ...] | None, set[bytes]] = {}
-    for segment in theirs:
-        own = outline(segment)
-        made = b""
-        for key in alike if own is None else {own, None} & alike.keys():
-            made = made or canonical_of(segment)
-            if key not in spelled:
-                spelled[key] = {canonical_of(one) for one in alike[key]}
-            if made in spelled[key]:
-                return True
-    return False
+class Place(Struct, frozen=True):
+    """A place in a prompt: section, path of the innermost JSON value, byte inside it."""
+
+    section: Section
+    path: str
+    offset: int
+
+
+def divergence(left: Prompt, right: Prompt, found: Overlap, before: int) -> DivergenceResult | None:
+    """Return the first difference up to the left's tail; None where there is none.
+
+    `before` counts the bytes of the segments before it (punctuation between segments is not counted). The text shown
+    is 20 bytes before it and 80 behind, empty where a side has ended.
+    """
+    where = None if found.covered else place_of(left, right, found.common)
+    if where is None:
+        return None
+    shown = [excerpt(side.at(found.common), found.inside) for side in (left, right)]
+    return DivergenceResult(where.section, where.path, where.offset, before + found.inside, *shown)
+
+
+def place_of(left: Prompt, right: Prompt, position: int) -> Place | None:
+    """Return where the segments at a position begin to differ."""
+    here = left.at(position), right.at(position)
+    segment = min((one for one in here if one is not None), key=lambda one: _ORDER.index(one.section), default=None)
+    if segment is None:
+        return None
+    inside = _inside(*here)
+    if segment.kind == "envelope":
+        leaf = leaf_in(b"{" + segment.data + b"}", inside + 1)
+        return Place(segment.section, segment.path + leaf.path, inside - max(0, leaf.start - 1))
+    leaf = leaf_in(segment.data, inside)
+    return Place(segment.section, segment.path + leaf.path, inside - leaf.start)
+
+
+def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int = AFTER) -> str:
+    """Return the text around a byte of a segment, credentials masked, also one that reaches over its ends.
+
+    Code points that are cut at the ends are left out.
+    """
+    if segment is None:
+        return ""
+    start, key = max(0, at - WIDE), segment.data.rfind(b"-----BEGIN", 0, at)
+    if key >= 0 and segment.data.find(b"-----END", key, at) < 0:  # a private key that is still open
+        start = min(start, key)
+    hidden = mask(segment.data[start : at + WIDE].decode("latin-1")).encode("latin-1")  # one character a byte
+    return hidden[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")
+
+
+class Measured(NamedTuple):
+    """The figure for the prompt before, the prompt now (both with their tails), and what is common."""
+
+    left: int
+    right: int
+    common: int
+
+
+class Measure:
+    """Follow the sum of one figure (bytes, tokens) through the prompts of a chain.
+
+    A segment is weighed when it is new, never again while it stays in the prefix; each step costs O(segments that are
+    new). Head and messages are summed apart: a head that changes every turn does not make the history new.
+    """
+
+    def __init__(self, weigh: Callable[[Segment], int]) -> None:
+        self._weigh = weigh
+        self._head = [0]
+        self._sums = [0]
+        self._messages: Vector[Segment] = Vector()
+        self.tail = 0  # the figure for the latest prompt's tail
+
+    def advance(self, prompt: Prompt, common: int) -> Measured:
+        """Go on to the next prompt, whose first `common` segments are those of the last one."""
+        left = self._head[-1] + self._sums[-1] + self.tail
+        size = len(prompt.head)
+        same = common - size if common > size else self._messages.common(prompt.messages)
+        kept = min(common, size, len(self._head) - 1)
+        self._go_on(self._head, kept, prompt.head[kept:])
+        same = min(same, len(self._sums) - 1)
+        self._go_on(self._sums, same, prompt.messages.since(same))
+        self._messages = prompt.messages
+        self.tail = sum(map(self._weigh, prompt.tail)) if prompt.tail else 0
+        shared = self.upto(common)
+        if prompt.tail and common > prompt.stable:
+            shared += sum(self._weigh(segment) for segment in prompt.tail[: common - prompt.stable])
+        return Measured(left, self._head[-1] + self._sums[-1] + self.tail, shared)
+
+    def _go_on(self, sums: list[int], kept: int, new: Iterable[Segment]) -> None:
+        del sums[kept + 1 :]
+        total, weigh = sums[-1], self._weigh
+        for segment in new:
+            total += weigh(segment)
+            sums.append(total)
+
+    def upto(self, position: int) -> int:
+        """Return the sum over the latest prompt's first `position` segments, tail excluded."""
+        size = len(self._head) - 1
+        if position <= size:
+            return self._head[position]
+        return self._head[-1] + self._sums[min(position - size, len(self._sums) - 1)]
+
+
+def size(segment: Segment) -> int:
+    """Weigh a segment in bytes."""
+    return len(segment.data)

@@ -18,9 +18,9 @@ from lore.model.mask import mask
 from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
 from lore.model.turn import Call
-from lore.prefix.divergence import WIDE
-from lore.prefix.empty_values import without_empty
+from lore.prefix.blocks import without_empty
 from lore.prefix.notes import Note
+from lore.prefix.overlap import WIDE
 
 # Fields, by the code that a change of them has; those with a point stand inside another one.
 _FIELDS: dict[str, Code] = {

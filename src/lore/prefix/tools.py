@@ -19,10 +19,10 @@ from lore.model.codes import Code
 from lore.model.differences import EmptyMember, Respelled, ToolsChanged
 from lore.model.jsonslice import table
 from lore.model.prompt import Segment
-from lore.prefix.empty_values import say_the_same, says_nothing
+from lore.prefix.blocks import say_the_same, says_nothing
 from lore.prefix.notes import Note
 from lore.prefix.overlap import same_content
-from lore.prefix.spelling import of_segments, of_values, same_numbers
+from lore.prefix.texts import of_segments, of_values
 
 NAMED = 64  # tools of one change that are named
 _SERVER = re.compile(r"mcp__(.+?)__.")
@@ -144,11 +144,9 @@ def _respelled(left: Segment, right: Segment, at: int) -> Note | None:
         return _empty(at, left)
     if is_deferred(left) != is_deferred(right):
         return None
-    if same_numbers(left.data, right.data):
-        return Note(Code.SERIALISATION_CHANGED, "tools", at, Respelled(path, "number"), path=path, spelled=True)
     found = of_values(left.data, right.data)
     return None if found is None else Note(
-        found.code, "tools", at, Respelled(path, found.spelling), found.here, path
+        found.code, "tools", at, Respelled(path, found.spelling), found.here, path, spelled=found.stored
     )  # fmt: skip
 
 

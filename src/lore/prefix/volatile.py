@@ -1,22 +1,28 @@
-"""Text that is known to vary: dates and times, token counts, ids, counters, temporary paths.
+"""Words that agents and clocks put into text: what varies with time or request, and what a text is about.
 
-In: text. Out: what is left when such words are taken out (the skeleton), and the words with their kinds. Rules:
-one pattern, no nested repetition, so cost is O(text); text longer than `LONGEST` is not looked through, since a
-clock is a word and not a book. Source of the forms: public threads about broken caches (the catalogue of causes).
+In: text. Out: the kinds of the words in which two texts differ; what is surely made anew for each request, even where
+it did not change yet; a topic. Rules: patterns are without nested repetition, so cost is O(text), and text longer than
+`LONGEST` is not looked through, since a clock is a word and not a book; markers of a topic are those that agents write
+(git's own output, trees, tags and headings of memory and of reminders), and nothing is guessed from plain words.
+
+Source of the forms: public threads about broken caches (the catalogue of causes).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from lore.model.codes import Code
 from lore.model.differences import Varies
+from lore.model.vector import common_prefix, common_suffix
 
 LONGEST = 65_536  # characters; a difference that is larger is no clock
 MASK = "\x00"
 
-NAMES: dict[str, tuple[str, Varies]] = {
+_NAMES: dict[str, tuple[Code, Varies]] = {
     "date": (Code.DATE_IN_PREFIX, "date"),
     "place": (Code.DATE_IN_PREFIX, "directory"),
     "count": (Code.TOKEN_REMINDER_IN_PREFIX, "token-count"),
@@ -105,28 +111,19 @@ _KINDS = tuple(kind for kind, _ in _FORMS)
 _DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
 
 
-class Word(NamedTuple):
-    """A word that is known to vary, and its kind."""
-
-    kind: str
-    text: str
-
-
 class Skeleton(NamedTuple):
-    """Text with a mask for each word that varies, and these words in order."""
+    """Text with a mask for each word that varies, and these words in order, each with its kind."""
 
     text: str
-    words: tuple[Word, ...]
+    words: list[tuple[str, str]]
 
 
-def skeleton(text: str) -> Skeleton:
+def _skeleton(text: str) -> Skeleton:
     """Take out the words that are known to vary; of text longer than `LONGEST` nothing is taken out."""
-    if len(text) > LONGEST:
-        return Skeleton(text, ())
     kept: list[str] = []
-    words: list[Word] = []
+    words: list[tuple[str, str]] = []
     end = 0
-    for match in _VARIES.finditer(text):
+    for match in _VARIES.finditer(text) if len(text) <= LONGEST else ():
         kind = _KINDS[(match.lastindex or 1) - 1]
         word = match.group()
         if kind == "word":
@@ -134,55 +131,27 @@ def skeleton(text: str) -> Skeleton:
                 continue
             kind = "id"
         kept.append(text[end : match.start()])
-        words.append(Word(kind, word))
+        words.append((kind, word))
         end = match.end()
-    kept.append(text[end:])
-    return Skeleton(MASK.join(kept), tuple(words))
+    return Skeleton(MASK.join([*kept, text[end:]]), words)
 
 
-def _window(left: str, right: str) -> tuple[str, str]:
-    """Cut what is equal off both texts, but for what a word at the difference may reach into."""
-    room = min(len(left), len(right))
-    front = equal_front(left, right)
-    back = equal_back(left, right, room - front)
+def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
+    """Name the words in which two texts differ, each kind once; nothing where they differ in more than that.
+
+    What is equal is cut off both texts, but for what a word at the difference may reach into.
+    """
+    front = common_prefix(left, right)
+    back = common_suffix(left, right, min(len(left), len(right)) - front)
     begin, end = max(0, front - _AROUND), max(0, back - _AROUND)
-    return left[begin : len(left) - end], right[begin : len(right) - end]
-
-
-def equal_front(left: str, right: str) -> int:
-    """Count the leading characters that are equal, at the speed of slices."""
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def equal_back(left: str, right: str, room: int) -> int:
-    """Count the characters at the end that are equal, at most `room`, at the speed of slices."""
-    low, high, mine, theirs = 0, room, len(left), len(right)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[mine - middle : mine - low] == right[theirs - middle : theirs - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def varied(left: str, right: str) -> tuple[str, ...] | None:
-    """Name the kinds of the words in which two texts differ; None where they differ in more than that."""
-    left, right = _window(left, right)
+    left, right = left[begin : len(left) - end], right[begin : len(right) - end]
     if _MAY.search(left) is None and _MAY.search(right) is None:
-        return None
-    mine, theirs = skeleton(left), skeleton(right)
-    if mine.text != theirs.text or len(mine.words) != len(theirs.words):
-        return None
-    kinds = [one.kind for one, other in zip(mine.words, theirs.words, strict=True) if one.text != other.text]
-    return tuple(dict.fromkeys(kinds)) or None
+        return []
+    before, after = _skeleton(left), _skeleton(right)
+    if before.text != after.text or len(before.words) != len(after.words):
+        return []
+    pairs = zip(before.words, after.words, strict=True)
+    return [_NAMES[kind] for kind in dict.fromkeys([old[0] for old, new in pairs if old[1] != new[1]])]
 
 
 # What a line is about in which numbers alone changed, in the words that stand beside them.
@@ -200,8 +169,154 @@ _DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
 _LONG_LINE = 2_000  # characters: of a longer one, a word somewhere in it says nothing of a number
 
 
-def numbered(left: str, right: str) -> str | None:
-    """Name the kind of two lines in which numbers alone differ, by the words beside them; None where none says it."""
+def numbered(left: str, right: str) -> tuple[Code, Varies] | None:
+    """Name what two lines are about in which numbers alone differ, by the words beside; None where none says it."""
     if max(len(left), len(right)) > _LONG_LINE or _DIGITS.sub("0", left) != _DIGITS.sub("0", right):
         return None
-    return next((kind for kind, label in _LABELS if label.search(left)), None)
+    return next((_NAMES[kind] for kind, label in _LABELS if label.search(left)), None)
+
+
+_PLACES = 256  # places of one text that are looked at
+_BEFORE, _AFTER = 96, 160  # characters around a sign that belong to what it is a sign of
+
+# Signs begin with a letter that stands for itself, so that they are found at the speed of a search for it.
+_MINUTES, _EPOCH = re.compile(r":[0-9][0-9]"), re.compile(r"1[5-9][0-9]{8}")
+_NOW = re.compile(
+    r"\b(?:(?:current|present|local|server|request|system) (?:date and |date/|date & )?time|time now|time of day"
+    r"|time is|right now|now is|timestamp|generated at|as of now|clock)\b[^\n]{0,40}?(?<!\d)"
+    r"(?:\d{1,2}:\d{2}(?::\d{2})?|1[5-9]\d{8}(?:\d{3})?\b)",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
+_ID_SIGNS = (re.compile(r"id"), re.compile(r"token"), re.compile(r"nonce"))
+_DIGIT = re.compile(r"\d")
+_VALUE_FOLLOWS = frozenset("\"'`* \t:=#")
+_REQUEST_ID = re.compile(
+    r"\b(?:(?:request|trace|correlation|prompt|message|invocation|turn|span)[ _-]?(?:id|uuid|token)|nonce)"
+    r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}(?=[A-Za-z_-]{0,32}\d)[\w-]{6,}",
+    re.IGNORECASE,
+)
+_LEFT = re.compile(
+    rf"<total_tokens>[^<\d]{{0,40}}\d[^<]{{0,100}}</total_tokens>|[Tt]oken usage: ?{NUMBER} ?/ ?{NUMBER}"
+    rf"|\b{NUMBER} tokens (?:left|remaining)\b|\b(?i:remaining tokens|tokens remaining|tokens left)[ \t]*[:=][ \t]*\d"
+)
+
+
+class Found(NamedTuple):
+    """What varies, and the words themselves."""
+
+    what: str
+    text: str
+
+
+def surely_varies(text: str) -> Found | None:
+    """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
+    low = text[:LONGEST].lower()
+    for what, signs, pattern in _SURE:
+        for at in islice(signs(low), _PLACES):
+            match = pattern.search(text[max(0, at - _BEFORE) : at + _AFTER])
+            if match is not None and not (pattern is _NOW and _EXAMPLE.search(match.group())):
+                return Found(what, match.group())
+    return None
+
+
+def _clocks(low: str) -> Iterator[int]:
+    """Find hours and minutes, and seconds since 1970."""
+    yield from (found.start() for found in _MINUTES.finditer(low) if low[found.start() - 1 : found.start()].isdigit())
+    yield from (found.start() for found in _EPOCH.finditer(low))
+
+
+def _ids(low: str) -> Iterator[int]:
+    """Find what is named an id, and has a value behind it."""
+    for name in _ID_SIGNS:
+        for found in name.finditer(low):
+            if low[found.end() : found.end() + 1] in _VALUE_FOLLOWS:
+                yield found.start()
+
+
+def _tokens(low: str) -> Iterator[int]:
+    places = ((found.start(), found.end()) for found in _ID_SIGNS[1].finditer(low))
+    return (start for start, end in places if _DIGIT.search(low, max(0, start - 16), end + 48))
+
+
+_SURE: tuple[tuple[str, Callable[[str], Iterator[int]], re.Pattern[str]], ...] = (
+    ("a clock", _clocks, _NOW),
+    ("the id of one request", _ids, _REQUEST_ID),
+    ("a count of tokens left", _tokens, _LEFT),
+)
+
+_LOOK_BACK = 4_096  # characters before a difference in which its heading is sought
+
+_GIT_LINE = re.compile(
+    r"(?m)^(?:[ \t]*[MADRCU?!]{1,2}[ \t]+[\w./-]+[\w/.][ \t]*$|##? ?[\w./-]{1,80}\.\.\.|On branch |Your branch is "
+    r"|(?:Current |Main |Git )?[Bb]ranch(?: \([^)\n]{0,80}\))?: |(?:Git )?[Ss]tatus: "
+    r"|[ \t]*(?:modified|new file|deleted|renamed):"
+    r"|[0-9a-f]{7,40} \S|commit [0-9a-f]{7,40}|Recent commits|(?:HEAD|Last commit|Commit)\b[^\n]{0,20}[:=]"
+    r"|(?:\d+ )?(?:un)?(?:staged|tracked|committed) (?:changes|files)|nothing to commit)"
+    r"|(?i:\bgit ?status\b|\bworking tree\b|\bworking copy\b)"
+)
+_TREE_LINE = re.compile(r"(?m)^[ \t│|]*(?:├──|└──|\|--|`--|\+--)|(?:├|└)─")
+_GIT_HEAD = re.compile(
+    r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch"
+    r"|directory (?:structure|tree|listing)"
+    r"|(?:file|project|folder|repo(?:sitory)?|workspace|source) (?:structure|tree|listing|map|layout)"
+)
+_MEMORY_HEAD = re.compile(
+    r"(?i)\bmemor(?:y|ies)\b|\bknowledge(?: base)?\b|\bretriev(?:ed|al)\b|\brecall(?:ed)?\b|\bremembered\b|\brag\b"
+    r"|\b(?:relevant|additional|provided|reference|background|project|user|search|session|loaded)[ _-]"
+    r"(?:context|documents?|snippets?|notes|results|passages|facts|preferences)\b|^<?/?(?:context|documents?|facts|notes)\b"
+    r"|\bclaude\.?md\b|\bagents\.md\b|\b(?:context|documents|passages) *$"
+)
+_HEADING = re.compile(r"(?m)^(?:#{1,6} [^\n]{1,120}|<(/?)([A-Za-z][\w:.-]{0,60})[^>\n]{0,120}>|\[[^\]\n]{1,60}\][ \t]*$"
+                      r"|[A-Za-z][\w -]{0,60}:[ \t]*(?=\n|$)|(?:gitStatus|git_status):[^\n]{0,200}"
+                      r"|[^\n]{1,100}:[ \t]*$)")  # fmt: skip
+_LABEL = re.compile(r"[A-Za-z][\w -]{0,60}: ")
+_JOINED = re.compile(r"[_-]+|(?<=[a-z])(?=[A-Z])")  # however a name is put together: gitStatus, memory-bank
+_REMINDER = re.compile(
+    r"(?i)<(?:system[-_ ]?(?:reminder|warning|notice|note|message)|reminder|notice|ide_\w{1,40}|environment_details"
+    r"|environment_context|total_tokens|user-prompt-submit-hook|hook|todo\w{0,20}|attached?_?\w{0,20})\b"
+    r"|^\W{0,4}(?:system[ -])?reminder\b|^\W{0,4}\[?system\b[\]:]"
+)
+
+
+def topic(before: str, left: str, right: str) -> str | None:
+    """Name what a difference is about: `git`, `memory`, or nothing that is known.
+
+    It stands under the text `before`; its own first line may be a heading, too.
+    """
+    for text in (left, right):
+        if _GIT_LINE.search(text, 0, _LOOK_BACK) or _TREE_LINE.search(text, 0, _LOOK_BACK):
+            return "git"
+    firsts = [text.lstrip()[:200].partition("\n")[0] for text in (left, right)]
+    own = [line for line in firsts if _HEADING.match(line) or _LABEL.match(line)]
+    for heading in (*own, *_headings(before[-_LOOK_BACK:])):
+        words = _JOINED.sub(" ", heading.strip("<># :[]")).strip()
+        if _GIT_HEAD.search(words):
+            return "git"
+        if _MEMORY_HEAD.search(words):
+            return "memory"
+    return None
+
+
+def _headings(before: str) -> list[str]:
+    """Return the headings that the end of a text stands under: the last label and heading, and open tags."""
+    tags: list[tuple[str, str]] = []
+    title, label = "", ""
+    for match in _HEADING.finditer(before):
+        heading, (closing, name) = match.group(), match.groups()
+        if name is None:
+            title, label = (heading, "") if heading.startswith("#") else (title, heading)
+        elif not closing:
+            tags.append((name, heading))
+        else:
+            while tags and tags.pop()[0] != name:
+                pass
+            title = label = ""
+    if "\n\n" in before[before.rfind(label) :]:
+        label = ""
+    return [text for text in (label, title, *(text for _, text in reversed(tags))) if text]
+
+
+def is_reminder(text: str) -> bool:
+    """Tell whether a text says that no user wrote it: a reminder, the state of an environment, a hook's output."""
+    return _REMINDER.search(text.lstrip()[:300]) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,9 @@ from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedE
 from lore.recording.events import EventRecording, Template
 from lore.recording.overrides import Completion
 from lore.recording.requests import PromptRecording, RequestRecording
-from lore.tokens.base import TokenCounter
+
+if TYPE_CHECKING:
+    from lore.tokens.o200k import Counter
 
 
 def silent(_: str) -> None:
@@ -42,7 +44,7 @@ class Options:
     dialect: str | None = None
     policy: Policy | None = None
     rules: Rules = Rules()
-    counter: TokenCounter | None = None
+    counter: Counter | None = None
     completion: Completion | None = None
     template: Template | None = None
     log: Callable[[str], None] = silent

@@ -34,7 +34,7 @@ from lore.model.providers import model_in
 from lore.model.turn import Exchange, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
-from lore.prefix.dropped import without_dropped
+from lore.prefix.likeness import without_dropped
 from lore.prompt.base import Dialect, Memo
 from lore.prompt.dialects import dialect_of
 from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError

@@ -21,7 +21,7 @@ from lore.model.prompt import Prompt
 from lore.model.results import CapabilityResult, Explained, OmittedResult, SegmentResult
 from lore.model.state import Chain, Session
 from lore.model.turn import Turn
-from lore.prefix.measure import size
+from lore.prefix.overlap import size
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Capability
 from lore.prompt.dialects import DIALECTS

@@ -16,8 +16,7 @@ from lore.model.canonical import encode
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.model.turn import Turn
-from lore.prefix.measure import Measure, size
-from lore.prefix.overlap import overlap, since
+from lore.prefix.overlap import Measure, overlap, since, size
 from lore.prompt.base import Dialect
 
 PIECE = 1024 * 1024  # lines are written in pieces of about this size

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from lore.judge.base import Place
 from lore.judge.pairs import Pair
@@ -21,7 +20,6 @@ from lore.model.results import (
     BilledResult,
     CachePrediction,
     Diff,
-    DivergenceResult,
     FileLengths,
     PromptLengths,
     Side,
@@ -29,12 +27,12 @@ from lore.model.results import (
 )  # fmt: skip
 from lore.model.turn import Turn
 from lore.model.vector import common_prefix
-from lore.prefix.divergence import divergence
-from lore.prefix.measure import Measure, Measured
-from lore.prefix.overlap import canonical_of, relation, since
+from lore.prefix.overlap import Measure, Measured, canonical_of, divergence, relation, since
 from lore.report.redacted import REDACTED, redacted_finding
 from lore.report.sentences import cause_result, columns_result, worded
-from lore.tokens.base import TokenCounter
+
+if TYPE_CHECKING:
+    from lore.tokens.o200k import Counter
 
 NOWHERE = Place("")
 
@@ -66,7 +64,7 @@ class _Canonical:
 class Figures:
     """Figures for the successive pairs of one chain; each segment is weighed once."""
 
-    def __init__(self, counter: TokenCounter | None) -> None:
+    def __init__(self, counter: Counter | None) -> None:
         self._counter = counter
         self._canonical = _Canonical()
         self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
@@ -109,7 +107,7 @@ class Figures:
             file=file,
             prompt=lengths,
             relation=relation(pair.left.prompt, pair.right.prompt, pair.overlap),
-            divergence=None if where is None else DivergenceResult(**msgspec.structs.asdict(where)),
+            divergence=where,
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes,
             caches=list(caches),
