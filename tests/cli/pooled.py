@@ -9,7 +9,7 @@ from cli.running import Ran
 
 _SCRIPT = """
 import sys
-import lore.run.check, lore.run.check_file, lore.run.pool
+import lore.run.check, lore.run.pool, lore.run.verdicts
 from lore.cli.main import main
 lore.run.check.SMALL = 0
 {patch}
@@ -18,12 +18,12 @@ sys.exit(main(sys.argv[1:]))
 # A process other than the first that judges this file dies, as long as `when` holds.
 DIES = """
 import os
-judge, parent = lore.run.check_file.judge_file, os.getpid()
+judge, parent = lore.run.verdicts.judge_file, os.getpid()
 def dies(file, how, told=None):
     if file.path.endswith({name!r}) and os.getpid() != parent and {when}:
         os.kill(os.getpid(), 9)
     return judge(file, how, told)
-lore.run.check_file.judge_file = dies
+lore.run.verdicts.judge_file = dies
 """
 
 

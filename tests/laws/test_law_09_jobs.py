@@ -68,7 +68,7 @@ def test_the_answer_is_the_same_for_any_number_of_jobs(folder, command):
 
 
 def test_the_answer_is_the_same_where_more_is_found_than_is_kept(folder):
-    patch = "import lore.run.merging\nlore.run.check_file.FINDINGS_KEPT = lore.run.merging.FINDINGS_KEPT = 2"
+    patch = "import lore.judge.totals\nlore.judge.totals.FINDINGS_KEPT = 2"
     answers = {jobs: pooled("check", "--json", "logs", "--jobs", jobs, patch=patch) for jobs in JOBS}
     assert len({one.out for one in answers.values()}) == 1
     severities = [one["severity"] for one in answers["1"].json["findings"]]

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lore.model.events import Event
     from lore.recording.corpus import Name
     from lore.recording.opening import Options
-    from lore.run.appending import Appender
     from lore.run.assembling import Assembly
+    from lore.run.writing import Appender
 
 MANY = 100_000_000  # bytes of an answer from which on they are many
 NO_JSON = "--json answers with --explain; a body is JSON already"
@@ -149,7 +149,7 @@ def _locked(path: str, options: Options, asked: _Asked) -> Generator[Appender | 
         yield None
         return
     from lore.errors import LoreError
-    from lore.run.appending import HINT_CONVERT, appending
+    from lore.run.writing import HINT_CONVERT, appending
 
     if options.format not in (None, "lore"):
         raise LoreError(f"--persist appends to lore logs, not to {options.format!r}", hint=HINT_CONVERT)

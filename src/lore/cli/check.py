@@ -140,7 +140,7 @@ def run(
     which = chosen(paths or [], Wanted(last=last, since=since, format=format))
     with progress(wanted=not verbose, colour=color) as told:
         outcome = check(
-            which.paths, budgets, options, against=against, jobs=cores() if jobs is None else jobs, progress=told,
+            which.paths, budgets, options, context=against, jobs=cores() if jobs is None else jobs, progress=told,
             wanted=which.wanted, looked=which.looked, pass_over=pass_over,
         )  # fmt: skip
     if outcome.baselined is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -110,6 +111,25 @@ class Known:
         for name, one in self._entries.items():
             if self._left[name] > 0:
                 yield one, self._left[name]
+
+
+class Renewed(NamedTuple):
+    """The entries of a baseline that is written anew, and how many findings of them are from before and not seen."""
+
+    entries: list[Entry]
+    unseen: int
+
+
+def renewed(before: Baseline, entries: Iterable[Entry], about: Callable[[Entry], bool]) -> Renewed:
+    """Put entries in the place of those before; entries that this run is not `about` stay."""
+    found = {entry.fingerprint: entry for entry in entries}
+    unseen = 0
+    for entry in before.findings:
+        new = found.get(entry.fingerprint)
+        if not about(entry) and (new is None or new.count < entry.count):
+            unseen += entry.count - (0 if new is None else new.count)
+            found[entry.fingerprint] = entry if new is None else msgspec.structs.replace(new, count=entry.count)
+    return Renewed(list(found.values()), unseen)
 
 
 def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterator[Finding]:

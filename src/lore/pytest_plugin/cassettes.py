@@ -190,7 +190,7 @@ def _outcome(paths: list[str], loaded: Loaded) -> Outcome | None:
         settings="" if file is None else show(os.path.relpath(file)),
         root="" if file is None else str(file.parent),
     )
-    return check(paths, settings.check.budgets, Options(rules=settings.assemble), against=against, pass_over=True)
+    return check(paths, settings.check.budgets, Options(rules=settings.assemble), context=against, pass_over=True)
 
 
 def _shown(error: LoreError) -> str:

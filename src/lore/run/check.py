@@ -17,26 +17,28 @@ from typing import NamedTuple
 import msgspec
 
 from lore.errors import LoreError
+from lore.judge import baseline
 from lore.judge.base import Place, finding
-from lore.judge.baseline import Baseline, Known, Recorder, stale
-from lore.judge.policy import Budgets, Narrowed, Policy
-from lore.judge.tally import decide, settle
+from lore.judge.baseline import Baseline, Entry, Known, Recorder, stale
+from lore.judge.policy import Budgets, Exempt, Narrowed, Policy, matches_path
+from lore.judge.totals import FileResult, RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding
 from lore.recording import corpus, plugins
-from lore.recording.inputs import Input, inputs, place_of
-from lore.recording.opening import Options, reader_named
+from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
+from lore.recording.opening import Options, kind_of, reader_named
 from lore.recording.recent import nothing
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.report.sentences import worded
-from lore.run import baselines
-from lore.run.check_file import CheckConfig, FileResult
-from lore.run.merging import Merged
-from lore.run.pool import Pool, here
-from lore.run.verdicts import PACKAGED, Dated
+from lore.run import verdicts
+from lore.run.pool import Pool
+from lore.run.reporting import spare_recordings
+from lore.run.verdicts import PACKAGED, CheckConfig, Dated
+from lore.run.writing import written
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
+LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 
 Progress = Callable[[int, int], None]
 
@@ -86,7 +88,7 @@ NOTHING = CheckContext()
 
 
 def check(
-    paths: list[str], budgets: Budgets, options: Options, *, against: CheckContext = NOTHING, jobs: int = 1,
+    paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False,
 ) -> Outcome:  # fmt: skip
@@ -98,45 +100,47 @@ def check(
     is no recording is passed over and counted, as one in a folder is.
     """
     plugins.load()
-    against.policy.known(f"{against.settings}: check." if against.settings else "check.")
+    context.policy.known(f"{context.settings}: check." if context.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
-    against.dated.known()
-    every = (one._replace(optional=pass_over) for one in inputs(paths))
+    context.dated.known()
+    every = (file._replace(optional=pass_over) for file in inputs(paths))
     files = [file for file in every if wanted is None or wanted(file)]
-    known = Known(_baseline(against)) if against.path else None
-    recorder = Recorder(redacted_finding if against.redact else None) if against.update else None
-    merged = Merged(known, recorder)
-    merged.extent.narrowed, merged.extent.root = against.narrowed, against.root
-    how = CheckConfig(
-        options,
-        budgets,
-        against.policy,
-        against.root,
-        compared=known is not None,
-        dated=against.dated,
-        reader=against.reader,
-    )
-    with closing(_results(files, how, jobs, progress)) as results:
+    before = _baseline(context)
+    known = None if before is None else Known(Baseline() if context.update else before)
+    recorder = Recorder(redacted_finding if context.redact else None) if context.update else None
+    totals = RunTotals(known, recorder)
+    config = CheckConfig(
+        options, budgets, context.policy, context.root, compared=known is not None, dated=context.dated,
+        reader=context.reader,
+    )  # fmt: skip
+    with closing(_results(files, config, jobs, progress)) as results:
         for result in results:
-            for said in result.log:
-                options.log(said)
+            for line in result.log:
+                options.log(line)
             if result.error is not None:
-                raise redacted_error(result.error) if against.redact else result.error
-            merged.take(result)
+                raise redacted_error(result.error) if context.redact else result.error
+            totals.take(result)
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-    if not merged.summary.files and not merged.incomplete and (folder is not None or wanted is not None):
+    if not totals.summary.files and not totals.incomplete and (folder is not None or wanted is not None):
         raise _nothing(folder or paths[0], looked, chosen=wanted is not None)
-    _conclude(merged, paths[0], budgets, against, known)
+    extent = _Extent(totals, context)
+    ends = [*totals.over(budgets, context.policy, place_of(paths[0], context.root)), *_unused(totals, context, extent)]
+    if known is not None and not context.update:
+        ends += stale(known, place_of(context.path, context.root), extent.covers)
+    totals.conclude(ends, context.policy.ruling("", budgets))
     baselined, unseen = None, 0
-    if recorder is not None:
-        baselined, unseen = baselines.update(against.path, recorder.entries(), merged.extent.about)
-    checked = merged.checked(against.reader)
-    if against.redact:
-        result = redacted(checked)
+    if recorder is not None and before is not None:
+        entries, unseen = baseline.renewed(before, recorder.entries(), extent.covers)
+        with written(context.path, force=True) as file:
+            file.write(baseline.encode(entries))
+        baselined = sum(entry.count for entry in entries)
+    checked = totals.checked(context.reader)
+    if context.redact:
+        checked = redacted(checked)
     else:
-        result = msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
-    return Outcome(result, merged.failed, merged.incomplete, baselined, unseen)
+        checked = msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
+    return Outcome(checked, totals.failed, totals.incomplete, baselined, unseen)
 
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
@@ -147,48 +151,93 @@ def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore check` reads session logs and request bodies")
 
 
-def _baseline(against: CheckContext) -> Baseline:
-    """Read the baseline; one that is to be written is read to see that it is one, and then knows nothing yet."""
-    found = baselines.replaceable(against.path) if against.update else baselines.read(against.path)
-    return Baseline() if against.update else found
-
-
-def _conclude(merged: Merged, first: str, budgets: Budgets, against: CheckContext, known: Known | None) -> None:
-    """Say what is to be said of the whole run."""
-    policy, ends = against.policy, list[Finding]()
-    ends += merged.over(budgets, policy, place_of(first, against.root))
-    ends += _unused(merged, against)
-    if known is not None and not against.update:
-        ends += stale(known, place_of(against.path, against.root), merged.extent.about)
-    for one in ends:
-        decided = decide(one, policy.ruling("", budgets))
-        merged.failed = settle((decided.found,), merged.summary, {}) or merged.failed
-        if not decided.found.out:
-            merged.keep((decided.finding,))
-
-
-def _unused(merged: Merged, against: CheckContext) -> Iterator[Finding]:
-    """Find exemptions that excuse nothing any more."""
-    place = Place(against.settings or "lore.toml")
-    for number, one in enumerate(against.policy.exempt):
-        if not merged.excused[number] and merged.extent.outlived(one):
-            where = " ".join(filter(None, (one.path, one.chain, one.json_path)))
-            unneeded = Unneeded("exemption", one.code, where, one.reason)
-            yield finding(Code.EXEMPTION_UNUSED, place, unneeded, json_path=f"check.exempt[{number}]")
-
-
-def _results(files: list[Input], how: CheckConfig, jobs: int, progress: Progress | None) -> Generator[FileResult]:
+def _results(files: list[Input], config: CheckConfig, jobs: int, progress: Progress | None) -> Generator[FileResult]:
     """Yield the result of each file, in order."""
     total = sum(file.size for file in files)
     able = min(jobs, sum(not file.stream for file in files))
     if able > 1 and total >= SMALL:
-        yield from Pool(able, how, partial(_tell, progress, total, 0) if progress else None).results(files)
+        yield from Pool(able, config, partial(_tell, progress, total, 0) if progress else None).results(files)
         return
     done = 0
     for file in files:
-        yield here(file, how, partial(_tell, progress, total, done) if progress else None)
+        yield verdicts.judge_file(file, config, partial(_tell, progress, total, done) if progress else None)
         done += file.size
 
 
 def _tell(progress: Progress, total: int, before: int, done: int) -> None:
     progress(before + done, total)
+
+
+def _baseline(context: CheckContext) -> Baseline | None:
+    """Read the baseline, if there is one; raises LoreError where it cannot be read or is damaged.
+
+    One that is to be written anew may be missing or empty; a file that is none would be lost, and with a damaged one
+    what it knows of files that a run does not judge.
+    """
+    path, shown = context.path, corpus.show(context.path)
+    if not path:
+        return None
+    if context.update:
+        if not os.path.lexists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0):
+            return Baseline()
+        spare_recordings(path)
+    if not os.path.lexists(path):
+        raise LoreError(f"there is no baseline {shown}", hint="write it with --update-baseline")
+    if os.path.isdir(path):
+        raise LoreError(f"{shown} is a folder, and a baseline is a file", hint=f"--baseline {shown}/lore-baseline.json")
+    return baseline.decode(b"".join(corpus.pieces(path)), shown)
+
+
+def _unused(totals: RunTotals, context: CheckContext, extent: _Extent) -> Iterator[Finding]:
+    """Find exemptions that excuse nothing any more."""
+    place = Place(context.settings or "lore.toml")
+    for number, exempt in enumerate(context.policy.exempt):
+        if not totals.excused[number] and extent.outlived(exempt):
+            where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
+            unneeded = Unneeded("exemption", exempt.code, where, exempt.reason)
+            yield finding(Code.EXEMPTION_UNUSED, place, unneeded, json_path=f"check.exempt[{number}]")
+
+
+class _Extent(NamedTuple):
+    """Of which entries of a baseline, and of which exemptions, a run can say that nothing needs them.
+
+    What a run did not look at, or not look for, or could not read whole, is not gone. So a run over the files of one
+    commit, over `--last`, or with `--select`, takes nothing out of a baseline, and finds no fault with exemptions of
+    others.
+    """
+
+    totals: RunTotals
+    context: CheckContext
+
+    def covers(self, entry: Entry) -> bool:
+        """Tell whether this run could have matched an entry: its file was judged whole for that, or is gone."""
+        if not self.context.narrowed.looks_for(entry.code) or entry.path in self.totals.partly:
+            return False
+        if entry.path in self.totals.whole:
+            return True
+        return not corpus.is_stored(entry.path) and not os.path.lexists(path_of(entry.path, self.context.root))
+
+    def outlived(self, exempt: Exempt) -> bool:
+        """Tell whether an exemption that took nothing out could have: every recording of its was judged whole."""
+        partly = any(matches_path(exempt.path, key) for key in self.totals.partly)
+        if partly or not self.context.narrowed.looks_for(exempt.code):
+            return False
+        try:
+            files = [file for file in inputs([path_of(exempt.path, self.context.root)]) if self._unseen(file, exempt)]
+        except LoreError:  # nothing is there any more
+            return True
+        return len(files) <= LOOKED_AT and not any(map(_may_be_recording, files))
+
+    def _unseen(self, file: Input, exempt: Exempt) -> bool:
+        key = key_of(file.path, self.context.root)
+        return key not in self.totals.whole and matches_path(exempt.path, key) and os.path.lexists(file.path)
+
+
+def _may_be_recording(file: Input) -> bool:
+    """Tell whether a file is a recording; one that cannot be looked at may be."""
+    if file.stream or file.error is not None or os.path.isdir(file.path):
+        return True
+    try:
+        return kind_of(corpus.open_head(file.path).head, None) is not None
+    except LoreError:
+        return True

@@ -38,8 +38,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.run.appending import HINT_CONVERT, appending
-from lore.run.writing import written
+from lore.run.writing import HINT_CONVERT, appending, written
 from lore.store.base import Store, Tell
 from lore.store.registry import address_of, open_there, scheme_of, shown
 from lore.store.registry import shown as shown_url

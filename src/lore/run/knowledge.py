@@ -25,7 +25,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.run.appending import HINT_CONVERT, appending
+from lore.run.writing import HINT_CONVERT, appending
 
 DERIVED = 12  # hex digits of an id that lore derives
 LONGEST_ID = 200

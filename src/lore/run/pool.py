@@ -24,9 +24,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 
+from lore.errors import LoreError
+from lore.judge.totals import FileResult
 from lore.recording.inputs import Input
 from lore.recording.opening import silent
-from lore.run.check_file import CheckConfig, FileResult, judge_apart, judge_file, unjudged
+from lore.run import verdicts
+from lore.run.verdicts import CheckConfig
 
 AHEAD = 16
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
@@ -38,10 +41,10 @@ Told = Callable[[int], None]
 class Pool:
     """Processes that judge files. Close it, or use it up."""
 
-    def __init__(self, jobs: int, how: CheckConfig, told: Told | None = None) -> None:
+    def __init__(self, jobs: int, config: CheckConfig, told: Told | None = None) -> None:
         self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
-        self._how = how
-        self._silent = how._replace(options=replace(how.options, log=silent, counter=None))  # this can travel
+        self._config = config
+        self._silent = config._replace(options=replace(config.options, log=silent, counter=None))  # this can travel
         self._told = told
         self._done = 0
         self._executor: ProcessPoolExecutor | None = None
@@ -53,7 +56,8 @@ class Pool:
         try:
             while True:
                 while len(waiting) < AHEAD * self._jobs and (file := next(todo, None)) is not None:
-                    waiting.append((file, None if _stays_here(file) else self._submit(file)))
+                    stays_here = file.stream or file.error is not None
+                    waiting.append((file, None if stays_here else self._submit(file)))
                 if not waiting:
                     finished = True
                     return
@@ -74,10 +78,12 @@ class Pool:
         self, file: Input, future: Future[FileResult] | None, waiting: deque[tuple[Input, Future[FileResult] | None]]
     ) -> FileResult:
         if future is None:
-            return here(file, self._how)
+            return verdicts.judge_file(file, self._config)
         while not wait((future,), POLL_SECONDS).done:
             if self._told is not None:
-                self._told(self._done + sum(one.size for one, its in waiting if its is not None and its.done()))
+                self._told(
+                    self._done + sum(each.size for each, result in waiting if result is not None and result.done())
+                )
             self._end_where_one_died()
         return future.result()
 
@@ -88,7 +94,7 @@ class Pool:
             done = future is not None and future.done() and not isinstance(future.exception(), BrokenProcessPool)
             self._done += file.size
             if future is None:
-                yield here(file, self._how)
+                yield verdicts.judge_file(file, self._config)
             else:
                 yield future.result() if done else self._alone(file)
         self._end(kill=False)
@@ -99,11 +105,10 @@ class Pool:
             return self._result(file, self._submit(file), deque())
         except BrokenProcessPool:
             self._end(kill=False)
-            return unjudged(file.path, DIED, self._how)
+            return verdicts.judge_file(file._replace(error=LoreError(DIED)), self._config)
 
     def _submit(self, file: Input) -> Future[FileResult]:
-        if self._executor is None:
-            self._executor = _executor(self._jobs)
+        self._executor = self._executor or _executor(self._jobs)
         with _interrupts_held():  # what is started here inherits that
             return self._executor.submit(judge_apart, file, self._silent)
 
@@ -134,13 +139,12 @@ class Pool:
         self._executor = None
 
 
-def here(file: Input, how: CheckConfig, told: Told | None = None) -> FileResult:
-    """Judge in this process."""
-    return unjudged(file.path, file.error.message, how) if file.error else judge_file(file, how, told)
-
-
-def _stays_here(file: Input) -> bool:
-    return file.stream or file.error is not None
+def judge_apart(file: Input, config: CheckConfig) -> FileResult:
+    """Judge a file in a process of its own: what is to be said comes with the result."""
+    log: list[str] = []
+    result = verdicts.judge_file(file, config._replace(options=replace(config.options, log=log.append)))
+    result.log = log
+    return result
 
 
 def _executor(jobs: int) -> ProcessPoolExecutor:

@@ -1,7 +1,8 @@
-"""A recording's verdicts, one a turn: the loop that every command which speaks of turns runs.
+"""A recording's verdicts, one a turn: the loop that every command which speaks of turns runs; and of one file's, sums.
 
 In: an opened recording, who predicts (None: transcripts' levels alone). Out: verdicts in the order of the turns, and
-the findings of chains as they end. Cost: O(bytes of the recording).
+the findings of chains as they end; or what they come to in one file, judged here or in a process of its own.
+Cost: O(bytes of the recording).
 """
 
 from __future__ import annotations
@@ -10,16 +11,24 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from lore.cache.base import Simulate
 from lore.cache.levels import Predicted
 from lore.cache.rules import Rules
+from lore.errors import LoreError
 from lore.judge.base import Place
 from lore.judge.judge import Judge
+from lore.judge.policy import Budgets, Policy
+from lore.judge.totals import FileResult, FileTotals
 from lore.judge.verdict import Verdict
 from lore.model.codes import Reader
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.recording.base import Recording
+from lore.recording import plugins
+from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
+from lore.recording.inputs import Input, place_of
+from lore.recording.opening import Options
 
 
 class Dated(NamedTuple):
@@ -72,3 +81,63 @@ def verdicts(
 def reader_of(recording: Recording, chosen: Reader | None) -> Reader:
     """Return whom findings speak to: the user of an agent whose transcript it is, else the author."""
     return chosen or ("user" if recording.events and recording.reader.name != "lore" else "author")
+
+
+class CheckConfig(NamedTuple):
+    """How files are judged: paths in settings and fingerprints are relative to `root`.
+
+    `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `dated` says
+    by which rules, `reader` whom findings speak to (None: as the format says).
+    """
+
+    options: Options
+    budgets: Budgets
+    policy: Policy = Policy()
+    root: str = ""
+    compared: bool = False
+    dated: Dated = PACKAGED
+    reader: Reader | None = None
+
+
+def judge_file(file: Input, config: CheckConfig, told: Callable[[int], None] | None = None) -> FileResult:
+    """Judge a file; `told` hears how many bytes of it have been judged. Cost O(its bytes)."""
+    plugins.load()
+    place, problems = place_of(file.path, config.root), Problems()
+    totals = FileTotals(place, config.policy.ruling(place.key, config.budgets), compared=config.compared)
+    if file.error is not None:
+        totals.unreadable(file.error.message)
+        return totals.result
+    try:
+        with collected_seldom():
+            _judge(config.options.open(file.path, problems), totals, config, told)
+    except LoreError as error:
+        unrecognised = isinstance(error, UnrecognisedError)
+        if file.named and not (unrecognised and file.optional):
+            totals.result.error = error
+        elif unrecognised:
+            totals.result.summary.skipped += 1
+            totals.result.whole = True
+            config.options.log(f"{place.path}: no recording, passed over")
+        else:
+            totals.damage(problems.kept, problems.counts)  # what was met before it could not be read on
+            totals.unreadable(error.message)
+    return totals.result
+
+
+def _judge(
+    recording: Recording, totals: FileTotals, config: CheckConfig, told: Callable[[int], None] | None
+) -> None:  # fmt: skip
+    result, events = totals.result, recording.events
+    result.reader = reader_of(recording, config.reader)
+    totals.place = replace(totals.place, reader=result.reader)
+    judge = config.dated.judge(quick=not totals.wants_every_pair)
+    for verdict, ended in verdicts(recording, judge, totals.place):
+        totals.ended(ended)
+        if verdict is None:
+            break
+        totals.turn(verdict, events=events)
+        result.summary.chains = judge.chains
+        if told is not None:
+            told(verdict.turn.byte or 0)
+    problems = recording.problems
+    totals.finish(recording.state.id, recording.boundaries, problems.kept, problems.counts)

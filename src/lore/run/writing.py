@@ -1,16 +1,36 @@
-"""Write a file whole or not at all: to a temporary name beside it, synchronised, renamed."""
+"""Write files: whole or not at all, or events behind those of a lore log or a stored session.
+
+Rules: a new file is written to a temporary name beside it, synchronised, renamed. Events are appended only to a file
+that lore's own reader recognises, whole lines or nothing; an exclusive lock is held from before the log is read until
+after it was written, so that two writers neither mix nor tell the same thing twice; one write, synchronised before
+success is said; a write that fails is taken back. A log that changed while it was read is left as it is. A stored
+session is refused where another writer came between: its head is taken before it is read.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from contextlib import closing, contextmanager, suppress
+from typing import BinaryIO, Protocol
 
-from lore.errors import LoreError
-from lore.files import replaced
+from lore.compaction.memory.identities import refuse_reserved
+from lore.errors import LoreError, Where
+from lore.files import replaced, try_lock
+from lore.formats.lines import LONGEST, fault
+from lore.formats.lore_log import LoreLog
+from lore.model.events import Event, encode
 from lore.recording import corpus
-from lore.store.registry import holds
+from lore.store.applying import save_delta
+from lore.store.base import ConflictError, Head, SessionDelta, Store
+from lore.store.registry import address_of, holds, noted, open_there, say_once, unknown
+from lore.store.sync import now
+
+PATIENCE, PAUSE = 10.0, 0.02  # seconds to wait for another writer, and between two looks
+HINT_AGAIN = "nothing was written: run the command again"
+HINT_CONVERT = "only lore's own logs are written to: make one with `lore convert SESSION --to lore --output FILE`"
 
 
 @contextmanager
@@ -41,3 +61,163 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise LoreError(f"cannot write {shown}: {reason}", hint="name a file in a folder that can be written") from None
+
+
+class Appender(Protocol):
+    """What was read and is now appended to."""
+
+    def append(self, events: Iterable[Event]) -> bool:
+        """Append events, if there are any; tell whether a log's last line was torn before."""
+        ...
+
+
+class LogAppender:
+    """A lore log that is locked for reading and then appending."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._shown = corpus.show(path)
+        self._size = os.fstat(descriptor).st_size
+
+    def append(self, events: Iterable[Event]) -> bool:
+        """Append events, if there are any; tell whether the log's last line was torn before.
+
+        A last line without its end is ended first; where it is torn it stays what it is, a line that no
+        reader takes. Raises LoreError where nothing could be written; the log is then as it was.
+        """
+        lines = [encode(event) for event in events]
+        if not lines:
+            return False
+        if max(map(len, lines)) > LONGEST:
+            raise LoreError(
+                f"a record longer than {LONGEST >> 20} MiB: no reader would take it", hint="write less content"
+            )
+        self._check_unchanged()
+        last = self._last_line()
+        self._write((b"\n" if last else b"") + b"".join(line + b"\n" for line in lines))
+        self._size = os.fstat(self._descriptor).st_size
+        return bool(last) and bool(fault(last))
+
+    def _check_unchanged(self) -> None:
+        held = os.fstat(self._descriptor)
+        try:
+            named = os.stat(self._path)
+        except OSError as error:
+            raise corpus.unreadable(self._path, error) from None
+        if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino):
+            raise LoreError(f"{self._shown} was replaced while it was read", hint=HINT_AGAIN)
+        if held.st_size != self._size:
+            raise LoreError(f"{self._shown} was written to while it was read", hint=HINT_AGAIN)
+
+    def _last_line(self) -> bytes:
+        """Return what stands behind the last line feed; empty where the last line has its end."""
+        end, piece, found = self._size, 4096, b""
+        while end > 0:
+            start = max(0, end - piece)
+            os.lseek(self._descriptor, start, os.SEEK_SET)  # writing goes to the end wherever this stands
+            found = os.read(self._descriptor, end - start) + found
+            at = found.rfind(b"\n")
+            if at >= 0:
+                return found[at + 1 :]
+            if len(found) > LONGEST:
+                break
+            end, piece = start, piece * 4
+        return found
+
+    def _write(self, data: bytes) -> None:
+        done, reason = 0, os.strerror(errno.ENOSPC)
+        try:
+            done = os.write(self._descriptor, data)
+            if done == len(data):
+                os.fsync(self._descriptor)
+                return
+        except OSError as error:
+            reason = error.strerror or str(error)
+        self._take_back(done)
+        where = Where(self._shown)
+        raise LoreError(f"cannot write to {self._shown}: {reason.lower()}", hint="the log is as it was", where=where)
+
+    def _take_back(self, done: int) -> None:
+        """Cut off what was written, unless somebody wrote behind it without asking for the lock."""
+        if os.fstat(self._descriptor).st_size != self._size + done:
+            raise LoreError(
+                f"{self._shown} holds part of a record: a write failed while another one went on",
+                hint="look at its last lines",
+            )
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, self._size)
+
+
+@contextmanager
+def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
+    """Lock a lore log, or open a stored session, to be read and then appended to.
+
+    `patience` is how many seconds another writer is waited for, 0: not at all. Raises LoreError
+    where it is none, cannot be written, or another writer holds it for longer.
+    """
+    stored = address_of(path)
+    if stored is not None:
+        refuse_reserved(stored.session_id)
+        with closing(open_there(stored.url, say_once)) as store:
+            data = noted(store, stored.session_id)
+            if data is None:
+                raise unknown(stored)
+            yield StoredAppender(store, stored.session_id, data.head)
+        return
+    if path == corpus.STDIN:
+        raise LoreError("standard input cannot be written to", hint="name a lore log")
+    descriptor = _opened(path)
+    try:
+        _lock(descriptor, path, patience)
+        if not LoreLog.recognises(corpus.open_head(path).head):
+            raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
+        yield LogAppender(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: str) -> int:
+    """Open a regular file; its beginning is looked at first, so that what is none is never opened to be written."""
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise LoreError(f"{corpus.show(path)} is not a regular file", hint="name a lore log")
+    if not LoreLog.recognises(corpus.open_head(path).head):
+        raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
+    try:
+        return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot write to {corpus.show(path)}: {reason}", where=Where(corpus.show(path))) from None
+
+
+def _lock(descriptor: int, path: str, patience: float) -> None:
+    """Wait for an exclusive lock."""
+    end = time.monotonic() + patience
+    while not try_lock(descriptor):
+        if time.monotonic() > end:
+            raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
+        time.sleep(PAUSE)
+
+
+class StoredAppender:
+    """A stored session that is read and then appended to."""
+
+    def __init__(self, store: Store, session_id: str, head: Head) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._head = head
+
+    def append(self, events: Iterable[Event]) -> bool:
+        """Append events, if there are any, in one delta; never is a stored session's last line torn.
+
+        Raises LoreError where another writer has written meanwhile, or nothing could be written.
+        """
+        lines = tuple(encode(event) for event in events)
+        if not lines:
+            return False
+        delta = SessionDelta(base=self._head, new_events=lines, updated_at=now())
+        try:
+            self._head = save_delta(self._store, self._session_id, delta)
+        except ConflictError as error:
+            raise LoreError(error.message, hint="nothing was written: run the command again") from None
+        return False

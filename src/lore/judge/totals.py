@@ -1,0 +1,310 @@
+"""What findings come to: the result of one file, and of all files of a run.
+
+A file is judged as if it stood alone; its result is small enough to travel between processes. `RunTotals` puts the
+results together in the order of the files. A fork or a resumed session begins with a copy of its parent's history, so
+over one run each request counts once: one that an earlier file had already (the same `response_id`) is a copy, which
+is counted as such and nowhere else, and gives no finding; so is a compaction with uuid and time of an earlier file's
+(a log that a person wrote has neither request ids nor times, and `d1` in each). What one file holds twice is no copy.
+A fork may begin in the middle, and its name come first: the copy's comparison with the turn before it then counts,
+since the first file has none. What is remembered for that is one id a request.
+
+Copies go first, then what the baseline knows; what is left is settled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lore.errors import LoreError
+from lore.judge.base import Place
+from lore.judge.baseline import Known, Recorder, belongs
+from lore.judge.policy import Budgets, Limited, Policy, Ruling, over_budget
+from lore.judge.rules import RULES, damage
+from lore.judge.tally import Cost, Costs, Decided, Found, Judged, costliest, decide, judge_pair, settle
+from lore.judge.verdict import Verdict
+from lore.model.codes import Code, Problem, Reader
+from lore.model.results import Checked, Finding, Summary
+
+FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
+PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many files
+UNJUDGED = (
+    Code.REQUEST_NOT_JUDGED,
+    Code.UNDECODABLE_REQUEST,
+    Code.REQUEST_NOT_KEPT,
+)  # requests were recorded, and could not be judged
+UNREAD = (
+    *UNJUDGED,
+    Code.UNREADABLE_LINE,
+    Code.MALFORMED_RECORD,
+    Code.LINE_TOO_LONG,
+    Code.CAPTURE_TOO_LARGE,
+    Code.CASSETTE_REFUSED,
+    Code.ARCHIVE_REFUSED,
+)  # so may be more of a file
+_STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
+
+
+@dataclass(slots=True)
+class FileResult:
+    """What judging one file gave; `key` is its place on every machine.
+
+    `session` is its id (empty: it has none; None: it was not judged to its end); `whole` says that all of it
+    was, or that it is no recording; `turns` counts the turns of each chain of a session log; `boundaries` are the
+    uuids and times of its compactions; `log` is what is still to be said; `judged` are the turns that are not
+    settled, `failed` says that something else is an error; `costs` is what causes cost; `excused` counts what each
+    exemption took out; `error` is set where the file was named and cannot be judged.
+    """
+
+    key: str = ""
+    ruling: Ruling = Ruling()
+    reader: Reader = "author"
+    summary: Summary = field(default_factory=Summary)
+    session: str | None = None
+    whole: bool = False
+    turns: Counter[str] = field(default_factory=Counter[str])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    judged: list[Judged] = field(default_factory=list[Judged])
+    costs: Costs = field(default_factory=Costs)
+    excused: Counter[int] = field(default_factory=Counter[int])
+    boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
+    problems: list[Problem] = field(default_factory=list[Problem])
+    log: list[str] = field(default_factory=list[str])
+    failed: bool = False
+    incomplete: bool = False
+    error: LoreError | None = None
+
+
+class FileTotals:
+    """Decide about what is found in one file, and count it; `result` grows.
+
+    `settles`: nothing can be taken out afterwards. Else requests that have a name are kept apart, since another file
+    may hold them too, and with `compared` (there is a baseline) every finding.
+    """
+
+    def __init__(self, place: Place, ruling: Ruling, *, compared: bool = False, settles: bool = False) -> None:
+        self.place = place
+        self.result = FileResult(key=place.key, ruling=ruling)
+        self._ruling = ruling
+        self._compared = compared
+        self._settles = settles
+        self._kept: Counter[str] = Counter()
+        self._prints: set[str] = set()  # of findings kept, where there is a baseline
+
+    @property
+    def wants_every_pair(self) -> bool:
+        """Whether a rule of others or a budget looks at every pair; else one without a cause need not be made."""
+        return self._ruling.min_reuse is not None or bool(RULES)
+
+    def turn(self, verdict: Verdict, *, events: bool) -> list[Decided]:
+        """Count a turn, of a session log or of requests, and decide about what was found."""
+        summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
+        summary.turns += 1
+        summary.pairs += verdict.compared
+        if events:
+            self.result.turns[turn.chain] += 1
+        elif pair is not None:
+            summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
+        decided = [] if pair is None else judge_pair(pair, self.place.of(turn), self._ruling)
+        name = turn.response_id or ""
+        found = self._keep(decided)
+        self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, verdict.compared, found))
+        return decided
+
+    def ended(self, findings: Iterable[Finding]) -> list[Decided]:
+        """Decide about what was found in chains that ended, or about the whole."""
+        decided = [decide(finding, self._ruling) for finding in findings]
+        for one in decided:
+            self._settle(Judged("", one.finding.chain or "", paired=False, found=self._keep([one])))
+        return decided
+
+    def finish(
+        self, session: str, boundaries: Sequence[tuple[str, str | None]], problems: Sequence[Problem],
+        counts: Mapping[tuple[str, str | None], int],
+    ) -> list[Decided]:  # fmt: skip
+        """Take what is known at the end of a file; `counts` are its problems by code and file, kept or not."""
+        result = self.result
+        result.session = session
+        result.boundaries = [one for one in boundaries if not _STAND_IN.match(one[0])]
+        result.summary.files += 1
+        result.summary.compactions += len(boundaries)
+        result.incomplete = any(code in UNJUDGED for code, _ in counts)
+        result.whole = not any(code in UNREAD for code, _ in counts)
+        return self.damage(problems, counts)
+
+    def damage(self, problems: Sequence[Problem], counts: Mapping[tuple[str, str | None], int]) -> list[Decided]:
+        """Decide about what could not be read."""
+        self.result.summary.problems += sum(counts.values())
+        self.result.problems.extend(problems)
+        by_code = {code: number for (code, _), number in counts.items()}
+        found = [*damage(list(problems), by_code, self.place)]
+        found += [one for rule in RULES.values() for one in rule.problems(list(problems), by_code, self.place)]
+        return self.ended(found)
+
+    def unreadable(self, reason: str) -> None:
+        """Take a file or folder that could not be read, or not to its end."""
+        self.result.incomplete = True
+        problem = Problem(Code.UNREADABLE_FILE, reason, file=self.place.path)
+        self.damage([problem], {(problem.code, problem.file): 1})
+
+    def _settle(self, judged: Judged) -> None:
+        """Count what was found, unless it may yet be taken out."""
+        result = self.result
+        if not self._settles and (judged.response_id or (self._compared and judged.found)):
+            result.judged.append(judged)
+        elif settle(judged.found, result.summary, result.costs):
+            result.failed = True
+
+    def _keep(self, decided: Iterable[Decided]) -> tuple[Found, ...]:
+        """Keep findings, as many as are kept; with a baseline, one of each fingerprint at least."""
+        places: list[Found] = []
+        for finding, found, by in decided:
+            if by >= 0:
+                self.result.excused[by] += 1
+            place = -1
+            if not found.out and not self._settles:
+                self._kept[found.severity] += 1
+                new = self._compared and found.fingerprint not in self._prints
+                if new or self._kept[found.severity] <= FINDINGS_KEPT:
+                    place = len(self.result.findings)
+                    self.result.findings.append(finding)
+                if new:
+                    self._prints.add(found.fingerprint)
+            places.append(found._replace(place=place))
+        return tuple(places)
+
+
+class RunTotals:
+    """The results so far. `failed`: a finding is an error; `incomplete`: an input could not be judged.
+
+    `whole` and `partly` are the keys of files that were judged from end to end (or are no recordings) and that were
+    not; `excused` counts what each exemption took out. Findings that `known` has are taken out, and all that a
+    `recorder` takes for a baseline.
+    """
+
+    def __init__(self, known: Known | None = None, recorder: Recorder | None = None) -> None:
+        self.summary = Summary()
+        self.failed = False
+        self.incomplete = False
+        self.whole: set[str] = set()
+        self.partly: set[str] = set()
+        self.excused: Counter[int] = Counter()
+        self._known = known
+        self._recorder = recorder
+        self._costs: Costs = {}
+        self._readers: set[Reader] = set()
+        self._limited: dict[tuple[str, int], Summary] = {}
+        self._findings: list[Finding] = []
+        self._kept: Counter[str] = Counter()
+        self._problems: list[Problem] = []
+        self._sessions: set[str] = set()
+        self._responses: dict[str, bool] = {}  # whether it was compared with the turn before it
+        self._boundaries: set[tuple[str, str | None]] = set()
+
+    def take(self, result: FileResult) -> None:
+        """Add the next file's result."""
+        dropped: set[int] = set()
+        if any(turn.response_id in self._responses for turn in result.judged):
+            _without_copies(result, self._responses, dropped)
+        result.summary.compactions -= sum(boundary in self._boundaries for boundary in result.boundaries)
+        for turn in result.judged:
+            if turn.response_id:
+                self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
+        self._boundaries.update(boundary for boundary in result.boundaries if boundary[1] is not None)
+        for turn in result.judged:
+            found = [self._compared(one, result, dropped) for one in turn.found]
+            self.failed = settle(found, result.summary, result.costs) or self.failed
+        self._count(result)
+        self.failed = self.failed or result.failed
+        self.incomplete = self.incomplete or result.incomplete
+        self._keep(finding for place, finding in enumerate(result.findings) if place not in dropped)
+        self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
+
+    def _compared(self, found: Found, result: FileResult, dropped: set[int]) -> Found:
+        """Take a finding out where the baseline knows it."""
+        if found.out or not belongs(found.code, found.severity):
+            return found
+        if self._recorder is not None:
+            if found.place >= 0:
+                self._recorder.add(result.findings[found.place], result.key)
+            self._recorder.count(found.fingerprint)
+        elif self._known is None or not self._known.take(found.fingerprint):
+            return found
+        dropped.add(found.place)
+        return found._replace(out="known")
+
+    def _count(self, result: FileResult) -> None:
+        """Add the counts. A session of several files counts once, a file without a session's id as one."""
+        if result.summary.turns:
+            self._readers.add(result.reader)
+        for name in Summary.__struct_fields__:
+            setattr(self.summary, name, getattr(self.summary, name) + getattr(result.summary, name))
+        if result.session is not None and (not result.session or result.session not in self._sessions):
+            self.summary.sessions += 1
+            self._sessions.add(result.session)
+        for key, cost in result.costs.items():
+            self._costs[key] = self._costs.get(key, Cost()).plus(cost)
+        for name, entry in zip(Limited._fields, result.ruling.limited, strict=True):
+            sums = self._limited.setdefault((name, entry), Summary())
+            for count in ("breaks", "expected", "lost_tokens"):
+                setattr(sums, count, getattr(sums, count) + getattr(result.summary, count))
+        (self.whole if result.whole else self.partly).add(result.key)
+        self.excused.update(result.excused)
+
+    def over(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
+        """Find the sums that exceed a budget, of the run or of an entry of `per_path`."""
+        for name in Limited._fields:
+            sums = self._limited.get((name, -1), Summary())
+            yield from over_budget(sums, _only(budgets, name), place)
+            for entry, one in enumerate(policy.per_path):
+                sums = self._limited.get((name, entry), Summary())
+                yield from over_budget(sums, _only(one.budgets, name), Place(one.path), one.path)
+
+    def conclude(self, findings: Iterable[Finding], ruling: Ruling) -> None:
+        """Take what is found of the whole run."""
+        for decided in [decide(finding, ruling) for finding in findings]:
+            self.failed = settle((decided.found,), self.summary, {}) or self.failed
+            if not decided.found.out:
+                self._keep((decided.finding,))
+
+    def _keep(self, findings: Iterable[Finding]) -> None:
+        """Add findings, as many as are kept."""
+        for finding in findings:
+            self._kept[finding.severity] += 1
+            if self._kept[finding.severity] <= FINDINGS_KEPT:
+                self._findings.append(finding)
+
+    def checked(self, reader: Reader | None = None) -> Checked:
+        """Return all results; `reader` is whom fixes speak to (None: users where all recordings are theirs)."""
+        reader = reader or ("user" if self._readers == {"user"} else "author")
+        return Checked(
+            summary=self.summary,
+            top=costliest(self._costs, reader),
+            findings=self._findings,
+            problems=self._problems,
+        )
+
+
+def _only(budgets: Budgets, name: str) -> Budgets:
+    return Budgets(**{name: getattr(budgets, name)})
+
+
+def _without_copies(result: FileResult, compared: Mapping[str, bool], dropped: set[int]) -> None:
+    """Take copied requests out of a file's result. A chain of which nothing is left was none."""
+    sums, gone, left = result.summary, Counter[str](), list[Judged]()
+    for turn in result.judged:
+        if turn.response_id not in compared:
+            left.append(turn)
+            continue
+        gone[turn.chain] += 1
+        sums.turns -= 1
+        sums.copied += 1
+        if compared[turn.response_id]:
+            sums.pairs -= turn.paired
+            dropped.update(found.place for found in turn.found)
+            turn = turn._replace(found=())
+        left.append(turn)
+    sums.chains -= sum(gone[name] == number for name, number in result.turns.items())
+    result.judged = left
