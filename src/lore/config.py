@@ -123,7 +123,12 @@ def _placed(compaction: Compaction, file: Path) -> Compaction:
             return command
         return os.path.normpath(os.path.join(folder, command[0])), *command[1:]
 
-    sources = tuple([replace(one, command=placed(one.command)) for one in compaction.context_sources])
+    sources = tuple(
+        [
+            replace(context_source, command=placed(context_source.command))
+            for context_source in compaction.context_sources
+        ]
+    )
     return replace(compaction, command=placed(compaction.command), context_sources=sources)
 
 
@@ -191,7 +196,7 @@ def _plainly(said: str) -> tuple[str, str]:
         return f"{place}: {said[:1].lower()}{said[1:]}", "one of: " + ", ".join(choices)
     if types is None:
         return f"{place}: {said[:1].lower()}{said[1:]}", ""
-    given, wanted = (" or ".join(_WORDS.get(one, one) for one in text.split(" | ") if one != "null")
+    given, wanted = (" or ".join(_WORDS.get(part, part) for part in text.split(" | ") if part != "null")
                      for text in (types["given"], types["wanted"]))  # fmt: skip
     table = next((one for one in _TABLES if place.startswith(one)), None)
     if table is not None and types["wanted"] in ("array", "object"):
@@ -210,7 +215,7 @@ def _choices(place: str) -> tuple[str, ...]:
         if name not in fields:
             return ()
         type_ = fields[name].type
-    return tuple([repr(one) for one in get_args(type_)]) if get_origin(type_) is Literal else ()
+    return tuple([repr(arg) for arg in get_args(type_)]) if get_origin(type_) is Literal else ()
 
 
 def _check_keys(table: dict[str, Any], kind: type[Struct], path: str, prefix: str) -> None:
@@ -232,4 +237,4 @@ def _struct_of(type_: Any) -> type[Struct] | None:
     """Return the struct that a field holds, itself or in a tuple; None for a plain value."""
     if isinstance(type_, type) and issubclass(type_, Struct):
         return type_
-    return next((one for one in get_args(type_) if isinstance(one, type) and issubclass(one, Struct)), None)
+    return next((arg for arg in get_args(type_) if isinstance(arg, type) and issubclass(arg, Struct)), None)

@@ -86,8 +86,8 @@ class Session:
         """Return the session of a log, given as bytes; unreadable lines are among its `problems`."""
         reader = LoreLog()
         values = [one.value for one in (*reader.feed(data), *reader.finish())]
-        odd = tuple([one for one in values if isinstance(one, Problem)])
-        events = [one for one in values if not isinstance(one, Problem)]
+        odd = tuple([value for value in values if isinstance(value, Problem)])
+        events = [value for value in values if not isinstance(value, Problem)]
         session = cls.restore(events, dialect=dialect, rules=rules)  # pyright: ignore[reportArgumentType]
         session._noted(odd)
         return session
@@ -97,7 +97,7 @@ class Session:
         """Return the events of lines of a log; those that cannot be read are left out."""
         reader = LoreLog()
         reads = (*reader.feed(data), *reader.finish())
-        return [one.value for one in reads if not isinstance(one.value, Problem)]  # pyright: ignore[reportReturnType]
+        return [read.value for read in reads if not isinstance(read.value, Problem)]  # pyright: ignore[reportReturnType]
 
     @classmethod
     def load(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:

@@ -317,7 +317,7 @@ def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:
 
 def _listed(given: Sequence[str]) -> tuple[str, ...]:
     """Return selectors, also those that are joined by commas."""
-    return tuple(one.strip() for text in given for one in text.split(",") if one.strip())
+    return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
 
 
 class Wanted(NamedTuple):

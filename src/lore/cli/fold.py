@@ -120,11 +120,11 @@ def _follow_json(session: str, options: Options, since: str | None) -> int:
     from lore.run.following import cursor_of, follow_events
 
     cursor = None if since is None else cursor_of(since)
-    for one in follow_events(session, options, tell, since=cursor):
-        if one is None:
+    for event in follow_events(session, options, tell, since=cursor):
+        if event is None:
             sys.stdout.flush()
-        elif isinstance(one, Problem):
-            tell(f"{one.code} {one.file}:{one.line} {one.message}")
+        elif isinstance(event, Problem):
+            tell(f"{event.code} {event.file}:{event.line} {event.message}")
         else:
-            sys.stdout.write(render(one) + "\n")
+            sys.stdout.write(render(event) + "\n")
     return 0

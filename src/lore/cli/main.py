@@ -16,7 +16,7 @@ BUG, INTERRUPTED, USAGE = 70, 130, 2
 def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
     args = sys.argv[1:] if arguments is None else arguments
-    args = [f"<stdin>{one[1:]}" if one.startswith("-#") else one for one in args] or ["--help"]
+    args = [f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg for arg in args] or ["--help"]
     args = [_valued(args, place) for place in range(len(args))]
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):

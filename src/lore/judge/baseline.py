@@ -97,7 +97,7 @@ class Known:
             before = self._entries.get(one.fingerprint)
             if before is None or before.count < one.count:
                 self._entries[one.fingerprint] = one
-        self._left = Counter({name: one.count for name, one in self._entries.items()})
+        self._left = Counter({name: entry.count for name, entry in self._entries.items()})
 
     def take(self, fingerprint: str) -> bool:
         """Tell whether a finding is known; each is told as often as it is counted."""
@@ -108,9 +108,9 @@ class Known:
 
     def unused(self) -> Iterator[tuple[Entry, int]]:
         """Yield the entries of which findings are left over, and how many are."""
-        for name, one in self._entries.items():
+        for name, entry in self._entries.items():
             if self._left[name] > 0:
-                yield one, self._left[name]
+                yield entry, self._left[name]
 
 
 class Renewed(NamedTuple):

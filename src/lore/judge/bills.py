@@ -130,7 +130,7 @@ def runs_tools(prompt: Prompt) -> bool:
     """Tell whether a provider may run tools itself before it answers, and bill each step."""
     if any(prompt.params.get(name, b"null") != b"null" for name in ("mcp_servers", "container")):
         return True
-    return any(_OWN_TOOLS.search(one.data[:_LOOKED_AT]) for one in prompt.head if one.section == "tools")
+    return any(_OWN_TOOLS.search(segment.data[:_LOOKED_AT]) for segment in prompt.head if segment.section == "tools")
 
 
 _HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')
@@ -190,4 +190,4 @@ def has_unseen(prompt: Prompt) -> bool:
     """Tell whether a provider makes tokens for a prompt that its bytes do not show: its own tools, files, pictures."""
     if any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS):
         return True
-    return any(_UNSEEN.search(one.data[:_LOOKED_AT]) for one in prompt)
+    return any(_UNSEEN.search(segment.data[:_LOOKED_AT]) for segment in prompt)

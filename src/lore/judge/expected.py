@@ -183,7 +183,7 @@ def summed_up(left: Prompt, right: Prompt, begin: int) -> Cause | None:
         return None
     told = behind_kept(left, right, begin)
     if told is None and not _goes_on_alike(left, right, begin):
-        told = next((one.segment for one in _new_texts(left, right, begin) if is_summary(one.segment)), None)
+        told = next((text.segment for text in _new_texts(left, right, begin) if is_summary(text.segment)), None)
     return None if told is None else _caused(left, right, begin, told.path, "is-summary")
 
 
@@ -193,8 +193,8 @@ def behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
     So Codex compacts: a text of its own, or an item that only the API can read; its instructions may have moved, too.
     """
     said = [one for one in before_answer(right.messages.since(begin)) if is_summary(one)]
-    sealed = [one for one in right.messages.since(begin) if is_sealed(one)]
-    sent = {one.data for one in left.messages} if said or sealed else set[bytes]()
+    sealed = [segment for segment in right.messages.since(begin) if is_sealed(segment)]
+    sent = {segment.data for segment in left.messages} if said or sealed else set[bytes]()
     told = next((one for one in said if one.data not in sent), None)
     if told is None:
         return next((one for one in sealed if one.data not in sent), None)
@@ -214,11 +214,11 @@ def _answers(prompt: Prompt, begin: int) -> set[bytes]:
     """Return what the model said or called from a place on."""
     found: set[bytes] = set()
     speaks = False
-    for one in prompt.messages.since(begin):
-        if one.kind == "envelope":
-            speaks = is_models(one)
+    for segment in prompt.messages.since(begin):
+        if segment.kind == "envelope":
+            speaks = is_models(segment)
         elif speaks:
-            found.add(one.data)
+            found.add(segment.data)
     return found
 
 
@@ -247,15 +247,15 @@ def _caused(
 
 def _new_texts(left: Prompt, right: Prompt, begin: int) -> Iterator[_Text]:
     """Iterate over the texts behind the divergence that nobody sent before, up to the first that was sent."""
-    sent = {one.data for one in left.messages if one.kind != "envelope"}
+    sent = {segment.data for segment in left.messages if segment.kind != "envelope"}
     envelope = _envelope_at(right, begin)
-    for one in islice(right.messages.since(begin), _OPENING):
-        if one.kind == "envelope":
-            envelope = one
-        elif one.data in sent:
+    for segment in islice(right.messages.since(begin), _OPENING):
+        if segment.kind == "envelope":
+            envelope = segment
+        elif segment.data in sent:
             return
-        elif block_of(one, envelope.data if envelope else b"").kind in ("text", "other"):
-            yield _Text(one, envelope is not None and is_models(envelope))
+        elif block_of(segment, envelope.data if envelope else b"").kind in ("text", "other"):
+            yield _Text(segment, envelope is not None and is_models(envelope))
 
 
 def _envelope_at(prompt: Prompt, place: int) -> Segment | None:
@@ -267,14 +267,14 @@ def _envelope_at(prompt: Prompt, place: int) -> Segment | None:
 
 def _gone(left: Prompt, right: Prompt, begin: int) -> list[Segment]:
     """Return what stands in the left alone, envelopes of its messages among it."""
-    kept = {one.data for one in right.messages.since(begin) if one.kind != "envelope"}
+    kept = {segment.data for segment in right.messages.since(begin) if segment.kind != "envelope"}
     found: list[Segment] = []
     envelope: Segment | None = None
-    for one in left.messages.since(begin):
-        if one.kind == "envelope":
-            envelope = one
-        elif one.data not in kept:
-            found += [one] if envelope is None else [envelope, one]
+    for segment in left.messages.since(begin):
+        if segment.kind == "envelope":
+            envelope = segment
+        elif segment.data not in kept:
+            found += [segment] if envelope is None else [envelope, segment]
             envelope = None
     return found
 
@@ -283,14 +283,14 @@ def _kept(left: Prompt, right: Prompt, begin: int) -> bool:
     """Tell whether it is surely the same conversation: its beginning stands there yet, or later messages do."""
     if begin:
         return True
-    sent = {one.data for one in left.messages if one.kind != "envelope"}
-    return any(one.data in sent for one in right.messages if one.kind != "envelope")
+    sent = {segment.data for segment in left.messages if segment.kind != "envelope"}
+    return any(segment.data in sent for segment in right.messages if segment.kind != "envelope")
 
 
 def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
     """Tell whether the same message stands behind the one that differs: it was edited, and nothing compacted."""
     mine, theirs = (
-        [one for one in islice(side.messages.since(begin), 2 * _OPENING) if one.kind != "envelope"]
+        [segment for segment in islice(side.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
         for side in (left, right)
     )
     if len(mine) > 1 and len(theirs) > 1:
@@ -302,20 +302,20 @@ def _shrank(left: Prompt, right: Prompt, begin: int) -> bool:
     """Tell whether messages became fewer, what one turn added set aside: an answer, and what was said to it."""
     if _count(right) <= _count(left):
         return True
-    sent = {one.data for one in left.messages if one.kind != "envelope"}
+    sent = {segment.data for segment in left.messages if segment.kind != "envelope"}
     kept = messages = answers = 0
     spoke = False
-    for one in right.messages.since(begin):
-        if one.kind != "envelope":
-            kept = messages if one.data in sent else kept
+    for segment in right.messages.since(begin):
+        if segment.kind != "envelope":
+            kept = messages if segment.data in sent else kept
             continue
         messages += 1
-        models = is_models(one)
+        models = is_models(segment)
         answers += models and not spoke
         spoke = models
-    known = sum(one.kind == "envelope" for one in islice(left.messages, begin))
+    known = sum(segment.kind == "envelope" for segment in islice(left.messages, begin))
     return answers <= 1 + (kept > 0) and known + max(kept, 1) < _count(left)
 
 
 def _count(prompt: Prompt) -> int:
-    return sum(one.kind == "envelope" for one in prompt.messages)
+    return sum(segment.kind == "envelope" for segment in prompt.messages)

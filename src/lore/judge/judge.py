@@ -211,16 +211,16 @@ class Chained:
         bill = turn.usage
         if bill is None or bill.read_tokens is None or not bill.write_tokens:
             return None
-        for one in self._starts:
-            early = started_in_parallel(one, turn)
-            wrote = one.usage is not None and one.usage.write_tokens
+        for start in self._starts:
+            early = started_in_parallel(start, turn)
+            wrote = start.usage is not None and start.usage.write_tokens
             if (
                 early is not None
                 and wrote
-                and one.prompt.head == turn.prompt.head
-                and one.prompt.model == turn.prompt.model
+                and start.prompt.head == turn.prompt.head
+                and start.prompt.model == turn.prompt.model
             ):
-                return one if bill.read_tokens <= (one.usage and one.usage.read_tokens or 0) else None
+                return start if bill.read_tokens <= (start.usage and start.usage.read_tokens or 0) else None
         return None
 
 

@@ -140,18 +140,18 @@ class Laws:
             return
         self._head = prompt.head
         places = frozenset(prompt.breakpoints)
-        for at, one in enumerate(prompt.head):
-            if one.section != "system" or one.kind == "envelope":
+        for at, segment in enumerate(prompt.head):
+            if segment.section != "system" or segment.kind == "envelope":
                 continue
-            if len(one.data) > _LARGE:
+            if len(segment.data) > _LARGE:
                 continue
-            found = surely_varies(block_of(one, b"").text or "")
+            found = surely_varies(block_of(segment, b"").text or "")
             if found is None:
                 continue
             shown = VolatileText(found.what, printable(mask(found.text)[:80]))
-            self._say(Code.VOLATILE_BEFORE_HISTORY, turn, "system", one.path, shown)
+            self._say(Code.VOLATILE_BEFORE_HISTORY, turn, "system", segment.path, shown)
             if at in places:
-                self._say(Code.BREAKPOINT_ON_VOLATILE, turn, "system", one.path, replace(shown, on_breakpoint=True))
+                self._say(Code.BREAKPOINT_ON_VOLATILE, turn, "system", segment.path, replace(shown, on_breakpoint=True))
 
     def _messages(self, turn: Turn, same: int) -> None:
         prompt = turn.prompt
@@ -159,16 +159,16 @@ class Laws:
             self._calls.pop()
         start = _message_start(prompt, same)
         envelope, results, before = b"", False, False
-        for at, one in enumerate(prompt.messages.since(start), start):
-            if one.kind in ("envelope", "opaque"):
-                envelope, before, results = one.data, results, False
-            made = _call_of(one, envelope)
+        for at, segment in enumerate(prompt.messages.since(start), start):
+            if segment.kind in ("envelope", "opaque"):
+                envelope, before, results = segment.data, results, False
+            made = _call_of(segment, envelope)
             if made is not None:
                 results = results or made.answers
                 if at >= same:
                     self._calls.append(made._replace(position=at))
-            elif before and at >= same and one.kind == "block" and b'"user"' in envelope[:4096]:
-                self._reads_as_a_turn(turn, one, envelope)
+            elif before and at >= same and segment.kind == "block" and b'"user"' in envelope[:4096]:
+                self._reads_as_a_turn(turn, segment, envelope)
         self._orphans(turn)
 
     def _reads_as_a_turn(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
@@ -188,17 +188,19 @@ class Laws:
             return
         waiting: Counter[str] = Counter()
         paths: dict[str, str] = {}
-        for one in self._calls:
-            if not one.answers:
-                waiting[one.name] += 1
-                paths[one.name] = one.path
-            elif waiting[one.name] <= 0:
-                self._say(Code.ORPHAN_TOOL_PAIR, turn, "messages", one.path, OrphanPair("result", printable(one.name)))
+        for call in self._calls:
+            if not call.answers:
+                waiting[call.name] += 1
+                paths[call.name] = call.path
+            elif waiting[call.name] <= 0:
+                self._say(
+                    Code.ORPHAN_TOOL_PAIR, turn, "messages", call.path, OrphanPair("result", printable(call.name))
+                )
                 return
             else:
-                waiting[one.name] -= 1
+                waiting[call.name] -= 1
         last = _message_start(turn.prompt, len(turn.prompt.messages))
-        ends = {one.name for one in self._calls if one.position >= last}
+        ends = {call.name for call in self._calls if call.position >= last}
         for name, number in waiting.items():
             if number > 0 and name not in ends:
                 self._say(Code.ORPHAN_TOOL_PAIR, turn, "messages", paths[name], OrphanPair("call", printable(name)))
@@ -222,7 +224,7 @@ class Laws:
         if not prompt.breakpoints and not prompt.auto_breakpoint:
             self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "", BreakpointsMissing(tokens, fewest))
         elif prompt.breakpoints and not prompt.auto_breakpoint:
-            cached = sum(len(one.data) for one in islice(prompt, prompt.breakpoints[-1] + 1))
+            cached = sum(len(segment.data) for segment in islice(prompt, prompt.breakpoints[-1] + 1))
             if cached / _BYTES_PER_TOKEN * _SURELY < fewest:
                 last = prompt.at(prompt.breakpoints[-1])
                 behind = BreakpointsMissing(tokens, fewest, round(cached / _BYTES_PER_TOKEN))
@@ -369,11 +371,11 @@ def _up_to_last(prompt: Prompt, billed: int) -> float:
     """Estimate the tokens up to the last breakpoint from bytes: their share of the bill, where there is one."""
     upto = len(prompt) if prompt.auto_breakpoint else prompt.breakpoints[-1] + 1
     if billed:
-        every = [len(one.data) for one in prompt] if billed < MOST / ROOM else []
+        every = [len(segment.data) for segment in prompt] if billed < MOST / ROOM else []
         return billed * sum(every[:upto]) / max(1, sum(every)) if every else billed
     size, most = 0, MOST * BYTES_PER_TOKEN
-    for one in islice(prompt, upto):
-        size += len(one.data)
+    for segment in islice(prompt, upto):
+        size += len(segment.data)
         if size > most:
             break
     return size / BYTES_PER_TOKEN

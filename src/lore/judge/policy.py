@@ -213,7 +213,7 @@ def _length(selector: str, code: str, name: str) -> int:
 
 
 def _longest(selectors: Iterable[str], code: str, name: str) -> int:
-    return max((_length(one, code, name) for one in selectors), default=0)
+    return max((_length(selector, code, name) for selector in selectors), default=0)
 
 
 _LOOK_ALIKE = str.maketrans("OIL", "011")

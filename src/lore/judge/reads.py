@@ -99,7 +99,7 @@ class ReadShort:
             return
         breaks = () if pair is None else tuple([cause.code for cause in pair.causes if not is_remark(cause)])
         self._doubted = self._doubted or (
-            pair is not None and any(one.code == Code.BILL_CONTRADICTS_BODY for one in pair.causes)
+            pair is not None and any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes)
         )
         if not self._doubted and not turn.prompt.partial and turn.usage is not None:
             self._look(turn, breaks)
@@ -252,8 +252,8 @@ def _whole(turn: Turn) -> Turn:
 
 def _billed_positions(turns: Sequence[Turn]) -> set[int]:
     """Return the positions of breakpoints that the bills of such turns told."""
-    bills = [one.usage for one in turns if one.usage is not None]
-    return {*(cached(one) or 0 for one in bills), *(one.write_1h_tokens or 0 for one in bills)} - {0}
+    bills = [turn.usage for turn in turns if turn.usage is not None]
+    return {*(cached(bill) or 0 for bill in bills), *(bill.write_1h_tokens or 0 for bill in bills)} - {0}
 
 
 def _evidence(
@@ -320,14 +320,14 @@ class Unread:
 
     def _follows(self, turn: Turn, pair: Pair) -> None:
         left = pair.left
-        if any(one.code == Code.BILL_CONTRADICTS_BODY for one in pair.causes):
+        if any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes):
             self._silent = True
             return
         wrote = 0 if left.usage is None else left.usage.write_tokens or 0
         pause = since(left, turn)
         if not wrote or pause is None or not SOON < pause <= (lifetime(left, None) or FIVE_MINUTES):
             return
-        if any(one.code != Code.BILLED_READ_FELL and not is_remark(one) for one in pair.causes):
+        if any(cause.code != Code.BILLED_READ_FELL and not is_remark(cause) for cause in pair.causes):
             return
         self._first = self._first or left
         self._tokens += wrote

@@ -91,7 +91,7 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     Only waste may cost nothing; the unexplained is counted apart, since nothing mends it.
     """
     ranked = sorted(
-        costs.items(), key=lambda one: (_WORSE[::-1].index(one[0][1]), -one[1].lost_tokens, -one[1].breaks, one[0])
+        costs.items(), key=lambda item: (_WORSE[::-1].index(item[0][1]), -item[1].lost_tokens, -item[1].breaks, item[0])
     )
     return [
         CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader))

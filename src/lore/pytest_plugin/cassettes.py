@@ -128,7 +128,9 @@ class Cassettes:
                 continue
             if FOLDER in folders:
                 found.append(_path_shown(os.path.join(path, FOLDER)))
-            keep = (one for one in folders if one != FOLDER and not any(fnmatch(one, each) for each in avoided))
+            keep = (
+                folder for folder in folders if folder != FOLDER and not any(fnmatch(folder, each) for each in avoided)
+            )
             folders[:] = sorted(keep)
         return found
 
@@ -211,7 +213,7 @@ def _lines(outcome: Outcome | None, users: Mapping[str, Mapping[str, str]]) -> l
     if outcome is None:
         return []
     lines = _report(outcome.result)
-    wrong = dict.fromkeys(one.path for one in outcome.result.findings if one.severity == "error")
+    wrong = dict.fromkeys(finding.path for finding in outcome.result.findings if finding.severity == "error")
     return lines + [f"{path} is used by {', '.join(users[path])}" for path in wrong if any(users.get(path, ()))]
 
 
@@ -229,7 +231,7 @@ def _excused(
         return []
     lines: list[str] = []
     for path in paths:
-        found = [one for one in outcome.result.findings if one.path == path and one.severity == "error"]
+        found = [finding for finding in outcome.result.findings if finding.path == path and finding.severity == "error"]
         tests = ", ".join(f"{test} (reason: {reason})" for test, reason in users[path].items())
         if found:
             lines += [f"moved, as marked: {path} of {tests}", *(f"  {one.code} {one.name}" for one in found[:3])]

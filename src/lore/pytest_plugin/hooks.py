@@ -105,7 +105,9 @@ def pytest_runtest_makereport(
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List what marked tests moved."""
     reports = (one for some in terminalreporter.stats.values() for one in some if hasattr(one, "user_properties"))
-    lines = {f"{one.nodeid}: {said}": None for one in reports for name, said in one.user_properties if name == MOVED}
+    lines = {
+        f"{report.nodeid}: {said}": None for report in reports for name, said in report.user_properties if name == MOVED
+    }
     if lines:
         terminalreporter.section("lore: prefixes moved, as marked")
         for line in lines:

@@ -61,7 +61,7 @@ def judge(entries: list[Entry]) -> Judged:
     Cost O(bytes of all requests).
     """
     problems = Problems()
-    data = b"\n".join(one.record for one in entries)
+    data = b"\n".join(entry.record for entry in entries)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
     judged = _Requests()
     for verdict, ended in verdicts(recording, PACKAGED.judge(), PLACE):
@@ -111,10 +111,10 @@ class _Requests:
                 self.moved.append(Moved(one.line or 0, one.line or 0, one.chain or "main", (one,), None))
 
 
-def _counts(one: Finding, pair: Pair) -> bool:
-    if one.kind != "unattributable":
-        return one.kind == "waste"
-    return not pair.overlap.covered and bool(one.lost_bytes)
+def _counts(finding: Finding, pair: Pair) -> bool:
+    if finding.kind != "unattributable":
+        return finding.kind == "waste"
+    return not pair.overlap.covered and bool(finding.lost_bytes)
 
 
 _LIST = 'give a list: allow=["date-in-prefix", "tools-reordered"]'
@@ -173,28 +173,28 @@ def nothing_compared(given: int, judged: Judged, watched: str, streams: int = 0)
     return f"nothing was compared: {why}"
 
 
-def brief(one: Moved) -> str:
+def brief(moved: Moved) -> str:
     """Say in one line what moved."""
-    first = one.findings[0]
+    first = moved.findings[0]
     where = f" at {first.json_path}" if first.json_path else ""
-    return f"request {one.left} → {one.right}: {first.code} {first.name}{where}"
+    return f"request {moved.left} → {moved.right}: {first.code} {first.name}{where}"
 
 
-def _pair(one: Moved) -> list[str]:
-    chain = "" if one.chain == "main" else f" ({one.chain})"
-    which = f"{one.left} → {one.right}" if one.left != one.right else f"{one.left}"
-    lines = [f"request {which}{chain}{_kept(one)}"]
-    if one.diff is not None and one.diff.divergence is not None:
-        lines += _divergence(one.diff.divergence)
-    for number, found in enumerate(one.findings[:SHOWN]):
-        lines += _cause(found, shown=number == 0 and one.diff is not None and one.diff.divergence is not None)
-    if len(one.findings) > SHOWN:
-        lines.append(f"  and {len(one.findings) - SHOWN} causes more")
+def _pair(moved: Moved) -> list[str]:
+    chain = "" if moved.chain == "main" else f" ({moved.chain})"
+    which = f"{moved.left} → {moved.right}" if moved.left != moved.right else f"{moved.left}"
+    lines = [f"request {which}{chain}{_kept(moved)}"]
+    if moved.diff is not None and moved.diff.divergence is not None:
+        lines += _divergence(moved.diff.divergence)
+    for number, found in enumerate(moved.findings[:SHOWN]):
+        lines += _cause(found, shown=number == 0 and moved.diff is not None and moved.diff.divergence is not None)
+    if len(moved.findings) > SHOWN:
+        lines.append(f"  and {len(moved.findings) - SHOWN} causes more")
     return lines
 
 
-def _kept(one: Moved) -> str:
-    prompt = None if one.diff is None else one.diff.prompt
+def _kept(moved: Moved) -> str:
+    prompt = None if moved.diff is None else moved.diff.prompt
     if prompt is None:
         return ""
     stable = prompt.left_bytes - prompt.left_tail_bytes
@@ -212,10 +212,10 @@ def _divergence(where: DivergenceResult) -> list[str]:
     return lines
 
 
-def _cause(one: Finding, *, shown: bool) -> list[str]:
+def _cause(finding: Finding, *, shown: bool) -> list[str]:
     """Say why and what to do; what was `shown` already, both texts, is not said again."""
-    said = visible(sentence(one.evidence) or one.message)
+    said = visible(sentence(finding.evidence) or finding.message)
     if shown and _BECAME in said:
         said = said.partition(": …")[0]
     short = said if len(said) <= EVIDENCE else said[:EVIDENCE] + "…"
-    return [f"  {one.code} {one.name} ({one.kind}): {short}", f"    fix: {one.fix}"]
+    return [f"  {finding.code} {finding.name} ({finding.kind}): {short}", f"    fix: {finding.fix}"]

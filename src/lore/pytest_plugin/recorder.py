@@ -104,7 +104,7 @@ class Recorder:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the prompts among them as JSON Lines that `lore check` reads, verbatim, with secrets in them."""
-        lines = (json.dumps(one.record()).encode() + b"\n" for one in self.requests)
+        lines = (json.dumps(request.record()).encode() + b"\n" for request in self.requests)
         with open(path, "wb") as file:
             file.writelines(filter(_is_prompt, lines))
 

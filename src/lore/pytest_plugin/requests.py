@@ -32,7 +32,7 @@ def entries(requests: Iterable[object]) -> list[Entry]:
     """Return a record for each request; raises LoreError for what is none."""
     if not _is_list(requests):
         raise LoreError(f"assert_prefix_stable takes a list of requests, not {_kind(requests)}", hint=_HINT)
-    return [_entry(one, number) for number, one in enumerate(requests, 1)]
+    return [_entry(request, number) for number, request in enumerate(requests, 1)]
 
 
 def _is_list(value: object) -> bool:

@@ -59,7 +59,11 @@ def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
 
 def _streams(requests: object) -> int:
     """Count the requests of a recorder whose body it could not keep."""
-    return sum(one.body is None and one.method == "POST" for one in requests) if isinstance(requests, Recorder) else 0
+    return (
+        sum(request.body is None and request.method == "POST" for request in requests)
+        if isinstance(requests, Recorder)
+        else 0
+    )
 
 
 def _watched(requests: object) -> str:

@@ -73,9 +73,9 @@ class Report(Protocol):
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
     """Return the findings that a report shows: all, or without notes."""
-    return [one for one in findings if verbose or one.severity != "note"]
+    return [finding for finding in findings if verbose or finding.severity != "note"]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings by severity, then by what they cost; those that are alike as they were found."""
-    return sorted(findings, key=lambda one: (_ORDER.index(one.severity), -(one.lost_tokens or 0)))
+    return sorted(findings, key=lambda finding: (_ORDER.index(finding.severity), -(finding.lost_tokens or 0)))

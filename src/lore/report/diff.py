@@ -30,8 +30,8 @@ def write(diff: Diff, out: Console) -> None:
     for cause in diff.causes:
         _cause(cause, out)
     _witnesses(diff, out)
-    for one in diff.caches:
-        out.print(line(f"  cache     {_foreseen(one)}"))
+    for cache in diff.caches:
+        out.print(line(f"  cache     {_foreseen(cache)}"))
     if diff.file is not None:
         file = diff.file
         common = counted(file.common_prefix_bytes, "byte")

@@ -72,81 +72,81 @@ def _became(before: str, after: str) -> str:
     return f"…{before}… became …{after}…"
 
 
-def _header(one: d.HeaderChanged) -> str:
-    said = f"the billing header {_HEADER[one.change]}"
-    if one.dropped:
+def _header(change: d.HeaderChanged) -> str:
+    said = f"the billing header {_HEADER[change.change]}"
+    if change.dropped:
         return f"{said}; the Claude API takes it out, so nothing is lost"
     return f"{said}, and here it is content like all other"
 
 
-def _tools(one: d.ToolsChanged) -> str:
+def _tools(change: d.ToolsChanged) -> str:
     kinds = (
-        ("added", one.added), ("removed", one.removed), ("changed", one.changed),
-        ("deferred tools were loaded into the list:", one.loaded), ("loaded or put off again:", one.put_off),
+        ("added", change.added), ("removed", change.removed), ("changed", change.changed),
+        ("deferred tools were loaded into the list:", change.loaded), ("loaded or put off again:", change.put_off),
     )  # fmt: skip
     shown = [(said, some) for said, some in kinds if some]
     last = len(shown) - 1
-    parts = [f"{said} {names(some, one.unnamed if at == last else 0)}" for at, (said, some) in enumerate(shown)]
-    if one.reordered:
-        parts.append(f"the same {one.reordered:,} tools in another order")
-    servers = f" (MCP server{'s' if len(one.servers) > 1 else ''} {names(one.servers)})" if one.servers else ""
+    parts = [f"{said} {names(some, change.unnamed if at == last else 0)}" for at, (said, some) in enumerate(shown)]
+    if change.reordered:
+        parts.append(f"the same {change.reordered:,} tools in another order")
+    servers = f" (MCP server{'s' if len(change.servers) > 1 else ''} {names(change.servers)})" if change.servers else ""
     return "; ".join(parts) + servers
 
 
-def _text(one: d.TextChanged) -> str:
-    what = _WHAT[one.what]
-    return f"{f'{what} in {one.path}' if what else f'{one.path} differs'}: {_became(one.before, one.after)}"
+def _text(change: d.TextChanged) -> str:
+    what = _WHAT[change.what]
+    return f"{f'{what} in {change.path}' if what else f'{change.path} differs'}: {_became(change.before, change.after)}"
 
 
-def _block(one: d.BlockChanged) -> str:
-    members = (*one.members, *one.unknown_members)
-    return f"{one.path} differs{f' in {names(members)}' if members else ''}: {_became(one.before, one.after)}"
+def _block(change: d.BlockChanged) -> str:
+    members = (*change.members, *change.unknown_members)
+    return f"{change.path} differs{f' in {names(members)}' if members else ''}: {_became(change.before, change.after)}"
 
 
-def _moved(one: d.BlockMoved) -> str:
-    topic = f"{_WHAT[one.topic]}: " if one.topic else ""
-    return f"{topic}{one.path}: {_BLOCK[one.block]} {_MOVED[one.change]}: …{one.excerpt}…"
+def _moved(change: d.BlockMoved) -> str:
+    topic = f"{_WHAT[change.topic]}: " if change.topic else ""
+    return f"{topic}{change.path}: {_BLOCK[change.block]} {_MOVED[change.change]}: …{change.excerpt}…"
 
 
-def _gone(one: d.MessagesGone) -> str:
-    return f"{one.count:,} messages are gone, {one.first} to {one.last}: …{one.excerpt}…"
+def _gone(change: d.MessagesGone) -> str:
+    return f"{change.count:,} messages are gone, {change.first} to {change.last}: …{change.excerpt}…"
 
 
-def _respelled(one: d.Respelled) -> str:
-    shown = "" if one.before is None or one.after is None else f": {_became(one.before, one.after)}"
-    return f"{one.path} {_SPELLING[one.spelling]}{shown}"
+def _respelled(change: d.Respelled) -> str:
+    shown = "" if change.before is None or change.after is None else f": {_became(change.before, change.after)}"
+    return f"{change.path} {_SPELLING[change.spelling]}{shown}"
 
 
-def _empty(one: d.EmptyMember) -> str:
-    what = "a part that holds nothing comes or goes" if one.whole else "members that hold nothing come or go"
-    if one.templated:
+def _empty(change: d.EmptyMember) -> str:
+    what = "a part that holds nothing comes or goes" if change.whole else "members that hold nothing come or go"
+    if change.templated:
         seen = "an API reads them as absent, the chat template of an open model may print them"
     else:
         seen = "no prompt shows that"
-    return f"{one.path}: {what}; {seen}"
+    return f"{change.path}: {what}; {seen}"
 
 
-def _id(one: d.IdChanged) -> str:
-    differ = "differ" if len(one.members) > 1 else "differs"
-    return f"{one.path}: {names(one.members)} of the {one.of} {differ}, all else is the same"
+def _id(change: d.IdChanged) -> str:
+    differ = "differ" if len(change.members) > 1 else "differs"
+    return f"{change.path}: {names(change.members)} of the {change.of} {differ}, all else is the same"
 
 
-def _thinking(one: d.ThinkingChanged) -> str:
-    members = (*one.members, *one.unknown_members)
+def _thinking(change: d.ThinkingChanged) -> str:
+    members = (*change.members, *change.unknown_members)
     what = (
         f"{names(members)} of the model's message"
         if members
         else "thinking"
-        if one.change == "added"
+        if change.change == "added"
         else "thinking that was sent"
     )
-    return f"{one.path}: {what} {_THINKING[one.change]}"
+    return f"{change.path}: {what} {_THINKING[change.change]}"
 
 
-def _result(one: d.ResultRewritten) -> str:
-    if one.cleared is not None:
-        return f"{one.cleared}, {one.path} among them"
-    return f"{one.path} was sent before with other content: {_became(one.before, one.after)}"
+def _result(change: d.ResultRewritten) -> str:
+    if change.cleared is not None:
+        return f"{change.cleared}, {change.path} among them"
+    return f"{change.path} was sent before with other content: {_became(change.before, change.after)}"
 
 
 def _cost(family: d.ModelFamily, level: d.CostsFrom, setting: d.Setting) -> str:
@@ -154,20 +154,20 @@ def _cost(family: d.ModelFamily, level: d.CostsFrom, setting: d.Setting) -> str:
     return f"with {_FAMILY[family]} {_KEEPS[level]}{elsewhere}"
 
 
-def _parameter(one: d.ParameterChanged) -> str:
-    field = one.field if one.member is None else f"{one.field}.{one.member}"
-    before, after = ("nothing" if value is None else value for value in (one.before, one.after))
-    return f"{field} changed from {before} to {after}; {_cost(one.family, one.level, one.setting)}"
+def _parameter(change: d.ParameterChanged) -> str:
+    field = change.field if change.member is None else f"{change.field}.{change.member}"
+    before, after = ("nothing" if value is None else value for value in (change.before, change.after))
+    return f"{field} changed from {before} to {after}; {_cost(change.family, change.level, change.setting)}"
 
 
-def _betas(one: d.BetasChanged) -> str:
-    kinds = [f"{said} {names(some)}" for said, some in (("added", one.added), ("removed", one.removed)) if some]
-    return f"beta headers changed ({'; '.join(kinds)}); {_cost(one.family, one.level, 'features')}"
+def _betas(change: d.BetasChanged) -> str:
+    kinds = [f"{said} {names(some)}" for said, some in (("added", change.added), ("removed", change.removed)) if some]
+    return f"beta headers changed ({'; '.join(kinds)}); {_cost(change.family, change.level, 'features')}"
 
 
-def _parted(one: d.PromptParted) -> str:
-    if one.missing_segments:
-        return f"the prompt ends where {one.missing_segments:,} segments stood before"
+def _parted(change: d.PromptParted) -> str:
+    if change.missing_segments:
+        return f"the prompt ends where {change.missing_segments:,} segments stood before"
     return "the prompt is another from here on"
 
 

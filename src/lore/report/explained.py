@@ -34,16 +34,24 @@ def write(result: Explained, out: Console) -> None:
     for one in result.omitted:
         out.print(line((f"left out: {one.count:,} {one.what}: {result.dialect} has no place for them", "yellow")))
     out.print(line((f"what {result.dialect} can express", "bold")))
-    width = max((len(one.feature) for one in result.capabilities), default=0)
-    for one in result.capabilities:
-        answer = ("yes", "green") if one.expressed else ("no ", "yellow")
-        out.print(line(f"  {one.feature:<{width}}  ", answer, f"  {one.answer}"))
+    width = max((len(capability.feature) for capability in result.capabilities), default=0)
+    for capability in result.capabilities:
+        answer = ("yes", "green") if capability.expressed else ("no ", "yellow")
+        out.print(line(f"  {capability.feature:<{width}}  ", answer, f"  {capability.answer}"))
 
 
-def _row(one: SegmentResult) -> tuple[str, ...]:
-    breakpoint = "" if one.breakpoint is None else bytes(one.breakpoint).decode("utf-8", "replace")
-    kind = "stable" if one.stable else "volatile"
-    return str(one.number), one.section, one.path, f"{one.bytes:,}", kind, breakpoint, one.origin or ""
+def _row(segment: SegmentResult) -> tuple[str, ...]:
+    breakpoint = "" if segment.breakpoint is None else bytes(segment.breakpoint).decode("utf-8", "replace")
+    kind = "stable" if segment.stable else "volatile"
+    return (
+        str(segment.number),
+        segment.section,
+        segment.path,
+        f"{segment.bytes:,}",
+        kind,
+        breakpoint,
+        segment.origin or "",
+    )
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:

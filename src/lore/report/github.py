@@ -50,13 +50,15 @@ def commands(result: Checked, *, verbose: bool) -> Iterable[str]:
         yield f"::notice title=lore check::{_data(said)}"
 
 
-def _annotation(one: Finding) -> str:
-    where = {"file": posixpath.normpath(mask(one.path))} | ({} if one.line is None else {"line": str(one.line)})
-    title = f"{one.code} {one.name}"
+def _annotation(finding: Finding) -> str:
+    where = {"file": posixpath.normpath(mask(finding.path))} | (
+        {} if finding.line is None else {"line": str(finding.line)}
+    )
+    title = f"{finding.code} {finding.name}"
     given = ",".join(f"{name}={_property(text)}" for name, text in {**where, "title": title}.items())
-    lost = f" Lost {one.lost_tokens:,} tokens ({one.tokens})." if one.lost_tokens else ""
-    turn = "" if one.turn is None else f"turn {one.turn}: "
-    return f"::{_LEVELS[one.severity]} {given}::{_data(f'{turn}{one.message}.{lost} {one.fix}')}"
+    lost = f" Lost {finding.lost_tokens:,} tokens ({finding.tokens})." if finding.lost_tokens else ""
+    turn = "" if finding.turn is None else f"turn {finding.turn}: "
+    return f"::{_LEVELS[finding.severity]} {given}::{_data(f'{turn}{finding.message}.{lost} {finding.fix}')}"
 
 
 def _data(text: str) -> str:

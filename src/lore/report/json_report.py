@@ -68,6 +68,6 @@ class JsonLines:
     mixes = False
 
     def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
-        for one in result.findings:
-            out.file.write(render(one) + "\n")
+        for finding in result.findings:
+            out.file.write(render(finding) + "\n")
         out.file.write(render(msgspec.structs.replace(result, findings=[])) + "\n")

@@ -54,27 +54,33 @@ def _lines(result: Checked, *, verbose: bool) -> Iterable[str]:
     yield "</testsuites>"
 
 
-def _case(one: Finding) -> Iterable[str]:
-    turn = "" if one.turn is None else f" turn {one.turn}" + ("" if one.chain in (None, "main") else f" of {one.chain}")
-    where = {"file": one.path} | ({} if one.line is None else {"line": str(one.line)})
-    name = f"{one.code} {one.name}{turn}{' ' + one.json_path if one.json_path else ''}"
-    case = _attributes(classname=one.path, name=name, time="0", **where)
-    if one.severity == "note":
+def _case(finding: Finding) -> Iterable[str]:
+    turn = (
+        ""
+        if finding.turn is None
+        else f" turn {finding.turn}" + ("" if finding.chain in (None, "main") else f" of {finding.chain}")
+    )
+    where = {"file": finding.path} | ({} if finding.line is None else {"line": str(finding.line)})
+    name = f"{finding.code} {finding.name}{turn}{' ' + finding.json_path if finding.json_path else ''}"
+    case = _attributes(classname=finding.path, name=name, time="0", **where)
+    if finding.severity == "note":
         yield f"    <testcase{case}/>"
         return
-    said = _attributes(message=one.message) + (_attributes(type=one.code) if one.severity == "error" else "")
-    kind = "failure" if one.severity == "error" else "skipped"
+    said = _attributes(message=finding.message) + (
+        _attributes(type=finding.code) if finding.severity == "error" else ""
+    )
+    kind = "failure" if finding.severity == "error" else "skipped"
     yield f"    <testcase{case}>"
-    yield f"      <{kind}{said}>{_text(chr(10).join(_body(one)))}</{kind}>"
+    yield f"      <{kind}{said}>{_text(chr(10).join(_body(finding)))}</{kind}>"
     yield "    </testcase>"
 
 
-def _body(one: Finding) -> Iterable[str]:
-    yield one.message
-    if one.lost_tokens:
-        yield f"lost {one.lost_tokens:,} tokens ({one.tokens})"
-    yield f"fix: {one.fix}"
-    yield f"lore explain {one.code}"
+def _body(finding: Finding) -> Iterable[str]:
+    yield finding.message
+    if finding.lost_tokens:
+        yield f"lost {finding.lost_tokens:,} tokens ({finding.tokens})"
+    yield f"fix: {finding.fix}"
+    yield f"lore explain {finding.code}"
 
 
 def _text(text: str) -> str:

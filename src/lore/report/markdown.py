@@ -36,8 +36,8 @@ def lines(result: Checked, *, verbose: bool) -> Iterable[str]:
     found = worst_first(shown(result.findings, verbose=verbose))
     yield "## lore check"
     yield ""
-    for one in sums_lines(result.summary):
-        yield f"- {one}"
+    for line in sums_lines(result.summary):
+        yield f"- {line}"
     yield ""
     yield from _top(top_shown(result.top, verbose=verbose))
     if found:
@@ -54,9 +54,9 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
     if causes:
         yield "### Costliest causes"
         yield ""
-        for number, one in enumerate(causes, 1):
-            said = f"{one.lost_tokens:,} tokens in {counted(one.breaks, 'cache break')} ({one.kind})"
-            yield f"{number}. **{one.code} {one.name}**: {said}. {_text(one.fix)}"
+        for number, cause in enumerate(causes, 1):
+            said = f"{cause.lost_tokens:,} tokens in {counted(cause.breaks, 'cache break')} ({cause.kind})"
+            yield f"{number}. **{cause.code} {cause.name}**: {said}. {_text(cause.fix)}"
         yield ""
 
 

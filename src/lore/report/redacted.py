@@ -83,16 +83,16 @@ def _model(name: str) -> str:
 REDACTED: dict[str, Callable[[str], str]] = {"content": digest, "name": digest, "path": _path, "model": _model}
 
 
-def redacted_finding(one: Finding) -> Finding:
+def redacted_finding(finding: Finding) -> Finding:
     """Return a finding without content; its fingerprint holds none and stays."""
-    path = None if one.json_path is None else _path(one.json_path)
-    kept = replace(one, chain=_chain(one.chain), section=_section(one.section), json_path=path)
+    path = None if finding.json_path is None else _path(finding.json_path)
+    kept = replace(finding, chain=_chain(finding.chain), section=_section(finding.section), json_path=path)
     return worded(kept, REDACTED)
 
 
-def redacted_problem(one: Problem) -> Problem:
+def redacted_problem(problem: Problem) -> Problem:
     """Return a problem without content."""
-    return Problem(one.code, digest(one.message), file=one.file, line=one.line, byte=one.byte)
+    return Problem(problem.code, digest(problem.message), file=problem.file, line=problem.line, byte=problem.byte)
 
 
 def redacted(result: Checked) -> Checked:

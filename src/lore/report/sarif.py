@@ -90,23 +90,23 @@ def _page(code: str) -> str:
     return page.read_text("utf-8") if page.is_file() else ""
 
 
-def _result(one: Finding, rule: int) -> dict[str, Any]:
-    logical = {"kind": "member", "fullyQualifiedName": visible(_named(one))}
+def _result(finding: Finding, rule: int) -> dict[str, Any]:
+    logical = {"kind": "member", "fullyQualifiedName": visible(_named(finding))}
     place: dict[str, Any] = {"logicalLocations": [logical]} if logical["fullyQualifiedName"] else {}
-    if one.path != "<stdin>":
-        physical: dict[str, Any] = {"artifactLocation": _artifact(one.path)}
-        if one.line is not None and one.line > 0:
-            physical["region"] = {"startLine": one.line}
+    if finding.path != "<stdin>":
+        physical: dict[str, Any] = {"artifactLocation": _artifact(finding.path)}
+        if finding.line is not None and finding.line > 0:
+            physical["region"] = {"startLine": finding.line}
         place["physicalLocation"] = physical
-    lost = f" Lost {one.lost_tokens:,} tokens ({one.tokens})." if one.lost_tokens else ""
-    facts = {name: getattr(one, name) for name in _FACTS if getattr(one, name) is not None}
+    lost = f" Lost {finding.lost_tokens:,} tokens ({finding.tokens})." if finding.lost_tokens else ""
+    facts = {name: getattr(finding, name) for name in _FACTS if getattr(finding, name) is not None}
     return {
-        "ruleId": one.code,
+        "ruleId": finding.code,
         "ruleIndex": rule,
-        "level": one.severity,
-        "message": {"text": _text(f"{one.message}.{lost} {one.fix}")},
+        "level": finding.severity,
+        "message": {"text": _text(f"{finding.message}.{lost} {finding.fix}")},
         "locations": [place] if place else [],
-        "partialFingerprints": {"lore/v1": one.fingerprint},
+        "partialFingerprints": {"lore/v1": finding.fingerprint},
         "properties": {name: visible(fact) if isinstance(fact, str) else fact for name, fact in facts.items()},
     }
 
@@ -119,9 +119,9 @@ def _text(text: str) -> str:
 _FACTS = ("kind", "chain", "turn", "dialect", "section", "fidelity", "lost_bytes", "lost_tokens", "tokens")
 
 
-def _named(one: Finding) -> str:
-    turn = "" if one.turn is None else f"{one.chain or 'main'}:{one.turn}"
-    return " ".join(filter(None, (turn, one.json_path)))
+def _named(finding: Finding) -> str:
+    turn = "" if finding.turn is None else f"{finding.chain or 'main'}:{finding.turn}"
+    return " ".join(filter(None, (turn, finding.json_path)))
 
 
 def _artifact(path: str) -> dict[str, str]:

@@ -55,47 +55,47 @@ def listed(names: Iterable[str], most: int = SHOWN) -> str:
 # what the log records
 
 
-def _recorded(one: e.Recorded) -> str:
-    return one.detail or CODES[one.event].name
+def _recorded(fact: e.Recorded) -> str:
+    return fact.detail or CODES[fact.event].name
 
 
-def _sign(one: e.SignSeen) -> str:
-    said = SIGNS[one.sign]
-    if one.before is not None or one.after is not None:
-        said += f" from {one.before or 'nothing'} to {one.after or 'nothing'}"
-    return f"{said}: {listed(one.names)}" if one.names else said
+def _sign(fact: e.SignSeen) -> str:
+    said = SIGNS[fact.sign]
+    if fact.before is not None or fact.after is not None:
+        said += f" from {fact.before or 'nothing'} to {fact.after or 'nothing'}"
+    return f"{said}: {listed(fact.names)}" if fact.names else said
 
 
-def _announced(one: e.ToolsAnnounced) -> str:
-    servers = len(one.servers)
-    who = f"MCP server{'s' * (servers != 1)} {listed(one.servers)}" if one.servers else "the client"
-    parts = [f"{word} {listed(names)}" for word, names in (("added", one.added), ("removed", one.removed)) if names]
+def _announced(fact: e.ToolsAnnounced) -> str:
+    servers = len(fact.servers)
+    who = f"MCP server{'s' * (servers != 1)} {listed(fact.servers)}" if fact.servers else "the client"
+    parts = [f"{word} {listed(names)}" for word, names in (("added", fact.added), ("removed", fact.removed)) if names]
     return f"{who} announced other tools in mid-session" + (f": {'; '.join(parts)}" if parts else "")
 
 
-def _hook(one: e.HookText) -> str:
-    which = f"hook {listed(one.hooks)}" if one.hooks else "a hook"
-    exact = "; the bill read exactly what such a change leaves in the cache" if one.exact else ""
-    return f"text of {which} stood behind entry {one.entries:,} of the history until the user spoke again{exact}"
+def _hook(fact: e.HookText) -> str:
+    which = f"hook {listed(fact.hooks)}" if fact.hooks else "a hook"
+    exact = "; the bill read exactly what such a change leaves in the cache" if fact.exact else ""
+    return f"text of {which} stood behind entry {fact.entries:,} of the history until the user spoke again{exact}"
 
 
 # what clocks, shapes and bills show
 
 
-def _paused(one: e.Paused) -> str:
-    lives = "how long it lives is not known" if one.lifetime is None else f"the cache lives {duration(one.lifetime)}"
-    within = one.lifetime is not None and one.seconds <= one.lifetime
-    return f"{duration(one.seconds)} since the previous answer began; {lives}" + (" and had not expired" * within)
+def _paused(fact: e.Paused) -> str:
+    lives = "how long it lives is not known" if fact.lifetime is None else f"the cache lives {duration(fact.lifetime)}"
+    within = fact.lifetime is not None and fact.seconds <= fact.lifetime
+    return f"{duration(fact.seconds)} since the previous answer began; {lives}" + (" and had not expired" * within)
 
 
-def _parallel(one: e.ParallelStart) -> str:
-    early = duration(one.seconds)
+def _parallel(fact: e.ParallelStart) -> str:
+    early = duration(fact.seconds)
     return f"sent {early} before the response that writes the entry began: nothing could be read yet"
 
 
-def _older(one: e.OlderEntry) -> str:
-    read = f"{one.read_tokens:,} tokens were read: exactly the breakpoint before the last one"
-    return f"sent {duration(one.seconds)} after the previous answer began; {read}"
+def _older(fact: e.OlderEntry) -> str:
+    read = f"{fact.read_tokens:,} tokens were read: exactly the breakpoint before the last one"
+    return f"sent {duration(fact.seconds)} after the previous answer began; {read}"
 
 
 _SUMMARIES = {
@@ -105,45 +105,47 @@ _SUMMARIES = {
 }
 
 
-def _summary(one: e.SummaryFound) -> str:
-    became = f"{one.messages_before} messages became {one.messages_after}"
-    return f"{one.path} {_SUMMARIES[one.says]}; {became}"
+def _summary(fact: e.SummaryFound) -> str:
+    became = f"{fact.messages_before} messages became {fact.messages_after}"
+    return f"{fact.path} {_SUMMARIES[fact.says]}; {became}"
 
 
-def _tail(one: e.TailReplaced) -> str:
-    holds = f" (it holds {' and '.join(one.holds)})" if one.holds else ""
-    role = f" of the {one.role} role" if one.role else ""
-    again = "; the same text ends this request again" if one.repeated else ""
-    follows = "another end stands" if one.retried else "the conversation went on"
-    paid = "" if one.dollars_a_day is None else f", {money_of(one.dollars_a_day)} a day at this pace"
+def _tail(fact: e.TailReplaced) -> str:
+    holds = f" (it holds {' and '.join(fact.holds)})" if fact.holds else ""
+    role = f" of the {fact.role} role" if fact.role else ""
+    again = "; the same text ends this request again" if fact.repeated else ""
+    follows = "another end stands" if fact.retried else "the conversation went on"
+    paid = "" if fact.dollars_a_day is None else f", {money_of(fact.dollars_a_day)} a day at this pace"
     return (
-        f"{one.path}{role} ended the previous request{holds} and {follows} in its place{again}: it "
-        f"costs about {one.tokens:,} tokens a turn{paid}"
+        f"{fact.path}{role} ended the previous request{holds} and {follows} in its place{again}: it "
+        f"costs about {fact.tokens:,} tokens a turn{paid}"
     )
 
 
-def _rerouted(one: e.Rerouted) -> str:
+def _rerouted(fact: e.Rerouted) -> str:
     parts: list[str] = []
-    if one.host_before is not None:
-        parts.append(f"host {one.host_before} became {one.host_after}")
-    elif one.endpoint_before is not None:
-        parts.append(f"endpoint {one.endpoint_before} became {one.endpoint_after}")
-    if one.account:
+    if fact.host_before is not None:
+        parts.append(f"host {fact.host_before} became {fact.host_after}")
+    elif fact.endpoint_before is not None:
+        parts.append(f"endpoint {fact.endpoint_before} became {fact.endpoint_after}")
+    if fact.account:
         parts.append("another key was used")
     return "; ".join(parts) + ": its cache is another one"
 
 
-def _lookback(one: e.LookbackExceeded) -> str:
-    looked = f"{one.allowed} are looked back" if one.allowed else "only an entry at a breakpoint was read at that time"
-    said = f"{one.positions} new positions stand between the last breakpoint before and the next one; {looked}"
-    if one.missed_tokens:
-        said += f"; the bill did not read {one.missed_tokens:,} tokens that were cached"
+def _lookback(fact: e.LookbackExceeded) -> str:
+    looked = (
+        f"{fact.allowed} are looked back" if fact.allowed else "only an entry at a breakpoint was read at that time"
+    )
+    said = f"{fact.positions} new positions stand between the last breakpoint before and the next one; {looked}"
+    if fact.missed_tokens:
+        said += f"; the bill did not read {fact.missed_tokens:,} tokens that were cached"
     return said
 
 
-def _provider(one: e.ProviderSaid) -> str:
-    missed = "" if one.missed_tokens is None else f", {one.missed_tokens:,} tokens missed"
-    return f"the provider says {one.reason or one.other}{missed}"
+def _provider(fact: e.ProviderSaid) -> str:
+    missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"
+    return f"the provider says {fact.reason or fact.other}{missed}"
 
 
 _BILLS = {
@@ -154,47 +156,49 @@ _BILLS = {
 }
 
 
-def _bill(one: e.BillUnlikeBody) -> str:
-    return _BILLS[one.what].format(f"{one.tokens:,}", f"{one.bytes or 0:,}")
+def _bill(fact: e.BillUnlikeBody) -> str:
+    return _BILLS[fact.what].format(f"{fact.tokens:,}", f"{fact.bytes or 0:,}")
 
 
-def _disputed(one: e.Disputed) -> str:
-    tokens = f"{one.tokens or 0:,}"
+def _disputed(fact: e.Disputed) -> str:
+    tokens = f"{fact.tokens or 0:,}"
     return {
         "unexplained": f"no byte that was cached changed, yet {tokens} tokens were not read again",
         "bill-reads-more": (
-            f"the bytes share about {tokens} tokens, yet the bill read {one.read_tokens or 0:,}: the provider does "
+            f"the bytes share about {tokens} tokens, yet the bill read {fact.read_tokens or 0:,}: the provider does "
             "not mind this change, or another request had sent the same beginning before"
         ),
-        "same-model": f"the verdict says {one.reason}, yet both requests ask for {one.model}",
+        "same-model": f"the verdict says {fact.reason}, yet both requests ask for {fact.model}",
         "no-change-in-bytes": (
-            f"the verdict says {one.reason}, yet nothing that was to be cached changed in the bytes"
+            f"the verdict says {fact.reason}, yet nothing that was to be cached changed in the bytes"
         ),
         "nothing-missed": f"the verdict says that {tokens} tokens were missed, yet the bill read all that was cached",
-        "other-section": f"the verdict says {one.reason}, yet the bytes part in the {one.section}, at {one.path}",
-    }[one.what]
+        "other-section": f"the verdict says {fact.reason}, yet the bytes part in the {fact.section}, at {fact.path}",
+    }[fact.what]
 
 
 # what is true of a chain
 
 
-def _volatile(one: e.VolatileText) -> str:
-    where = "a breakpoint stands on" if one.on_breakpoint else "volatile text stands before the history:"
-    return f"{where} {one.what}" + (f": {one.excerpt}" if one.excerpt else "")
+def _volatile(fact: e.VolatileText) -> str:
+    where = "a breakpoint stands on" if fact.on_breakpoint else "volatile text stands before the history:"
+    return f"{where} {fact.what}" + (f": {fact.excerpt}" if fact.excerpt else "")
 
 
-def _missing(one: e.BreakpointsMissing) -> str:
-    whole = f"about {one.tokens:,} tokens; this model caches from {one.minimum:,} on"
-    if one.behind is None:
+def _missing(fact: e.BreakpointsMissing) -> str:
+    whole = f"about {fact.tokens:,} tokens; this model caches from {fact.minimum:,} on"
+    if fact.behind is None:
         return f"no cache breakpoint in a prompt of {whole}"
-    return f"the last breakpoint stands behind about {one.behind:,} tokens of {whole}"
+    return f"the last breakpoint stands behind about {fact.behind:,} tokens of {whole}"
 
 
-def _below_minimum(one: e.BelowMinimum) -> str:
-    size = f"the prompt has {one.tokens:,} tokens" if one.counted else f"about {one.tokens:,} tokens stand up to the "
-    size += "" if one.counted else "last breakpoint"
-    often = f"all {one.turns} requests with breakpoints of this chain" if one.turns > 1 else "requests that begin so"
-    return f"{size}; {one.minimum:,} are the fewest that {one.model} caches ({often})"
+def _below_minimum(fact: e.BelowMinimum) -> str:
+    size = (
+        f"the prompt has {fact.tokens:,} tokens" if fact.counted else f"about {fact.tokens:,} tokens stand up to the "
+    )
+    size += "" if fact.counted else "last breakpoint"
+    often = f"all {fact.turns} requests with breakpoints of this chain" if fact.turns > 1 else "requests that begin so"
+    return f"{size}; {fact.minimum:,} are the fewest that {fact.model} caches ({often})"
 
 
 def _below_forecast(one: e.ReadBelowForecast) -> str:
@@ -208,37 +212,37 @@ def _below_forecast(one: e.ReadBelowForecast) -> str:
     )
 
 
-def _budget(one: e.OverBudget) -> str:
-    of = f" in {one.of}" if one.of else ""
-    if one.what == "reuse":
-        return f"{one.value:.1%} of the prompt before is reused, the budget is {one.limit:.1%}"
-    what = "unexpected cache breaks" if one.what == "breaks" else "tokens lost"
-    return f"{one.value:,.0f} {what}{of}, the budget is {one.limit:,.0f}"
+def _budget(fact: e.OverBudget) -> str:
+    of = f" in {fact.of}" if fact.of else ""
+    if fact.what == "reuse":
+        return f"{fact.value:.1%} of the prompt before is reused, the budget is {fact.limit:.1%}"
+    what = "unexpected cache breaks" if fact.what == "breaks" else "tokens lost"
+    return f"{fact.value:,.0f} {what}{of}, the budget is {fact.limit:,.0f}"
 
 
-def _unneeded(one: e.Unneeded) -> str:
-    if one.what == "exemption":
-        return f"nothing that {one.code} finds in {one.where} is excused by it any more ({one.reason})"
-    times = f"{one.left} of {one.entries} are left" if one.left else "nothing matches it"
-    return f"{one.code} {one.where}: {times}"
+def _unneeded(fact: e.Unneeded) -> str:
+    if fact.what == "exemption":
+        return f"nothing that {fact.code} finds in {fact.where} is excused by it any more ({fact.reason})"
+    times = f"{fact.left} of {fact.entries} are left" if fact.left else "nothing matches it"
+    return f"{fact.code} {fact.where}: {times}"
 
 
-def _damage(one: e.Damage) -> str:
-    return one.message + (f" (and {one.more:,} more like it)" if one.more else "")
+def _damage(fact: e.Damage) -> str:
+    return fact.message + (f" (and {fact.more:,} more like it)" if fact.more else "")
 
 
-def _chain_restarted(one: e.ChainRestarted) -> str:
-    what = "its only tool" if one.tools == 1 else f"all {one.tools} tools"
+def _chain_restarted(fact: e.ChainRestarted) -> str:
+    what = "its only tool" if fact.tools == 1 else f"all {fact.tools} tools"
     return f"the client dropped {what} as a new user turn began, its system prompt unchanged"
 
 
-def _messages_taken_back(one: e.MessagesTakenBack) -> str:
-    taken = "1 message was" if one.messages == 1 else f"{one.messages:,} messages were"
+def _messages_taken_back(fact: e.MessagesTakenBack) -> str:
+    taken = "1 message was" if fact.messages == 1 else f"{fact.messages:,} messages were"
     return f"{taken} taken back, and something else was asked"
 
 
-def _orphan_pair(one: e.OrphanPair) -> str:
-    return f"a {one.part} without its {'result' if one.part == 'call' else 'call'}: {one.name}"
+def _orphan_pair(fact: e.OrphanPair) -> str:
+    return f"a {fact.part} without its {'result' if fact.part == 'call' else 'call'}: {fact.name}"
 
 
 SENTENCES: dict[type[Fact], Callable[[Any], str]] = DIFFERENCES | {
@@ -334,33 +338,37 @@ _QUALIFIERS = {
 }
 
 
-def message(one: Finding) -> str:
+def message(finding: Finding) -> str:
     """Say what a finding found: what is so, what shows it, what else was seen, what was ruled out."""
-    said = sentence(one.evidence) + (f" (and {one.more} more like it)" if one.more else "")
-    said += f"; {one.skipped:,} more differences of this kind were not looked at one by one" if one.skipped else ""
-    lead = _lead(one)
+    said = sentence(finding.evidence) + (f" (and {finding.more} more like it)" if finding.more else "")
+    said += (
+        f"; {finding.skipped:,} more differences of this kind were not looked at one by one" if finding.skipped else ""
+    )
+    lead = _lead(finding)
     parts = [f"{lead}: {said}" if lead and said else lead or said]
-    parts += [_QUALIFIERS[name] for name in one.qualifiers if name in _QUALIFIERS]
-    parts += [other.message for other in one.also if isinstance(other.evidence, e.WithinBlock)]
-    also = [other for other in one.also if other.code != one.code and not isinstance(other.evidence, e.WithinBlock)]
+    parts += [_QUALIFIERS[name] for name in finding.qualifiers if name in _QUALIFIERS]
+    parts += [other.message for other in finding.also if isinstance(other.evidence, e.WithinBlock)]
+    also = [
+        other for other in finding.also if other.code != finding.code and not isinstance(other.evidence, e.WithinBlock)
+    ]
     seen = [f"{other.name}: {other.message}" for other in also]
     parts += [f"also seen: {'; '.join(seen)}"] if seen else []
-    parts += _ruled_out(one.ruled_out)
-    parts += [f"{one.times} turns of this chain"] if one.times > 1 else []
-    parts += ["the prompt is partial: its beginning is not recorded"] if one.partial else []
+    parts += _ruled_out(finding.ruled_out)
+    parts += [f"{finding.times} turns of this chain"] if finding.times > 1 else []
+    parts += ["the prompt is partial: its beginning is not recorded"] if finding.partial else []
     return "; ".join(part for part in parts if part)
 
 
-def _lead(one: Finding) -> str:
-    if one.code == Code.TAIL_REPLACED and one.severity == "warning":
+def _lead(finding: Finding) -> str:
+    if finding.code == Code.TAIL_REPLACED and finding.severity == "warning":
         return "the end of the prompt is replaced each turn, and longer than check.max_tail_tokens allows"
-    if one.code in _LEADS and not isinstance(one.evidence, e.Damage):  # a reader's problem says it whole
-        return _LEADS[one.code]
-    if one.strength is None or one.code[:5] not in ("LORE1", "LORE3"):
+    if finding.code in _LEADS and not isinstance(finding.evidence, e.Damage):  # a reader's problem says it whole
+        return _LEADS[finding.code]
+    if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):
         return ""
-    if one.strength == "certain" or one.evidence is None or type(one.evidence) in DIFFERENCES:
-        return _KINDS[one.kind]
-    return _KINDS["expected"] if one.kind == "expected" else _STRENGTHS[one.strength]
+    if finding.strength == "certain" or finding.evidence is None or type(finding.evidence) in DIFFERENCES:
+        return _KINDS[finding.kind]
+    return _KINDS["expected"] if finding.kind == "expected" else _STRENGTHS[finding.strength]
 
 
 def _ruled_out(reasons: Iterable[e.RuledOut]) -> list[str]:
@@ -372,29 +380,29 @@ def _ruled_out(reasons: Iterable[e.RuledOut]) -> list[str]:
     return parts
 
 
-def _figure(one: e.RuledOut) -> str:
+def _figure(fact: e.RuledOut) -> str:
     parts: list[str] = []
-    if one.seconds is not None:
-        parts.append(duration(one.seconds) + ("" if one.limit is None else f" of {duration(one.limit)}"))
-    elif one.count is not None:
-        parts.append(f"{one.count:,}" + ("" if one.limit is None else f" of {one.limit:,.0f}"))
-    parts += [one.detail] if one.detail else []
+    if fact.seconds is not None:
+        parts.append(duration(fact.seconds) + ("" if fact.limit is None else f" of {duration(fact.limit)}"))
+    elif fact.count is not None:
+        parts.append(f"{fact.count:,}" + ("" if fact.limit is None else f" of {fact.limit:,.0f}"))
+    parts += [fact.detail] if fact.detail else []
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def worded(one: Finding, change: dict[str, Callable[[str], str]] | None = None) -> Finding:
+def worded(finding: Finding, change: dict[str, Callable[[str], str]] | None = None) -> Finding:
     """Return a finding with its message, its texts masked; `change` replaces texts by their kind (redaction)."""
     change = _MASK if change is None else change
-    also = tuple([_worded(other, change) for other in one.also])
-    evidence = None if one.evidence is None else mapped(one.evidence, change)
-    ruled_out = tuple([mapped(reason, change) for reason in one.ruled_out])
-    made = replace(one, evidence=evidence, also=also, ruled_out=ruled_out)
+    also = tuple([_worded(other, change) for other in finding.also])
+    evidence = None if finding.evidence is None else mapped(finding.evidence, change)
+    ruled_out = tuple([mapped(reason, change) for reason in finding.ruled_out])
+    made = replace(finding, evidence=evidence, also=also, ruled_out=ruled_out)
     return replace(made, message=message(made))
 
 
-def _worded(one: AlsoSeen, change: dict[str, Callable[[str], str]]) -> AlsoSeen:
-    evidence = mapped(one.evidence, change)
-    return replace(one, evidence=evidence, message=sentence(evidence))
+def _worded(seen: AlsoSeen, change: dict[str, Callable[[str], str]]) -> AlsoSeen:
+    evidence = mapped(seen.evidence, change)
+    return replace(seen, evidence=evidence, message=sentence(evidence))
 
 
 def cause_result(one: Finding) -> CauseResult:
@@ -405,9 +413,9 @@ def cause_result(one: Finding) -> CauseResult:
     )  # fmt: skip
 
 
-def grounds(one: CauseResult) -> str:
+def grounds(cause: CauseResult) -> str:
     """Say what shows a cause and what was ruled out, without what its name says already: for a short line."""
-    return "; ".join([sentence(one.evidence) or one.message, *_ruled_out(one.ruled_out)])
+    return "; ".join([sentence(cause.evidence) or cause.message, *_ruled_out(cause.ruled_out)])
 
 
 def columns_result(three: Columns, change: dict[str, Callable[[str], str]] | None = None) -> ColumnsResult:
@@ -421,28 +429,30 @@ def columns_result(three: Columns, change: dict[str, Callable[[str], str]] | Non
     )
 
 
-def _bytes(one: BytesColumn) -> str:
-    if one.goes_on:
-        if one.total is None:
+def _bytes(column: BytesColumn) -> str:
+    if column.goes_on:
+        if column.total is None:
             return "the prompt goes on; nothing sent before was changed"
-        return f"the prompt goes on: all {one.total:,} bytes of the one before stand at its beginning"
-    part = f"they part at {one.path}" if one.path else "they part"
-    behind = ", behind the last cache breakpoint" if one.behind else ""
-    return f"{part}{behind}; {one.shared or 0:,} of {one.total or 0:,} bytes are shared"
+        return f"the prompt goes on: all {column.total:,} bytes of the one before stand at its beginning"
+    part = f"they part at {column.path}" if column.path else "they part"
+    behind = ", behind the last cache breakpoint" if column.behind else ""
+    return f"{part}{behind}; {column.shared or 0:,} of {column.total or 0:,} bytes are shared"
 
 
-def _billed(one: BilledColumn) -> str:
-    if one.read is None:
+def _billed(column: BilledColumn) -> str:
+    if column.read is None:
         return "not recorded"
-    if one.cached is None:
-        return f"{one.read:,} tokens read"
-    if one.read > one.cached:
-        return f"{one.read:,} tokens read, {one.read - one.cached:,} more than the request before left"
-    return f"{one.read:,} of {one.cached:,} cached tokens read" + (f": {one.fell:,} fell" if one.fell else "")
+    if column.cached is None:
+        return f"{column.read:,} tokens read"
+    if column.read > column.cached:
+        return f"{column.read:,} tokens read, {column.read - column.cached:,} more than the request before left"
+    return f"{column.read:,} of {column.cached:,} cached tokens read" + (
+        f": {column.fell:,} fell" if column.fell else ""
+    )
 
 
-def _verdict(one: e.ProviderSaid | None) -> str:
-    if one is None:
+def _verdict(fact: e.ProviderSaid | None) -> str:
+    if fact is None:
         return "none recorded"
-    missed = "" if one.missed_tokens is None else f", {one.missed_tokens:,} tokens missed"
-    return f"{one.reason or one.other}{missed}" + ("; often no miss at all" if one.reason == "unavailable" else "")
+    missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"
+    return f"{fact.reason or fact.other}{missed}" + ("; often no miss at all" if fact.reason == "unavailable" else "")

@@ -23,22 +23,22 @@ _DONE = {"delete": "deleted", "move": "moved", "bind": "bound"}
 
 def write_list(result: StoreList, out: Console) -> None:
     """Write one line a session, and how many there are."""
-    width = max((len(one.session_id) for one in result.sessions), default=0)
-    for one in result.sessions:
-        out.print(line((f"{one.session_id:<{width}}", "bold"), f"  {_size(one)}", *_parts(one)))
-    events, size = (sum(getattr(one, name) for one in result.sessions) for name in ("events", "bytes"))
+    width = max((len(session.session_id) for session in result.sessions), default=0)
+    for session in result.sessions:
+        out.print(line((f"{session.session_id:<{width}}", "bold"), f"  {_size(session)}", *_parts(session)))
+    events, size = (sum(getattr(session, name) for session in result.sessions) for name in ("events", "bytes"))
     sums = f"{counted(len(result.sessions), 'session')}, {counted(events, 'event')}, {counted(size, 'byte')}"
     out.print(line(f"{sums} in {result.store}"))
 
 
-def _size(one: SessionRow) -> str:
-    return f"{counted(one.events, 'event')}, {counted(one.bytes, 'byte')}"
+def _size(session: SessionRow) -> str:
+    return f"{counted(session.events, 'event')}, {counted(session.bytes, 'byte')}"
 
 
-def _parts(one: SessionRow) -> list[str]:
+def _parts(session: SessionRow) -> list[str]:
     said = (
-        ("project", one.project_id), ("forked from", one.parent_session_id),
-        ("updated", one.updated_at or one.created_at),
+        ("project", session.project_id), ("forked from", session.parent_session_id),
+        ("updated", session.updated_at or session.created_at),
     )  # fmt: skip
     return [f", {what} {value}" for what, value in said if value is not None]
 
@@ -67,9 +67,9 @@ def write_shown(result: StoreShown, out: Console) -> None:
 
 def write_imported(result: StoreImported, out: Console) -> None:
     """Write one line an input, and the sums."""
-    for one in result.sessions:
-        out.print(line((f"{one.state:<9}", _STYLES.get(one.state, "")), f" {_came(one)}  {one.path}"))
-    new = sum(one.new_events or 0 for one in result.sessions)
+    for session in result.sessions:
+        out.print(line((f"{session.state:<9}", _STYLES.get(session.state, "")), f" {_came(session)}  {session.path}"))
+    new = sum(session.new_events or 0 for session in result.sessions)
     sums = f"{counted(len(result.sessions), 'session')}, {counted(new, 'new event')} in {result.store}"
     rest = (
         (result.joined, "subagent file", "read with their sessions"),
@@ -81,11 +81,13 @@ def write_imported(result: StoreImported, out: Console) -> None:
         write_problem(problem, out)
 
 
-def _came(one: ImportedSession) -> str:
-    if one.message is not None:
-        return f"{one.session_id or '-'}: {one.message}"
-    new = f"{counted(one.new_events or 0, 'new event')} of {one.events:,}" if one.state == "extended" else ""
-    return f"{one.session_id}: {new or counted(one.events or 0, 'event')}"
+def _came(session: ImportedSession) -> str:
+    if session.message is not None:
+        return f"{session.session_id or '-'}: {session.message}"
+    new = (
+        f"{counted(session.new_events or 0, 'new event')} of {session.events:,}" if session.state == "extended" else ""
+    )
+    return f"{session.session_id}: {new or counted(session.events or 0, 'event')}"
 
 
 def write_written(result: StoreWritten, out: Console) -> None:
@@ -93,8 +95,8 @@ def write_written(result: StoreWritten, out: Console) -> None:
     done = "would delete" if result.dry_run else _DONE[result.op]
     target = f" to project {result.project_id}" if result.project_id is not None else ""
     client = f" client {result.client_key} to" if result.client_key is not None else ""
-    for one in result.session_ids:
-        out.print(line((f"{done}{client} ", "bold"), f"{one}{target}"))
+    for session_id in result.session_ids:
+        out.print(line((f"{done}{client} ", "bold"), f"{session_id}{target}"))
 
 
 def write_verified(result: StoreVerified, out: Console) -> None:

@@ -24,36 +24,36 @@ class Terminal:
             _finding(one, out)
         if found:
             out.print()
-        hidden = [] if verbose else [one for one in result.findings if one.severity == "note"]
+        hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:
             out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
         _summary(result.summary, out, sum(one.code.startswith(_PROBLEM) for one in hidden))
         _top(top_shown(result.top, verbose=verbose), out)
 
 
-def write_finding(one: Finding, out: Console) -> None:
+def write_finding(finding: Finding, out: Console) -> None:
     """Write one finding, where they come one by one."""
-    _finding(one, out)
+    _finding(finding, out)
 
 
-def _finding(one: Finding, out: Console) -> None:
-    mark, style = _MARKS[one.severity]
-    out.print(line((f"{mark} {one.code} {one.name}", style), "  ", (_place(one), "bold")))
-    out.print(line(f"    {one.message}"))
-    if one.lost_tokens:
-        size = f", {one.lost_bytes:,} bytes" if one.lost_bytes else ""
-        out.print(line(f"    lost {one.lost_tokens:,} tokens ({one.tokens}){size}"))
-    if one.actor != "nobody":
-        out.print(line(f"    can act: {one.actor}"))
-    if one.severity != "note":
-        out.print(line("    fix: ", (one.fix, "green")))
+def _finding(finding: Finding, out: Console) -> None:
+    mark, style = _MARKS[finding.severity]
+    out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (_place(finding), "bold")))
+    out.print(line(f"    {finding.message}"))
+    if finding.lost_tokens:
+        size = f", {finding.lost_bytes:,} bytes" if finding.lost_bytes else ""
+        out.print(line(f"    lost {finding.lost_tokens:,} tokens ({finding.tokens}){size}"))
+    if finding.actor != "nobody":
+        out.print(line(f"    can act: {finding.actor}"))
+    if finding.severity != "note":
+        out.print(line("    fix: ", (finding.fix, "green")))
 
 
-def _place(one: Finding) -> str:
-    place = one.path if one.line is None else f"{one.path}:{one.line}"
-    if one.turn is not None:
-        place += f"  turn {one.turn}" + ("" if one.chain in (None, "main") else f" of {one.chain}")
-    return place if one.json_path is None else f"{place}  {one.json_path}"
+def _place(finding: Finding) -> str:
+    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    if finding.turn is not None:
+        place += f"  turn {finding.turn}" + ("" if finding.chain in (None, "main") else f" of {finding.chain}")
+    return place if finding.json_path is None else f"{place}  {finding.json_path}"
 
 
 def _summary(sums: Summary, out: Console, hidden: int) -> None:
@@ -93,16 +93,16 @@ def _left_out(sums: Summary) -> tuple[tuple[str, int], ...]:
 
 def top_shown(causes: list[CostlyCause], *, verbose: bool) -> list[CostlyCause]:
     """Return the costliest causes that a person is shown: all, or without what is expected."""
-    return [one for one in causes if verbose or one.kind != "expected"]
+    return [cause for cause in causes if verbose or cause.kind != "expected"]
 
 
 def _top(causes: list[CostlyCause], out: Console) -> None:
     if causes:
         out.print(line("costliest causes:"))
-    for number, one in enumerate(causes, 1):
-        said = f": {one.lost_tokens:,} tokens in {counted(one.breaks, 'cache break')} ({one.kind})"
-        out.print(line(f"  {number}. ", (f"{one.code} {one.name}", "bold"), said))
-        out.print(line("     fix: ", (one.fix, "green")))
+    for number, cause in enumerate(causes, 1):
+        said = f": {cause.lost_tokens:,} tokens in {counted(cause.breaks, 'cache break')} ({cause.kind})"
+        out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), said))
+        out.print(line("     fix: ", (cause.fix, "green")))
 
 
 def counted(number: int, word: str) -> str:
