@@ -21,7 +21,7 @@ from lore.judge.policy import Budgets
 from lore.recording.opening import Options
 from lore.run.check import check
 from lore.run.rules import packaged
-from lore.run.simulating import Simulation
+from lore.run.simulate import Simulation
 
 
 def judged(paths: list[Path]) -> dict[str, Agreement]:

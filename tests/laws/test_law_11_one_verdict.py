@@ -30,7 +30,7 @@ from lore.run.check import check
 from lore.run.check_watch import follow_check
 from lore.run.diff import Comparison, compared
 from lore.run.rules import packaged
-from lore.run.simulate_what_if import Asked, simulate
+from lore.run.simulate import Asked, simulate
 from lore.run.verdicts import PACKAGED, verdicts
 
 FIXTURES = ROOT / "fixtures"

@@ -20,9 +20,9 @@ from lore.model.state import Sign
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
+from lore.run import simulate
 from lore.run.converting import convert
 from lore.run.rules import packaged
-from lore.run.simulating import Simulation
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
 from strategies import any_events, claude_logs, lore_logs, read_all
@@ -272,7 +272,8 @@ def test_a_streamed_answer_stays_in_its_pieces(tmp_path):
     assert kinds(same(data)) == ["session_started", "append", "patch_text"]
 
 
-def test_what_was_observed_and_is_predicted_stays(tmp_path):
+def test_what_was_observed_and_is_predicted_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulate, "reader_of", lambda recording, chosen: "user")
     made = [asked("u0", "hi", version="1"), answered("a0", "r0", use("c0"), "u0", version="1")]
     for number in range(1, 9):
         content = [
@@ -287,7 +288,7 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path):
     both = [
         [
             (one.result.predicted, one.result.causes)
-            for one in Simulation(Predictor(packaged()), reader="user").recording(Options().open(p))
+            for one in simulate.Simulation(Predictor(packaged())).recording(Options().open(p))
         ]
         for p in (path, log_)
     ]

@@ -62,7 +62,7 @@ def run(
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
     from lore.cli.check import dated_rules
     from lore.recording.opening import Options
-    from lore.run.simulate_what_if import Asked, simulate
+    from lore.run.simulate import Asked, simulate
     from lore.tokens.o200k import Counter
 
     options = Options(format=format, dialect=dialect, counter=Counter(), log=log(verbose))

@@ -1,9 +1,25 @@
-"""What tokens cost that were paid again though they should have been read. Pure: prices are handed in."""
+"""Sums of money, and what tokens cost that were paid again though they should have been read: prices are handed in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from decimal import Decimal
+
 from lore.cache.bills import MILLION, Price
 from lore.model.events import Billed
+
+CURRENCY = "USD"
+
+
+def exact(part: float | None) -> Decimal:
+    """Return a sum as it is written; 0 where it is not known."""
+    return Decimal(0) if part is None else Decimal(repr(part))
+
+
+def summed(parts: Iterable[float | None]) -> float | None:
+    """Add what is known; None where nothing is."""
+    known = [exact(part) for part in parts if part is not None]
+    return float(round(sum(known, start=Decimal(0)), 6)) if known else None
 
 
 def paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float | None:

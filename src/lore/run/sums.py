@@ -7,11 +7,12 @@ added as exact decimals and rounded once.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from lore.judge.agreement import Agreement, agreement
+from lore.judge.agreement import Agreement, Row, agreement
+from lore.judge.money import CURRENCY, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
 from lore.model.results_simulate import (
@@ -23,10 +24,8 @@ from lore.model.results_simulate import (
     SimulatedTotals,
     SimulatedTurn,
 )
-from lore.run.simulating import CURRENCY, Seen
 
 GROUPS = ("cause", "model", "project", "day")
-_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class Sums:
@@ -38,19 +37,19 @@ class Sums:
         self._groups: dict[tuple[str, str], _Group] = {}
         self._by_price: dict[str, Decimal] = {}
 
-    def add(self, seen: Seen) -> None:
-        """Take a turn."""
-        self.turns.append(seen.result)
-        if seen.row is not None:
-            self._agreement = self._agreement.plus(agreement((seen.row,)))
-        for kind, paid in seen.parts.items():
+    def add(self, turn: SimulatedTurn, row: Row | None, parts: Mapping[str, Decimal]) -> None:
+        """Take a turn, the row by which it is compared with its bill, what was paid at each price."""
+        self.turns.append(turn)
+        if row is not None:
+            self._agreement = self._agreement.plus(agreement((row,)))
+        for kind, paid in parts.items():
             self._by_price[kind] = self._by_price.get(kind, Decimal(0)) + paid
-        for key in _keys(seen.result):
-            self._groups.setdefault(key, _Group()).add(seen.result)
+        for key in _keys(turn):
+            self._groups.setdefault(key, _Group()).add(turn)
 
     def result(self, cache: str | None, as_of: str | None, notes: Iterable[str], problems: list[Problem]) -> Simulated:
         """Return all of it; `cache` is the one that was asked for, else the one that all turns have."""
-        caches = {one.cache for one in self.turns}
+        caches = {turn.cache for turn in self.turns}
         named = cache or (caches.pop() if len(caches) == 1 else None)
         return Simulated(
             cache=named, rules=RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
@@ -60,20 +59,28 @@ class Sums:
 
     def _totals(self) -> SimulatedTotals:
         turns = self.turns
-        costs = [one.cost for one in turns if one.cost is not None]
+        costs = [turn.cost for turn in turns if turn.cost is not None]
+        predicted = [turn.predicted for turn in turns]
+        billed = [turn.billed for turn in turns if turn.billed is not None]
         return SimulatedTotals(
             turns=len(turns),
-            unbilled=sum(one.billed is None for one in turns),
-            unpriced=sum(one.cost is None or one.cost.billed is None for one in turns),
-            predicted=_counts([one.predicted for one in turns]),
-            billed=_counts([one.billed for one in turns if one.billed is not None]),
-            lost_tokens=sum(one.lost_tokens or 0 for one in turns),
-            waste_tokens=sum(one.waste_tokens or 0 for one in turns),
-            unexplained_tokens=sum(one.unexplained_tokens or 0 for one in turns),
+            unbilled=len(turns) - len(billed),
+            unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
+            predicted=BilledResult(
+                _known(found.uncached_tokens for found in predicted), _known(found.read_tokens for found in predicted),
+                _known(found.write_tokens for found in predicted), None,
+            ),
+            billed=BilledResult(
+                _known(bill.uncached_tokens for bill in billed), _known(bill.read_tokens for bill in billed),
+                _known(bill.write_tokens for bill in billed), _known(bill.output_tokens for bill in billed),
+            ),
+            lost_tokens=sum(turn.lost_tokens or 0 for turn in turns),
+            waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
+            unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
             cost=CostResult(
-                currency=CURRENCY, billed=money(one.billed for one in costs),
-                predicted=money(one.predicted for one in costs), waste=money(one.waste for one in costs),
-                unexplained=money(one.unexplained for one in costs),
+                currency=CURRENCY, billed=summed(cost.billed for cost in costs),
+                predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
+                unexplained=summed(cost.unexplained for cost in costs),
             ),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._by_price.items())},
         )  # fmt: skip
@@ -99,8 +106,8 @@ class _Group:
         self.wasted += turn.waste_tokens or 0
         if turn.cost is not None:
             self.priced = self.priced or turn.cost.billed is not None
-            self.paid += _exact(turn.cost.billed)
-            self.paid_again += _exact(turn.cost.waste)
+            self.paid += exact(turn.cost.billed)
+            self.paid_again += exact(turn.cost.waste)
 
     def result(self, by: str, name: str) -> GroupResult:
         return GroupResult(
@@ -116,45 +123,22 @@ def _keys(turn: SimulatedTurn) -> Iterator[tuple[str, str]]:
     yield "model", turn.model or "unknown"
     yield "project", os.path.basename(os.path.dirname(os.path.abspath(turn.path))) or "/"
     if turn.at is not None:
-        yield "day", _day(turn.at)
+        try:
+            yield "day", datetime.fromtimestamp(turn.at, UTC).date().isoformat()
+        except (ValueError, OverflowError, OSError):  # a clock that no calendar holds
+            yield "day", "unknown"
 
 
-def _day(at: float) -> str:
-    """Return the day in UTC; a clock that no calendar holds is no day."""
-    try:
-        return datetime.fromtimestamp(at, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        return "unknown"
-
-
-def _counts(found: Iterable[object]) -> BilledResult:
-    sums: dict[str, int | None] = dict.fromkeys(_COUNTS)
-    for one in found:
-        for name in _COUNTS:
-            count = getattr(one, name, None)
-            if count is not None:
-                sums[name] = (sums[name] or 0) + count
-    return BilledResult(*(sums[name] for name in _COUNTS))
-
-
-def money(parts: Iterable[float | None]) -> float | None:
+def _known(counts: Iterable[int | None]) -> int | None:
     """Add what is known; None where nothing is."""
-    known = [_exact(part) for part in parts if part is not None]
-    return float(round(sum(known, start=Decimal(0)), 6)) if known else None
-
-
-def _exact(part: float | None) -> Decimal:
-    return Decimal(0) if part is None else Decimal(repr(part))
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _agreed(found: Agreement) -> AgreementResult:
+    errors = [None if mean is None else round(mean, 1) for mean in (found.mean_error, found.naive_mean_error)]
     return AgreementResult(
-        turns=found.turns, exact=found.exact, within_2_percent=found.within,
-        mean_absolute_error_tokens=_rounded(found.mean_error),
-        naive_mean_absolute_error_tokens=_rounded(found.naive_mean_error), drops=found.drops,
-        drops_predicted=found.foreseen, false_drops=found.false_drops,
+        turns=found.turns, exact=found.exact, within_2_percent=found.within, mean_absolute_error_tokens=errors[0],
+        naive_mean_absolute_error_tokens=errors[1], drops=found.drops, drops_predicted=found.foreseen,
+        false_drops=found.false_drops,
     )  # fmt: skip
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

@@ -13,7 +13,7 @@ from lore.judge.agreement import Agreement, agreement
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options
 from lore.run.rules import packaged
-from lore.run.simulating import Simulation
+from lore.run.simulate import Simulation
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")

@@ -1,0 +1,315 @@
+"""`lore simulate`: recordings to predictions beside bills, turn by turn, once a cache; and as they might have been.
+
+In: paths, rules, names of caches, changes as `KEY=VALUE`. Out: a `Simulated` a cache. Rules: a prediction is made
+before its bill is looked at; a turn that another recording copied counts once; a drop of billed reads has a cause, or
+what was ruled out; what is unknown is None. A change is simulated by the same models over the same recordings, and what
+it saves is the difference of the two plays; nothing asked, the causes found are ranked from the one look at the files;
+a bare `--what-if` plays every fix that can be simulated. Cost O(what is new in each turn) for transcripts, O(bytes)
+for requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from lore.cache.base import Prediction
+from lore.cache.bills import Price
+from lore.cache.levels import Predicted
+from lore.cache.predictor import NO_CHANGE, Change, Predictor
+from lore.cache.rules import Rules, is_transcript, served_by
+from lore.errors import LoreError
+from lore.judge import savings
+from lore.judge.agreement import Row
+from lore.judge.base import Place
+from lore.judge.bills import asked, cached
+from lore.judge.counterfactual import played
+from lore.judge.money import CURRENCY, paid_again
+from lore.judge.rules import findings_of
+from lore.judge.savings import Paid, Run, Saved
+from lore.judge.verdict import Verdict
+from lore.model.codes import Code, Problem
+from lore.model.events import Billed, OddBill
+from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
+from lore.model.results_simulate import CostResult, PredictedResult, Saving, Simulated, SimulatedTurn
+from lore.model.turn import Turn
+from lore.recording import corpus
+from lore.recording.base import Problems, Recording, UnrecognisedError
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import Options
+from lore.report.sentences import cause_result, worded
+from lore.run.rules import stale
+from lore.run.sums import Sums
+from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
+
+RANK = ""  # a change without a value: which fix saves most
+# What a request can ask for at another price, by parameter and value. A transcript does not hold parameters.
+_EXTRAS = (
+    ("speed", b'"fast"', "fast"), ("service_tier", b'"priority"', "fast"), ("service_tier", b'"fast"', "fast"),
+    ("service_tier", b'"flex"', "flex"), ("inference_geo", b'"us"', "us"),
+)  # fmt: skip
+
+
+class Asked(NamedTuple):
+    """What to simulate: `caches` (none: whoever served a turn), `changes` as `KEY=VALUE` or `RANK`.
+
+    `dated` says by which rules verdicts are made.
+    """
+
+    paths: list[str]
+    caches: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    dated: Dated = PACKAGED
+
+
+def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated]:
+    """Yield a result for each cache. Raises LoreError for what was named and is no recording."""
+    files = inputs(asked.paths)
+    once = any(file.stream for file in files)
+    if once and (len(asked.caches) > 1 or any(change != RANK for change in asked.changes)):
+        hint = "save it to a file: several caches and changes need more than one look"
+        raise LoreError("standard input and pipes can be read once only", hint=hint)
+    changes = [(text, savings.change_of(text, asked.caches)) for text in asked.changes if text != RANK]
+    for cache in asked.caches or (None,):
+        play = partial(_play, files, asked, options, rules, cache)
+        base = play(NO_CHANGE)
+        saved, notes = list[Saving](), list(base.result.notes)
+        for text, change in changes:
+            saving, remarks = _saved(text, change, base, play)
+            saved.append(saving)
+            notes += remarks
+        if RANK in asked.changes:
+            fixes, remarks = _every_fix(base, play, once=once)
+            saved += fixes
+            notes += remarks
+        elif not asked.changes:
+            saved += savings.ranked(base)
+        if once or not asked.changes:
+            notes += savings.longer_life(base.result)
+        yield msgspec.structs.replace(base.result, what_if=saved, notes=notes)
+
+
+_Play: TypeAlias = Callable[[Change], Run]
+
+
+def _saved(text: str, change: Change | None, base: Run, play: _Play) -> Saved:
+    return savings.removed(base, text) if change is None else savings.compared(text, base, play(change))
+
+
+def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], list[str]]:
+    """Rank every fix that can be simulated, and say what cannot."""
+    found, notes = savings.ranked(base), list(savings.left_out(base))
+    for text, there in ((savings.TTL, base.expired), (savings.AUTO, bool(base.marked))):
+        if there and once:
+            notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
+        elif there:
+            saving, remarks = _saved(text, savings.change_of(text, ()), base, play)
+            found += [saving] if saving.turns or saving.saved else []
+            notes += remarks
+    return savings.in_order(found), notes
+
+
+def _play(
+    files: list[Input], asked: Asked, options: Options, rules: Rules, cache: str | None, change: Change
+) -> Run:  # fmt: skip
+    sums, found, turns = Sums(), list[Problem](), list[Paid]()
+    predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
+    simulation = Simulation(predictor, dated=asked.dated)
+    recordings = 0
+    for file in files:
+        problems, shown = Problems(), corpus.show(file.path)
+        try:
+            if file.error is not None:
+                raise file.error
+            for seen in simulation.recording(options.open(file.path, problems)):
+                sums.add(seen.result, seen.row, seen.parts)
+                turns.append(seen.paid)
+            recordings += 1
+        except UnrecognisedError:
+            if file.named:
+                raise
+            options.log(f"{shown}: no recording, passed over")
+        except LoreError as error:
+            if file.named:
+                raise
+            problems.add(Problem(Code.UNREADABLE_FILE, error.message), shown)
+            recordings += 1
+        found.extend(problems.kept)
+    found.extend(simulation.problems.kept)
+    if not recordings:
+        hint = "lore simulate reads sessions and captures"
+        raise LoreError(f"no recordings in {corpus.show(asked.paths[0])}", hint=hint)
+    as_of = None if rules.as_of is None else rules.as_of.isoformat()
+    result = sums.result(cache, as_of, _notes(sums.turns, rules, simulation.copied), found)
+    return Run(result, turns, predictor.touched, simulation.transcripts, simulation.marked)
+
+
+def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterator[str]:
+    old = stale(rules, max((turn.at for turn in turns if turn.at is not None), default=None))
+    if old is not None:
+        yield old
+    billed = {turn.path for turn in turns if turn.billed is not None}
+    bare = sum(turn.path not in billed and turn.predicted.read_tokens is not None for turn in turns)
+    if bare:
+        yield f"{bare:,} turns without a bill are counted with o200k_base: other tokenizers differ by up to 35 %"
+    unknown = sum(turn.cache is None for turn in turns)
+    if unknown:
+        yield f"{unknown:,} turns are not predicted: nothing says which cache served them (--cache NAME does)"
+    unpriced = sorted({turn.model or "without a name" for turn in turns if turn.cost is None})
+    if unpriced:
+        yield f"no price is known for {', '.join(unpriced[:5])}: a file of --rules-file can give one"
+    if copied:
+        yield f"{copied:,} turns are copies of others and counted once"
+
+
+# one play
+
+
+class Seen(NamedTuple):
+    """One turn of the answer: the row by which it is compared with its bill, what was paid at each price.
+
+    `paid` is the turn as what-ifs play it again.
+    """
+
+    result: SimulatedTurn
+    row: Row | None
+    parts: dict[str, Decimal]
+    paid: Paid
+
+
+class Simulation:
+    """Predict recordings one after the other; what one leaves in a cache the next may find.
+
+    `dated` says by which rules verdicts are made.
+    """
+
+    def __init__(self, predictor: Predictor, *, dated: Dated = PACKAGED) -> None:
+        self._predictor = predictor
+        self._dated = dated
+        self.problems = Problems()
+        self._responses: set[str] = set()
+        self._turns: dict[tuple[str, int], SimulatedTurn] = {}
+        self.copied = 0
+        self.transcripts = self.marked = 0  # turns that hold no breakpoints, and those that do
+
+    def recording(self, recording: Recording) -> Iterator[Seen]:
+        """Yield every turn of a recording, but copies of those that an earlier one had."""
+        self._predictor.begin()
+        place = Place(recording.shown, reader=reader_of(recording, None))
+        stood: dict[str, int] = {}
+        left_behind: dict[str, int | None] = {}
+        for verdict, ended in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.turn):
+            for finding in ended:
+                self._late(finding)
+            if verdict is None:
+                return
+            turn, predicted = verdict.turn, verdict.foreseen
+            assert predicted is not None, "every turn is predicted"
+            left = stood.get(turn.chain) if predicted.situation is None else predicted.situation.stood
+            again = played(verdict, predicted.prediction, left_behind.get(turn.chain))
+            if not turn.failed:
+                left_behind[turn.chain] = again.left
+            if turn.usage is not None and not predicted.odd and (there := cached(turn.usage)) is not None:
+                stood[turn.chain] = there
+            if self._is_copy(turn):
+                continue
+            self._count(turn, predicted, recording)
+            price = self._price(turn, predicted.prediction)
+            result = _result(verdict, predicted, price, place)
+            self._turns[turn.chain, turn.number] = result
+            parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
+            yield Seen(result, _row(turn, predicted, left), parts, Paid(again, price, place.reader))
+        self._turns.clear()
+
+    def _late(self, finding: Finding) -> None:
+        """Add what was found in a whole chain to the turn that it is about."""
+        turn = self._turns.get((finding.chain or "", finding.turn or 0))
+        if turn is not None:
+            turn.causes.append(cause_result(worded(finding)))
+
+    def _count(self, turn: Turn, predicted: Predicted, recording: Recording) -> None:
+        """Count a turn by what it holds, and say that its bill is odd where it is."""
+        if is_transcript(turn):
+            self.transcripts += 1
+        elif turn.prompt.breakpoints or turn.prompt.auto_breakpoint:
+            self.marked += 1
+        odd = turn.usage.odd if isinstance(turn.usage, OddBill) else predicted.odd
+        if odd:
+            text = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {odd}"
+            where = turn.file or recording.shown
+            self.problems.add(Problem(Code.BILL_CONTRADICTS_BODY, text), where, turn.line, turn.byte)
+
+    def _is_copy(self, turn: Turn) -> bool:
+        name = turn.response_id
+        if not name:
+            return False
+        copied = name in self._responses
+        self._responses.add(name)
+        self.copied += copied
+        return copied
+
+    def _price(self, turn: Turn, prediction: Prediction) -> Price | None:
+        """Return the prices of a turn; None where nobody knows them."""
+        where, usage = served_by(turn), turn.usage
+        size = prediction.total
+        if usage is not None:
+            size = None if usage.uncached_tokens is None else asked(usage)
+        params = {} if is_transcript(turn) else turn.prompt.params
+        return self._predictor.rules.price(
+            where.provider, self._predictor.model or turn.model, where.platform, turn.at, prompt_tokens=size,
+            extras=tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value]),
+        )  # fmt: skip
+
+
+def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: Place) -> SimulatedTurn:
+    turn, prediction = verdict.turn, predicted.prediction
+    usage, provider = turn.usage, turn.verdict
+    return SimulatedTurn(
+        turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
+        predicted=PredictedResult(
+            read_tokens=prediction.read, write_tokens=prediction.write, uncached_tokens=prediction.uncached,
+            confidence=prediction.confidence, reason=prediction.reason,
+        ),
+        billed=None if usage is None else BilledResult.of(usage),
+        verdict=None if provider is None else VerdictResult(provider.reason, provider.missed_tokens, provider.source),
+        causes=_causes(verdict, place), cost=None if price is None else _cost(price, verdict, prediction),
+        lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
+        unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
+        path=turn.file or place.path,
+    )  # fmt: skip
+
+
+def _causes(verdict: Verdict, place: Place) -> list[CauseResult]:
+    """Return the causes of a verdict, the leading one first."""
+    if verdict.pair is None:
+        return []
+    found = findings_of(verdict.pair, place.of(verdict.turn))
+    leading = verdict.leading
+    found.sort(key=lambda numbered: numbered[0] != leading)  # stable: the others stay in their order
+    return [cause_result(worded(finding)) for _, finding in found]
+
+
+def _cost(price: Price, verdict: Verdict, prediction: Prediction) -> CostResult:
+    usage = verdict.turn.usage
+    output = 0 if usage is None else usage.output_tokens
+    predicted = price.of(
+        Billed(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
+    )
+    billed = None if usage is None else price.of(usage)
+    return CostResult(
+        currency=CURRENCY, billed=None if billed is None else float(billed),
+        predicted=None if predicted is None else float(predicted),
+        waste=paid_again(price, usage, verdict.wasted_tokens),
+        unexplained=paid_again(price, usage, verdict.unexplained_tokens),
+    )  # fmt: skip
+
+
+def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Row | None:
+    usage = turn.usage
+    if predicted.odd or stood is None or usage is None or usage.read_tokens is None or not predicted.cache:
+        return None
+    return Row(usage.read_tokens, predicted.prediction.read, stood)
