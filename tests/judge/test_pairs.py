@@ -166,6 +166,18 @@ def test_a_fall_beside_a_change_behind_the_last_breakpoint_is_told_too():
     assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
 
 
+@pytest.mark.parametrize(("usages", "expected"), [((None, None), ["LORE113"]), ((bill(0, 2000), bill(2000)), [])])
+def test_an_entry_out_of_reach_is_a_remark_only_where_no_bill_says_that_it_was_read(usages, expected):
+    def sent(*blocks):
+        return {"role": "user", "content": [{"type": "text", "text": f"{number}"} for number in blocks]}
+
+    marked = {"role": "user", "content": [{"type": "text", "text": "end", **CACHE_CONTROL}]}
+    first = [{"type": "text", "text": "first " * 3000}]
+    left = body({"role": "user", "content": [first[0] | CACHE_CONTROL]})
+    right = body({"role": "user", "content": first}, assistant("a"), sent(*range(40)), marked)
+    assert codes(pair(*turns(left, right, usages=usages))) == expected
+
+
 # tokens
 
 
