@@ -1,12 +1,9 @@
 """Saving by delta in any store: by its own method where it has one at that moment, else by a full save."""
 
-import asyncio
-
 import pytest
 
 from lore.store.applying import Whole, save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, UnknownSessionError
-from lore.store.session import AsyncStore
 from lore.store.sqlite import Memory
 from lore.testing.stores.scenarios import AT, LATER, Hiding, header, said
 
@@ -23,13 +20,6 @@ def test_a_store_without_the_method_is_saved_in_full():
     assert data.events == (header(), said("u1"))
     assert hidden.inner.load("s").head == head
     assert (data.created_at, data.updated_at) == (AT, LATER)
-
-
-def test_a_store_without_the_method_is_saved_in_full_from_an_event_loop_too():
-    hidden, base = begun()
-    head = asyncio.run(AsyncStore(hidden.store).save_delta("s", SessionDelta(base=base, new_events=(said("u1"),))))
-    assert hidden.inner.load("s").head == head
-    assert len(hidden.saves) == 1
 
 
 def test_both_times_are_saved():

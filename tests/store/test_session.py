@@ -8,7 +8,7 @@ from lore.errors import LoreError
 from lore.model import checkpoint
 from lore.session import Session, event
 from lore.store.base import Checkpoint, ConflictError, StoreError
-from lore.store.session import FOLDED, AsyncStore, StoredSession
+from lore.store.session import FOLDED, StoredSession
 from lore.store.sqlite import Memory
 
 HEADER = event("session_started", session_id="s1", system="You help.", tools=[])
@@ -295,28 +295,3 @@ def test_events_that_come_while_a_save_is_under_way_go_with_the_next():
     asyncio.run(talk())
     assert [len(delta.new_events) for delta in store.deltas] == [1, 1]
     assert uuids(stored(store)) == ["u1", "u2"]
-
-
-def test_every_store_serves_an_event_loop():
-    async def talk():
-        store = AsyncStore(Memory())
-        kept = StoredSession.begin(store.store, HEADER)
-        kept.apply(said("u1"))
-        await store.save_delta("s1", kept.delta())
-        await store.bind("client", "s1")
-        await store.move("s1", "p")
-        assert await store.resolve("client") == "s1"
-        assert [one.project_id for one in await store.list("p")] == ["p"]
-        data = await store.load("s1", after=1)
-        assert (data.first, len(data.events)) == (2, 1)
-        await store.save(await store.load("s1"))
-        await store.save_checkpoint("s1", Checkpoint(1, "", "f", b""))
-        assert (await store.checkpoint("s1")).format == "f"
-        assert await store.prompt_deltas("s1") == ()
-        assert not (await store.verify()).damage
-        assert await store.vacuum() == 0
-        assert await store.delete("s1") == ("s1",)
-        await store.create(b'{"kind":"session_started","session_id":"s2"}')
-        await store.close()
-
-    asyncio.run(talk())

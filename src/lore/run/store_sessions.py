@@ -189,6 +189,7 @@ def salvaged(store: Store, session_id: str, tell: Tell) -> Iterator[bytes]:
 
 # appending
 
+_BEGUN = (Code.BAD_HEADER,)  # an event that is read alone does not begin a log
 ATTEMPTS = 1_000  # of one line to come behind what other writers append
 HINT_MEND = "nothing of this line was stored, the lines before are: mend it, and send it again with what follows"
 
@@ -237,7 +238,7 @@ class _Appender:
             error.hint = error.hint or HINT_MEND
             raise
         for read in LoreLog().feed(event.data + b"\n"):
-            if isinstance(read.value, Problem) and read.value.code != Code.BAD_HEADER:  # no log begins here
+            if isinstance(read.value, Problem) and read.value.code not in _BEGUN:
                 say(f"note: line {line.number}: {read.value.message}")
         return StoreAppended(self._session_id, number)
 

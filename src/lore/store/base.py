@@ -19,7 +19,7 @@ then loads, adds, and saves in full), publish a function `(url, tell) -> Store` 
 (the page: `WRITING.md` beside this file).
 
 Threads and asyncio: each method may be called from any thread; calls of one object wait for each other where
-the store needs that. None knows an event loop: `session.AsyncStore` gives the same methods to one.
+the store needs that. None knows an event loop: `asyncio.to_thread` calls one from there.
 """
 
 from __future__ import annotations

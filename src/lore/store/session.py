@@ -5,25 +5,21 @@
     prompt = stored.begin_turn({"current_time": "…"})
     stored.save()                                                          durable: then the request may be sent
 
-Rules: an event's number is the place that it will have in the log. The delta is what is held and not among the
-numbers known to be saved; that set advances only when the store has said so, and what failed, or was never
-answered, is sent again with the next delta (a store takes what it has already for what it is). What is taken back
-while nothing waits goes as `removed_ids`, else as a `remove` event at its place, so that folding what is stored
+Rules: the delta is what is held behind the head, which advances only when the store has said so; what failed, or was
+never answered, is sent again with the next delta (a store takes what it has already for what it is). What is taken
+back while nothing waits goes as `removed_ids`, else as a `remove` event at its place, so that folding what is stored
 gives this session's state at any moment.
 
 Not safe between threads: one harness, one `StoredSession`. For asyncio there is `save_async`; events may be applied
-while it waits, and are saved with the next call. `AsyncStore` gives any store's methods to an event loop, each in a
-thread of its own. A call that is cancelled goes on in its thread to its end; what it saved is saved, and a delta that
-is sent again changes nothing.
+while it waits, and are saved with the next call.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from lore import __version__
 from lore.errors import LoreError
@@ -56,10 +52,8 @@ class StoredSession:
         self.head = data.head
         self.metadata = data.metadata
         self.leaf_id = data.leaf_id
-        self.saved = set(range(1, data.head.number + 1))
-        self._held: list[tuple[int, bytes]] = []
-        self._removed: tuple[str, ...] = ()
-        self._next = data.head.number + 1
+        self._held: list[bytes] = []
+        self._removed: tuple[str, ...] = ()  # before what is held
         self._leaf: str | None = None
         self._metadata = EMPTY
 
@@ -113,18 +107,22 @@ class StoredSession:
         Raises StoreError for one that no store takes (it is too long): held, it would fail every save from here on.
         """
         for event in events:
-            good_line(encode(event))
+            line = good_line(encode(event))
             self.session.apply(event)
-            self._hold(event)
+            self._held.append(line)
 
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Prompt:
         """Begin the next turn and return its prompt; what the log must hold for it waits for `save`."""
         prompt, events = self.session.begin_turn(context, chain=chain, at=at)
-        for event in events:
-            self._hold(event)
+        self._held += map(encode, events)
         return prompt
+
+    @property
+    def saved(self) -> set[int]:
+        """The numbers of the events that the store has said it holds."""
+        return set(range(1, self.head.number + 1))
 
     @property
     def turns(self) -> int:
@@ -147,9 +145,9 @@ class StoredSession:
             return
         self.session.apply(gone)
         if self._held or self._removed:
-            self._hold(gone)
+            self._held.append(encode(gone))
         else:
-            self._removed, self._next = uuids, self._next + 1
+            self._removed = uuids
 
     def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
         """Note keys of the metadata, or the leaf, beside the events; what is left out stays as it is."""
@@ -157,16 +155,11 @@ class StoredSession:
         self._metadata = merged(self._metadata, encode_json(dict(metadata or {})))
         self._leaf = self._leaf if leaf_id is None else leaf_id
 
-    def _hold(self, event: Event) -> None:
-        self._held.append((self._next, encode(event)))
-        self._next += 1
-
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return what is not known to be saved; `at` is the time of saving. Costs O(what is new)."""
-        new = tuple(line for number, line in self._held if number not in self.saved)
         return SessionDelta(
-            base=self.head, new_events=new, removed_ids=self._removed, leaf_id=self._leaf, metadata=self._metadata,
-            updated_at=at,
+            base=self.head, new_events=tuple(self._held), removed_ids=self._removed, leaf_id=self._leaf,
+            metadata=self._metadata, updated_at=at,
         )  # fmt: skip
 
     def save(self, *, at: str | None = None) -> Head:
@@ -191,20 +184,19 @@ class StoredSession:
                 self._saved(delta, await asyncio.to_thread(save_delta, self.store, self.session_id, delta))
             return self.head
 
-    def _refuse_meanwhile(self) -> None:
-        if self._lock.locked():
-            raise LoreError("the session is being saved", hint="wait for `save_async` first")
-
     def _saved(self, delta: SessionDelta, head: Head) -> None:
-        """Let the set of what is saved advance by a delta that the store has taken; more may be held by now."""
-        self.saved.update(range(delta.base.number + 1, head.number + 1))
-        self._held = [held for held in self._held if held[0] not in self.saved]
+        """Go on behind a delta that the store has taken; more may be held by now."""
+        self._held = self._held[len(delta.new_events) :]
         self.head = head
         self._removed = self._removed[len(delta.removed_ids) :]
         self.metadata = merged(self.metadata, delta.metadata)
         self.leaf_id = self.leaf_id if delta.leaf_id is None else delta.leaf_id
         self._leaf = None if self._leaf == delta.leaf_id else self._leaf
         self._metadata = EMPTY if self._metadata == delta.metadata else self._metadata
+
+    def _refuse_meanwhile(self) -> None:
+        if self._lock.locked():
+            raise LoreError("the session is being saved", hint="wait for `save_async` first")
 
     def reload(self) -> tuple[Event, ...]:
         """Take what other writers have stored, put what is held on top of it, and return what is new of theirs.
@@ -251,44 +243,3 @@ def _log(lines: Sequence[bytes]) -> bytes:
 
 def _is_empty(delta: SessionDelta) -> bool:
     return not delta.new_events and not delta.removed_ids and delta.leaf_id is None and delta.metadata == EMPTY
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _in_thread(
-    method: Callable[Concatenate[Store, P], T],
-) -> Callable[Concatenate[AsyncStore, P], Coroutine[Any, Any, T]]:
-    @wraps(method)
-    async def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        bound: Callable[P, T] = getattr(self.store, method.__name__)
-        return await asyncio.to_thread(bound, *args, **kwargs)
-
-    return call
-
-
-class AsyncStore:
-    """Any store, for an event loop. Errors are the store's own."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    async def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        """Add a delta, also in a store that only saves in full."""
-        return await asyncio.to_thread(save_delta, self.store, session_id, delta)
-
-    create = _in_thread(Store.create)
-    load = _in_thread(Store.load)
-    save = _in_thread(Store.save)
-    delete = _in_thread(Store.delete)
-    list = _in_thread(Store.list)
-    move = _in_thread(Store.move)
-    bind = _in_thread(Store.bind)
-    resolve = _in_thread(Store.resolve)
-    prompt_deltas = _in_thread(Store.prompt_deltas)
-    checkpoint = _in_thread(Store.checkpoint)
-    save_checkpoint = _in_thread(Store.save_checkpoint)
-    verify = _in_thread(Store.verify)
-    vacuum = _in_thread(Store.vacuum)
-    close = _in_thread(Store.close)

@@ -8,13 +8,13 @@ the derived one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
 from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError
-from lore.store.lines import SEED, Row, follow, note, put_together, read_header, rows_of
+from lore.store.lines import SEED, follow, note, put_together, read_header, rows_of
 from lore.store.sql_tables import Event, SqlSession, Transaction, events_of, kept_rows
 
 
@@ -32,87 +32,72 @@ class _Found(NamedTuple):
     message: str
 
 
-class _Walk:
-    """Goes along the events of one session, and remembers what does not follow."""
+def verify_session(tx: Transaction, session: SqlSession, metadata: bytes) -> Seen:
+    """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
+    summary, head = session.summary, session.head
+    events, good, failure = list[Event](), list[int](), None
+    try:
+        for part in events_of(tx, session.key):
+            events += part
+    except StoreError as error:  # a page that the database cannot read: what was read before it stands
+        failure = error
+    inside = [event for event in events if event.number <= head.number]
+    found = _compared(inside, good)
+    if failure is None:
+        found += _ends(events, inside, head)
+        derived = put_together(summary.session_id, summary.project_id, rows_of(event.line for event in inside))
+        try:
+            found += [*_row(inside, session, metadata), *_deltas(derived, kept_rows(tx, summary.session_id))]
+        except StoreError as error:
+            failure = error
+    if failure is not None:
+        last = inside[-1].number if inside else 0
+        message = f"the database cannot read them: {failure}"
+        found.append(_Found(last + 1, f"events behind row {last}", message))
+    saved = _recoverable(good)
+    return Seen(len(inside), tuple(Damage(summary.session_id, *each, saved) for each in found), tuple(good))
 
-    def __init__(self, head: Head) -> None:
-        self.head = head
-        self.number, self.digest = 0, SEED  # the last event seen, and the digest stored with it
-        self.derived: bytes | None = None  # the digest that it should have, where it has another
-        self.size = self.count = self.beyond = 0
-        self.good: list[int] = []
-        self.found: list[_Found] = []
-        self.rows: list[Row] = []
-        self.header: bytes = b""
 
-    def see(self, event: Event) -> None:
-        """Look at the next event."""
-        number, line, digest = event
-        if number > self.head.number:
-            self.beyond = number
-            return
-        if number == 1:
-            self.header = line
-        if number != self.number + 1:
-            missing = _span(self.number + 1, number - 1)
-            self.found.append(_Found(self.number + 1, f"events row {self.number + 1}", f"{missing} missing"))
-            self.found.append(
-                _Found(number, f"events row {number}", "it cannot be checked: what came before is missing")
-            )
+def _compared(events: Iterable[Event], good: list[int]) -> list[_Found]:
+    """Compare each event with the one before it; put down the numbers of those that follow."""
+    found: list[_Found] = []
+    last, before = 0, SEED  # the last event seen, and the digest stored with it
+    derived: bytes | None = None  # the digest that it should have, where it has another
+    for number, line, digest in events:
+        place = f"events row {number}"
+        if number != last + 1:
+            found.append(_Found(last + 1, f"events row {last + 1}", f"{_span(last + 1, number - 1)} missing"))
+            found.append(_Found(number, place, "it cannot be checked: what came before is missing"))
+        elif (follows := follow(before, (line,))[0]) == digest:
+            derived = None
+            good.append(number)
+        elif derived is not None and follow(derived, (line,))[0] == digest:
+            found[-1] = _Found(last, f"events row {last}", "its digest is damaged, its line is whole")
+            derived = None
+            good += [last, number]
         else:
-            self._follow(event)
-        self.number, self.digest = number, digest
-        self.size += len(line) + 1
-        self.count += 1
-        self.rows += rows_of((line,))
+            found.append(_Found(number, place, "its line is not as it was written"))
+            derived = follows
+        last, before = number, digest
+    return found
 
-    def _follow(self, event: Event) -> None:
-        number, line, digest = event
-        derived = follow(self.digest, (line,))[0]
-        if derived == digest:
-            self.derived = None
-            self.good.append(number)
-        elif self.derived is not None and follow(self.derived, (line,))[0] == digest:
-            self.found[-1] = _Found(number - 1, f"events row {number - 1}", "its digest is damaged, its line is whole")
-            self.derived = None
-            self.good += [number - 1, number]
-        else:
-            self.found.append(_Found(number, f"events row {number}", "its line is not as it was written"))
-            self.derived = derived
 
-    def end(self) -> None:
-        """Compare with the stored head."""
-        head = self.head
-        if self.beyond:
-            message = f"{_span(head.number + 1, self.beyond)} behind the stored head"
-            self.found.append(_Found(head.number + 1, f"events row {head.number + 1}", message))
-        if self.number < head.number:
-            missing = _span(self.number + 1, head.number)
-            self.found.append(_Found(self.number + 1, f"events row {self.number + 1}", f"{missing} missing"))
-        elif self.digest.hex() != head.digest:
-            self.found.append(_Found(None, "sessions row", "its digest is not that of the last event"))
+def _ends(events: Sequence[Event], inside: Sequence[Event], head: Head) -> Iterator[_Found]:
+    """Compare the last event with the stored head."""
+    following = head.number + 1
+    if len(events) > len(inside):
+        yield _Found(
+            following, f"events row {following}", f"{_span(following, events[-1].number)} behind the stored head"
+        )
+    last, digest = (inside[-1].number, inside[-1].digest) if inside else (0, SEED)
+    if last < head.number:
+        yield _Found(last + 1, f"events row {last + 1}", f"{_span(last + 1, head.number)} missing")
+    elif digest.hex() != head.digest:
+        yield _Found(None, "sessions row", "its digest is not that of the last event")
 
 
 def _span(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
-
-
-def verify_session(tx: Transaction, session: SqlSession, metadata: bytes) -> Seen:
-    """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
-    walk, summary = _Walk(session.head), session.summary
-    try:
-        for part in events_of(tx, session.key):
-            for event in part:
-                walk.see(event)
-        walk.end()
-        found = [*walk.found, *_row(walk, session, metadata)]
-        derived = put_together(summary.session_id, summary.project_id, walk.rows)
-        found += _deltas(derived, kept_rows(tx, summary.session_id))
-    except StoreError as error:  # a page that the database cannot read: what was read before it stands
-        place = f"events behind row {walk.number}"
-        found = [*walk.found, _Found(walk.number + 1, place, f"the database cannot read them: {error}")]
-    saved = _recoverable(walk.good)
-    return Seen(walk.count, tuple(Damage(summary.session_id, *each, saved) for each in found), tuple(walk.good))
 
 
 def salvaged(tx: Transaction, session: SqlSession, metadata: bytes) -> Salvaged:
@@ -125,17 +110,18 @@ def salvaged(tx: Transaction, session: SqlSession, metadata: bytes) -> Salvaged:
     return Salvaged(tuple(lines), max(0, session.head.number - len(lines)))
 
 
-def _row(walk: _Walk, session: SqlSession, metadata: bytes) -> Iterator[_Found]:
+def _row(events: Sequence[Event], session: SqlSession, metadata: bytes) -> Iterator[_Found]:
     """Compare the session's row with its events."""
-    summary = session.summary
+    summary, count = session.summary, len(events)
     if note(summary.leaf_id, metadata) != session.head.note:
         yield _Found(None, "sessions row", "leaf or metadata are not as they were written")
-    if walk.number == session.head.number == walk.count and walk.size != summary.size:
-        yield _Found(None, "sessions row", f"its size is {summary.size}, that of its events {walk.size}")
-    if not walk.header:
+    size = sum(len(event.line) for event in events) + count
+    if count and events[-1].number == session.head.number == count and size != summary.size:
+        yield _Found(None, "sessions row", f"its size is {summary.size}, that of its events {size}")
+    if not events or events[0].number != 1:
         return
     try:
-        header = read_header(walk.header)
+        header = read_header(events[0].line)
     except StoreError as error:
         yield _Found(1, "events row 1", error.message)
         return
@@ -149,13 +135,8 @@ def _deltas(derived: Iterable[DeltaRow], kept: Iterable[DeltaRow]) -> Iterator[_
     for seq in sorted(logged.keys() | there.keys()):
         if logged.get(seq) == there.get(seq):
             continue
-        message = (
-            "it is missing"
-            if seq not in there
-            else "no event says it"
-            if seq not in logged
-            else "it is not as the events say"
-        )
+        message = "it is not as the events say" if seq in there else "it is missing"
+        message = message if seq in logged else "no event says it"
         yield _Found(None, f"prompt_deltas row {seq}", message)
 
 
