@@ -49,3 +49,27 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     except OSError:
         return True
     return True
+
+
+def synchronise_folder(path: str) -> None:
+    """Make the names in a folder durable, where the system can. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    except PermissionError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those above it, for their owner alone, each name durable. Raises OSError."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(os.path.abspath(path))
+    if above != path:
+        make_folder(above)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    synchronise_folder(above)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple, Protocol, cast
 
 import msgspec
@@ -33,7 +34,7 @@ from lore.store.base import (
     Store,
     StoreError,
 )
-from lore.store.lines import NOTHING, Header, follow, good_id, good_line, good_notes, note, read_header
+from lore.store.lines import SEED, Header, follow, good_id, good_line, good_notes, note, read_header
 
 HINT_AGAIN = "load the session again, and save what is new on top of it"
 
@@ -139,7 +140,7 @@ def refused(base: Head, stored: Head) -> ConflictError:
 
 def merged(before: bytes, more: bytes) -> bytes:
     """Put the keys of a JSON object over those of another; raises StoreError where one is none."""
-    if more.strip() == b"{}":
+    if more.strip(b" \t\r\n") == b"{}":
         return before
     new, old = table(more), table(before)
     if new is None:
@@ -163,7 +164,10 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
     header = read_header(data.events[0])
     if header.session_id != data.session_id:
         raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
-    _check_notes(data)
+    good_notes(data.leaf_id, data.created_at, data.updated_at)
+    if data.project_id is not None:
+        good_id(data.project_id, "project id")
+    merged(EMPTY, data.metadata)
     if stored is not None and not (stored.number <= len(digests) and digests[stored.number - 1].hex() == stored.digest):
         base = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
         raise ConflictError(
@@ -175,16 +179,9 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
     return header
 
 
-def _check_notes(data: SessionData) -> None:
-    good_notes(data.leaf_id, data.created_at, data.updated_at)
-    if data.project_id is not None:
-        good_id(data.project_id, "project id")
-    merged(EMPTY, data.metadata)
-
-
 def digests_of(events: Iterable[bytes]) -> list[bytes]:
     """Return the digest behind each event of a whole session."""
-    return follow(bytes.fromhex(NOTHING.digest), events)
+    return follow(SEED, events)
 
 
 def same_header(stored: bytes, header: Header, head: Head) -> Head:
@@ -242,14 +239,13 @@ class Whole:
     def __init__(self, data: SessionData) -> None:
         self.head, self.leaf_id, self.metadata = data.head, data.leaf_id, data.metadata
         self._events = data.events
-        self._digests: list[bytes] | None = None
+
+    @cached_property
+    def _digests(self) -> list[bytes]:
+        return [SEED, *digests_of(self._events)]
 
     def digest(self, number: int) -> str | None:
-        if self._digests is None:
-            self._digests = digests_of(self._events)
-        if number == 0:
-            return NOTHING.digest
-        return self._digests[number - 1].hex() if 0 < number <= len(self._digests) else None
+        return self._digests[number].hex() if 0 <= number < len(self._digests) else None
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
         return self._events[after : after + count]

@@ -28,7 +28,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from lore.formats.lines import fault
-from lore.model.jsonslice import table
 from lore.store.applying import checked, digests_of, same_header, settle, with_forks
 from lore.store.base import (
     Checkpoint,
@@ -58,10 +57,10 @@ from lore.store.jsonl_files import (
     write_whole,
     writing,
 )  # fmt: skip
-from lore.store.jsonl_folder import BINDINGS, CHECKPOINT, LOG, TORN, Folder, remove_left
+from lore.store.jsonl_folder import CHECKPOINT, TORN, Folder, remove_left
 from lore.store.jsonl_log import MOST, Log, LogState, Notes, extended, stamp_of, verify_log, whole_bytes
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
-from lore.store.lines import NOTHING, Header, good_id, good_line, note, put_together, read_header, rows_of
+from lore.store.lines import NOTHING, Header, good_id, note, put_together, read_header, rows_of
 
 _REMEMBERED = 1000  # logs whose state is kept
 _T = TypeVar("_T")
@@ -76,7 +75,7 @@ class Jsonl:
         self._folder = Folder(folder)
         self._tell = tell
         self._patience = patience
-        self._clients = Clients(self._folder.file(BINDINGS + LOG), self._folder.file(BINDINGS + TORN), patience, tell)
+        self._clients = Clients(self._folder, patience, tell)
         self._lock = Lock()
         self._states: dict[str, tuple[tuple[int, ...], LogState]] = {}
         self._is_closed = False
@@ -149,10 +148,6 @@ class Jsonl:
         stored = None if log is None else self._known(log)
         digests = digests_of(data.events)
         header = checked(data, None if stored is None else stored.head, digests)
-        for line in data.events[0 if stored is None else stored.head.number :]:
-            good_line(line)
-        if table(data.metadata) is None:
-            raise StoreError("metadata is no JSON object", hint="give an object")
         notes = Notes(leaf_id=data.leaf_id, metadata=on_one_line(data.metadata), project_id=data.project_id,
                       created_at=data.created_at, updated_at=data.updated_at)  # fmt: skip
         name = os.path.basename(self._folder.log(header.session_id))
@@ -267,7 +262,7 @@ class Jsonl:
         damage = [each for log in logs for each in log.damage]
         notes = [each for log in logs for each in log.notes]
         if session_id is None:
-            more, remarks = self._clients.verify(self._folder)
+            more, remarks = self._clients.verify()
             damage += more
             notes += remarks
             if left := len(list(self._folder.leftovers())):

@@ -17,7 +17,7 @@ from lore.errors import Where
 from lore.model.canonical import encode
 from lore.store.base import Damage, DamagedError, StoreError, Tell
 from lore.store.jsonl_files import append, put_aside, read_range, reading, synchronise_folder, writing
-from lore.store.jsonl_folder import Folder
+from lore.store.jsonl_folder import BINDINGS, LOG, TORN, Folder
 from lore.store.jsonl_log import unread
 from lore.store.jsonl_records import is_sealed, sealed
 
@@ -47,9 +47,9 @@ NOBODY = Known({}, frozenset(), (), 0, 0)
 class Clients:
     """The bindings of one folder."""
 
-    def __init__(self, path: str, aside: str, patience: float, tell: Tell) -> None:
-        self.path = path
-        self._aside = aside
+    def __init__(self, folder: Folder, patience: float, tell: Tell) -> None:
+        self._folder = folder
+        self.path = folder.file(BINDINGS + LOG)
         self._patience = patience
         self._tell = tell
         self._lock = Lock()
@@ -58,14 +58,21 @@ class Clients:
 
     def session(self, client_key: str) -> str | None:
         """Return a client's session; raises DamagedError where a damaged line may have said another."""
-        return _sure(self.known(), client_key, self.path)
+        return self._sure(self.known(), client_key)
+
+    def _sure(self, known: Known, client_key: str) -> str | None:
+        if known.damaged and client_key not in known.sure:
+            raise DamagedError(
+                "a damaged line may say which session the client means",
+                hint="bind the client anew, with replace", where=Where(self.path, None, known.damaged[-1]),
+            )  # fmt: skip
+        return known.sessions.get(client_key)
 
     def known(self) -> Known:
         """Return what the file says."""
         with self._lock:
             try:
-                stamp = _stamp(os.stat(self.path, follow_symlinks=False))
-                if stamp != self._stamp:
+                if _stamp(os.stat(self.path, follow_symlinks=False)) != self._stamp:
                     with reading(self.path, self._patience) as descriptor:
                         self._stamp, self._known = _stamp(os.fstat(descriptor)), _read(descriptor)
             except FileNotFoundError:
@@ -76,18 +83,20 @@ class Clients:
         """Bind clients; with `unless_other` nothing is done where one has another session, which is returned."""
         is_new, told = not os.path.lexists(self.path), ""
         with writing(self.path, self._patience, create=True) as descriptor:
-            known = _read(descriptor)
-            if unless_other:
-                for key, session_id in wanted.items():
-                    other = _sure(known, key, self.path)
-                    if other not in (None, session_id):
-                        return other
-            lines = list(_lines(wanted, known))
+            known, lines = _read(descriptor), list[bytes]()
+            for key, session_id in wanted.items():
+                other = self._sure(known, key) if unless_other else None
+                if other not in (None, session_id):
+                    return other
+                if known.sessions.get(key) != session_id or key not in known.sure:
+                    text = b'{"client_key":%b,"session_id":%b' % (encode(key), encode(session_id))
+                    lines.append(sealed(text) + b"\n")
             if known.end < known.size:
-                told = put_aside(descriptor, known.end, known.size, self.path, self._aside, self._patience)
+                aside = self._folder.file(BINDINGS + TORN)
+                told = put_aside(descriptor, known.end, known.size, self.path, aside, self._patience)
             append(descriptor, b"".join(lines), known.end, self.path)
         if is_new:
-            synchronise_folder(os.path.dirname(self.path))
+            synchronise_folder(self._folder.path)
         if told:
             self._tell(told)
         return None
@@ -99,7 +108,7 @@ class Clients:
         if keys:
             self.change(dict.fromkeys(keys))
 
-    def verify(self, folder: Folder) -> tuple[list[Damage], list[str]]:
+    def verify(self) -> tuple[list[Damage], list[str]]:
         """Say what is damaged, and which bindings lead nowhere."""
         try:
             known = self.known()
@@ -112,9 +121,9 @@ class Clients:
         notes: list[str] = []
         if known.end < known.size:
             notes.append(f"{self.path}: the last {known.size - known.end:,} bytes are no whole binding")
-        logs = set(folder.logs())
+        logs = set(self._folder.logs())
         for key, session_id in sorted(known.sessions.items()):
-            if session_id is not None and folder.log(session_id) not in logs:
+            if session_id is not None and self._folder.log(session_id) not in logs:
                 notes.append(f"client {key!r} is bound to session {session_id!r}, which is not there")
         return damage, notes
 
@@ -129,8 +138,9 @@ def _read(descriptor: int) -> Known:
     sessions: dict[str, str | None] = {}
     sure, damaged, at = set[str](), list[int](), 0
     for line in data[:end].split(b"\n")[:-1]:
-        found = _line(line)
-        if found is None:
+        try:
+            found = _DECODER.decode(line if is_sealed(line) else b"")
+        except ValueError:
             sure.clear()
             damaged.append(at)
         else:
@@ -138,25 +148,3 @@ def _read(descriptor: int) -> Known:
             sure.add(found.client_key)
         at += len(line) + 1
     return Known(sessions, frozenset(sure), tuple(damaged), end, len(data))
-
-
-def _line(line: bytes) -> _Line | None:
-    try:
-        return _DECODER.decode(line) if is_sealed(line) else None
-    except ValueError:
-        return None
-
-
-def _sure(known: Known, client_key: str, path: str) -> str | None:
-    if known.damaged and client_key not in known.sure:
-        raise DamagedError(
-            "a damaged line may say which session the client means",
-            hint="bind the client anew, with replace", where=Where(path, None, known.damaged[-1]),
-        )  # fmt: skip
-    return known.sessions.get(client_key)
-
-
-def _lines(wanted: Mapping[str, str | None], known: Known) -> Iterable[bytes]:
-    for key, session_id in wanted.items():
-        if known.sessions.get(key) != session_id or key not in known.sure:
-            yield sealed(b'{"client_key":%b,"session_id":%b' % (encode(key), encode(session_id))) + b"\n"

@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from secrets import token_hex
 
+from lore import files
 from lore.errors import Where
 from lore.files import try_lock
 from lore.store.base import StoreError
@@ -27,7 +28,6 @@ from lore.store.base import StoreError
 NEW = ".new"  # ends the name of a file that is being written; it begins with a dot, as no other does
 PATIENCE, PAUSE = 10.0, 0.005  # seconds to wait for another writer, and between two looks
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _PIECE = 16 * 1024 * 1024
 
@@ -145,21 +145,19 @@ def synchronise(descriptor: int, path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        raise failed(error, "write to", path, "what is stored is not durable: mend the disk, and save again") from None
+        raise _undurable(error, path) from None
+
+
+def _undurable(error: OSError, path: str) -> StoreError:
+    return failed(error, "write to", path, "what is stored is not durable: mend the disk, and save again")
 
 
 def synchronise_folder(path: str) -> None:
     """Make the names in a folder durable, where the system can; raises StoreError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | _FOLDER)
-    except PermissionError:  # Windows opens no folders
-        return
+        files.synchronise_folder(path)
     except OSError as error:
-        raise failed(error, "open", path) from None
-    try:
-        synchronise(descriptor, path)
-    finally:
-        os.close(descriptor)
+        raise _undurable(error, path) from None
 
 
 def write_whole(folder: str, name: str, pieces: Iterable[bytes], *, replace: bool) -> None:

@@ -20,11 +20,11 @@ from hashlib import sha256
 import msgspec
 
 from lore.errors import Where
-from lore.files import try_lock
+from lore.files import make_folder, try_lock
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError
-from lore.store.jsonl_files import NEW, failed, opened, read_small, synchronise_folder, write_whole
+from lore.store.jsonl_files import NEW, failed, opened, read_small, write_whole
 
 KIND, VERSION = "lore-store", 1
 _HEAD = 64 * 1024
@@ -74,7 +74,10 @@ class Folder:
         self.check()
         if os.path.lexists(self.file(STAMP)):
             return
-        self._make(self.path)
+        try:
+            make_folder(self.path)
+        except OSError as error:
+            raise failed(error, "make the folder", error.filename or self.path) from None
         if not self._may_adopt():
             raise FormatError(
                 f"{self.path} holds other files, and none of lore's logs",
@@ -84,21 +87,6 @@ class Folder:
             write_whole(self.path, STAMP, (encode({"kind": KIND, "version": VERSION}) + b"\n",), replace=False)
         except FileExistsError:
             self.check()
-
-    def _make(self, path: str) -> None:
-        """Make a folder and those above it, for their owner alone, each name durable."""
-        if os.path.isdir(path):
-            return
-        above = os.path.dirname(os.path.abspath(path))
-        if above != path:
-            self._make(above)
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            return
-        except OSError as error:
-            raise failed(error, "make the folder", path) from None
-        synchronise_folder(above)
 
     def _may_adopt(self) -> bool:
         names = [name for name in self.names() if name != STAMP and not name.startswith(".")]

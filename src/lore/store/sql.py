@@ -38,17 +38,13 @@ from lore.store.sql_tables import (
     COLUMNS,
     HINT,
     SqlSession,
-    StoredRows,
     Transaction,
     Value,
-    digest_behind,
     kept,
     kept_rows,
-    lines_after,
     put_events,
     put_rows,
     said,
-    session_of,
     typed,
 )  # fmt: skip
 from lore.store.sql_verify import Seen, orphans, salvaged, verify_session
@@ -94,7 +90,10 @@ class SqlStore(ABC):
             key = _insert(tx, found, head, len(found.line) + 1)
             if key is None:
                 known = self._found(tx, found.session_id, write=True)
-                return same_header(_header_line(tx, known), found, known.head)
+                lines = known.lines(0, 1)
+                if not lines:
+                    raise DamagedError(f"session {found.session_id!r}: event 1 is missing", hint=HINT)
+                return same_header(lines[0], found, known.head)
             put_events(tx, key, 1, (found.line,), digests)
             return head
 
@@ -102,14 +101,13 @@ class SqlStore(ABC):
         after = max(0, after)
         with self.transaction(write=False) as tx:
             session = self._found(tx, session_id)
-            head, metadata, start = session.head, _metadata(tx, session), min(after, session.head.number)
-            lines = lines_after(tx, session.key, start)
-            base = digest_behind(tx, session.key, start)
-            last = follow(base, lines)[-1:] or [base] if base is not None else []
-            whole = len(lines) == head.number - start and last == [bytes.fromhex(head.digest)]
-            if not whole or note(session.summary.leaf_id, metadata) != head.note:
-                raise _damaged(verify_session(tx, session, metadata).damage, session_id)
-        summary = session.summary
+            summary, head, metadata = session.summary, session.head, session.metadata
+            start = min(after, head.number)
+            lines, base = session.lines(start), session.digest(start)
+            last = None if base is None else [bytes.fromhex(base), *follow(bytes.fromhex(base), lines)][-1].hex()
+            whole = len(lines) == head.number - start and last == head.digest
+            if not whole or note(session.leaf_id, metadata) != head.note:
+                raise _damaged(verify_session(session).damage, session_id)
         return SessionData(
             session_id=session_id, head=head, events=lines, first=after + 1, project_id=summary.project_id,
             parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, metadata=metadata,
@@ -144,8 +142,8 @@ class SqlStore(ABC):
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         with self.transaction(write=True) as tx:
             session = self._found(tx, session_id, write=True)
-            stored = StoredRows(tx, session, _metadata(tx, session))
-            settled = settle(delta, stored)
+            session.check()
+            settled = settle(delta, session)
             if not settled.is_empty:
                 self._append(tx, session, settled, delta)
             return settled.head
@@ -176,7 +174,7 @@ class SqlStore(ABC):
             return []
         with self.transaction(write=False) as tx:
             rows = tx.execute(f"SELECT {COLUMNS} FROM sessions{where} ORDER BY session_id", values)  # noqa: S608
-            return [session_of(row).summary for row in rows]
+            return [SqlSession(tx, row).summary for row in rows]
 
     def move(self, session_id: str, project_id: str) -> None:
         good_id(project_id, "project id")
@@ -259,7 +257,7 @@ class SqlStore(ABC):
         try:
             with self.transaction(write=False) as tx:
                 session = self._find(tx, session_id)
-                return None if session is None else verify_session(tx, session, _metadata(tx, session))
+                return None if session is None else verify_session(session)
         except DamagedError as error:
             return Seen(0, (Damage(session_id, None, "sessions row", error.message, "nothing is known of it"),), ())
 
@@ -267,7 +265,7 @@ class SqlStore(ABC):
         """Return the events whose digest follows from the one before; none where its own row cannot be read."""
         with self.transaction(write=False) as tx:
             session = self._found(tx, session_id)
-            return salvaged(tx, session, _metadata(tx, session))
+            return salvaged(session)
 
     # looking up
 
@@ -276,7 +274,7 @@ class SqlStore(ABC):
             return None
         lock = self.lock if write else ""
         rows = tx.execute(f"SELECT {COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
-        return session_of(rows[0]) if rows else None
+        return SqlSession(tx, rows[0]) if rows else None
 
     def _found(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession:
         session = self._find(tx, session_id, write=write)
@@ -285,21 +283,9 @@ class SqlStore(ABC):
         return session
 
 
-def _metadata(tx: Transaction, session: SqlSession) -> bytes:
-    rows = tx.execute("SELECT metadata FROM sessions WHERE session = ?", (session.key,))
-    return typed(rows, bytes)[0][0]
-
-
 def _parents(tx: Transaction) -> dict[str, str | None]:
     """Return all sessions with their parents."""
     return dict(typed(tx.execute("SELECT session_id, parent_session_id FROM sessions"), str, str | None))
-
-
-def _header_line(tx: Transaction, session: SqlSession) -> bytes:
-    rows = tx.execute("SELECT line FROM events WHERE session = ? AND number = 1", (session.key,))
-    if not rows:
-        raise DamagedError(f"session {session.summary.session_id!r}: event 1 is missing", hint=HINT)
-    return typed(rows, bytes)[0][0]
 
 
 def _bound(tx: Transaction, client_key: str) -> str | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 from itertools import chain
 from types import UnionType
 from typing import Any, NamedTuple, Protocol
@@ -87,60 +88,57 @@ COLUMNS = (
     "session, session_id, project_id, parent_session_id, created_at, updated_at, leaf_id, "
     "head_number, head_digest, head_note, size"
 )
-
-
 _KINDS = (
     int, str, str | None, str | None, bytes | None, bytes | None, bytes | None, int, bytes, bytes, int,
 )  # fmt: skip
 
 
-class SqlSession(NamedTuple):
-    """A row of `sessions`, without its metadata."""
+class SqlSession:
+    """A session in a transaction, as `applying.settle` looks at it: each look is one row, whatever its length."""
 
-    key: int
-    head: Head
-    summary: Summary
+    def __init__(self, tx: Transaction, row: tuple[Any, ...]) -> None:
+        """Read a row of `COLUMNS`; raises DamagedError."""
+        typed((row,), *_KINDS)
+        key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
+        self.tx = tx
+        self.key: int = key
+        self.head = Head(number, digest.hex(), noted.hex())
+        self.leaf_id = said(leaf_id)
+        self.summary = Summary(
+            session_id=session_id, head=self.head, size=size, project_id=project_id, parent_session_id=parent,
+            leaf_id=self.leaf_id, created_at=said(created_at), updated_at=said(updated_at),
+        )  # fmt: skip
 
-
-def session_of(row: tuple[Any, ...]) -> SqlSession:
-    """Read a row of `COLUMNS`; raises DamagedError."""
-    typed((row,), *_KINDS)
-    key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
-    head = Head(number, digest.hex(), noted.hex())
-    summary = Summary(
-        session_id=session_id, head=head, size=size, project_id=project_id, parent_session_id=parent,
-        leaf_id=said(leaf_id), created_at=said(created_at), updated_at=said(updated_at),
-    )  # fmt: skip
-    return SqlSession(key, head, summary)
-
-
-class StoredRows:
-    """A stored session as `applying.settle` looks at it: each look is one row, whatever the session's length."""
-
-    def __init__(self, tx: Transaction, session: SqlSession, metadata: bytes) -> None:
-        """Look at what must hold before anything is built on it; raises DamagedError."""
-        self._tx = tx
-        self.session = session
-        self.metadata = metadata
-        self.head = session.head
-        self.leaf_id = session.summary.leaf_id
-        name = session.summary.session_id
-        if note(self.leaf_id, metadata) != self.head.note:
-            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written", hint=HINT)
-        if self.digest(self.head.number) != self.head.digest:
-            raise DamagedError(f"session {name!r}: event {self.head.number}, its last, is missing or not as it was "
-                               "written", hint=HINT)  # fmt: skip
+    @cached_property
+    def metadata(self) -> bytes:
+        """Its metadata, read when asked for."""
+        return typed(self.tx.execute("SELECT metadata FROM sessions WHERE session = ?", (self.key,)), bytes)[0][0]
 
     def digest(self, number: int) -> str | None:
-        found = digest_behind(self._tx, self.session.key, number)
-        return None if found is None else found.hex()
+        """Return the digest behind an event, as it is stored; None where there is none."""
+        if number == 0:
+            return SEED.hex()
+        sql = "SELECT digest FROM events WHERE session = ? AND number = ?"
+        rows = typed(self.tx.execute(sql, (self.key, number)), bytes)
+        return rows[0][0].hex() if rows else None
 
-    def lines(self, after: int, count: int) -> Sequence[bytes]:
-        rows = self._tx.execute(
-            "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number",
-            (self.session.key, after, after + count),
-        )
-        return [line for (line,) in typed(rows, bytes)]
+    def lines(self, after: int, count: int = 2**62) -> tuple[bytes, ...]:
+        """Return at most `count` events that came after a number."""
+        sql = "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number"
+        rows = self.tx.execute(sql, (self.key, after, after + count))
+        lines = tuple(chain.from_iterable(rows))
+        if not set(map(type, lines)) <= {bytes}:  # as `typed`, ten times faster
+            typed(rows, bytes)
+        return lines
+
+    def check(self) -> None:
+        """Look at what must hold before anything is built on it; raises DamagedError."""
+        name, number = self.summary.session_id, self.head.number
+        if note(self.leaf_id, self.metadata) != self.head.note:
+            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written", hint=HINT)
+        if self.digest(number) != self.head.digest:
+            message = f"session {name!r}: event {number}, its last, is missing or not as it was written"
+            raise DamagedError(message, hint=HINT)
 
 
 def put_events(tx: Transaction, session: int, first: int, lines: Iterable[bytes], digests: Iterable[bytes]) -> None:
@@ -159,13 +157,9 @@ def put_rows(tx: Transaction, session_id: str, project_id: str | None, rows: Ite
             "INSERT INTO prompt_deltas (session_id, seq, project_id, selector, content) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (session_id, seq) DO UPDATE SET selector = excluded.selector, "
             "content = CASE WHEN prompt_deltas.content = ? THEN excluded.content ELSE prompt_deltas.content END",
-            (session_id, wide(row.seq), project_id, row.selector, row.content or b"null", b"null"),
-        )
-
-
-def wide(number: int) -> int | str:
-    """Return an integer as the column `seq` keeps it."""
-    return number if -(2**63) <= number < 2**63 else str(number)
+            (session_id, row.seq if -(2**63) <= row.seq < 2**63 else str(row.seq), project_id, row.selector,
+             row.content or b"null", b"null"),
+        )  # fmt: skip
 
 
 def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
@@ -179,23 +173,6 @@ def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
     except (ValueError, ArithmeticError) as error:
         raise DamagedError(f"session {session_id!r}: a prompt delta's seq is no integer", hint=HINT) from error
     return tuple(sorted(found, key=lambda row: row.seq))
-
-
-def lines_after(tx: Transaction, session: int, after: int) -> tuple[bytes, ...]:
-    """Return the lines of a session behind a number."""
-    rows = tx.execute("SELECT line FROM events WHERE session = ? AND number > ? ORDER BY number", (session, after))
-    lines = tuple(chain.from_iterable(rows))
-    if not set(map(type, lines)) <= {bytes}:  # as `typed`, ten times faster
-        typed(rows, bytes)
-    return lines
-
-
-def digest_behind(tx: Transaction, session: int, number: int) -> bytes | None:
-    """Return the digest behind an event, as it is stored; None where there is none."""
-    if number == 0:
-        return SEED
-    rows = tx.execute("SELECT digest FROM events WHERE session = ? AND number = ?", (session, number))
-    return typed(rows, bytes)[0][0] if rows else None
 
 
 # What each database calls the types; `strict` ends a CREATE TABLE.

@@ -32,12 +32,12 @@ class _Found(NamedTuple):
     message: str
 
 
-def verify_session(tx: Transaction, session: SqlSession, metadata: bytes) -> Seen:
+def verify_session(session: SqlSession) -> Seen:
     """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
-    summary, head = session.summary, session.head
+    summary, head, noted = session.summary, session.head, note(session.leaf_id, session.metadata)
     events, good, failure = list[Event](), list[int](), None
     try:
-        for part in events_of(tx, session.key):
+        for part in events_of(session.tx, session.key):
             events += part
     except StoreError as error:  # a page that the database cannot read: what was read before it stands
         failure = error
@@ -47,7 +47,7 @@ def verify_session(tx: Transaction, session: SqlSession, metadata: bytes) -> See
         found += _ends(events, inside, head)
         derived = put_together(summary.session_id, summary.project_id, rows_of(event.line for event in inside))
         try:
-            found += [*_row(inside, session, metadata), *_deltas(derived, kept_rows(tx, summary.session_id))]
+            found += [*_row(inside, session, noted), *_deltas(derived, kept_rows(session.tx, summary.session_id))]
         except StoreError as error:
             failure = error
     if failure is not None:
@@ -100,20 +100,20 @@ def _span(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
 
 
-def salvaged(tx: Transaction, session: SqlSession, metadata: bytes) -> Salvaged:
+def salvaged(session: SqlSession) -> Salvaged:
     """Return what is left of a session: up to a page that the database cannot read, where there is one."""
-    whole = frozenset(verify_session(tx, session, metadata).whole)
+    whole = frozenset(verify_session(session).whole)
     lines: list[bytes] = []
     with suppress(StoreError):
-        for part in events_of(tx, session.key):
+        for part in events_of(session.tx, session.key):
             lines += [row.line for row in part if row.number in whole]
     return Salvaged(tuple(lines), max(0, session.head.number - len(lines)))
 
 
-def _row(events: Sequence[Event], session: SqlSession, metadata: bytes) -> Iterator[_Found]:
+def _row(events: Sequence[Event], session: SqlSession, noted: str) -> Iterator[_Found]:
     """Compare the session's row with its events."""
     summary, count = session.summary, len(events)
-    if note(summary.leaf_id, metadata) != session.head.note:
+    if noted != session.head.note:
         yield _Found(None, "sessions row", "leaf or metadata are not as they were written")
     size = sum(len(event.line) for event in events) + count
     if count and events[-1].number == session.head.number == count and size != summary.size:

@@ -21,6 +21,7 @@ from threading import Lock
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
+from lore.files import make_folder, synchronise_folder
 from lore.model.canonical import printable
 from lore.store.base import DamagedError, FormatError, StoreError
 from lore.store.registry import BESIDE
@@ -74,30 +75,14 @@ def is_missing(path: str) -> bool:
 def make(path: str) -> None:
     """Make the file, and the folders that it lies in, where they are missing; raises StoreError."""
     try:
-        _make_folder(Path(path).parent)
+        make_folder(os.path.dirname(path))
         with _MAKING:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        _sync(Path(path).parent)
+        synchronise_folder(os.path.dirname(path))
     except FileExistsError:
         return
     except OSError as error:
         raise StoreError(f"{printable(path)} cannot be made: {error.strerror}", hint="choose another place") from error
-
-
-def _make_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Make the name of a new file survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def is_read_only(path: str) -> bool:
