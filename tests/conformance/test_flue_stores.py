@@ -46,11 +46,11 @@ def test_create_is_idempotent(store):
 
 
 def test_create_race(store):
-    assert at_once(*[lambda: store.create(header())] * 4) == [store.load("s").head] * 4
+    assert at_once(store.create, [header()] * 4) == [store.load("s").head] * 4
 
 
 def test_conflicting_create_race(store):
-    answers = at_once(*(lambda model=model: store.create(header(model=model)) for model in "abcd"))
+    answers = at_once(store.create, [header(model=model) for model in "abcd"])
     assert [type(answer) for answer in answers].count(Head) == 1
     assert [type(answer) for answer in answers].count(ConflictError) == 3
     (stored,) = events(store)

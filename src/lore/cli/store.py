@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
@@ -42,6 +43,7 @@ Url: TypeAlias = Annotated[
     str, typer.Option("--store", help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, memory:, or a plug-in's.")
 ]
 SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
+ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")]
 Project: TypeAlias = Annotated[str | None, typer.Option("--project", help="The sessions of this project alone.")]
 
 T = TypeVar("T", bound=Struct)
@@ -49,13 +51,24 @@ T = TypeVar("T", bound=Struct)
 
 @contextmanager
 def opened(url: str, *, new: bool = False) -> Generator[Store]:
-    """Open the store for one command; what it tells goes to standard error. Only a `new` one need not be there."""
-    from lore.run.store_sessions import opened as open_
+    """Open the store for one command, and close it; only a `new` one need not be there. Raises StoreError.
+
+    What it tells goes to standard error.
+    """
+    from lore.store.base import StoreError
+    from lore.store.registry import address_of, may_be_there, open_store, open_there, scheme_of, shown
+
+    named = address_of(url)
+    if named is not None and not os.path.lexists(url.partition(":")[2]) and may_be_there(named.url):
+        hint = f"--store {shown(named.url)}, and the session's id apart"
+        raise StoreError(f"{shown(url)} names a session, not a store", hint=hint)
 
     def say(text: str) -> None:
         tell(text if text.startswith("note: ") else f"note: {text}")
 
-    with open_(url, say, new=new) as store:
+    with closing(open_store(url, say) if new else open_there(url, say)) as store:
+        if scheme_of(url) == "memory":
+            tell("note: `memory:` is gone when this command ends")
         yield store
 
 
@@ -220,18 +233,20 @@ def move(
     color: Colour = None,
 ) -> int:
     """Make a session, and its prompt deltas, another project's."""
+    from lore.model.results_store import StoreWritten
     from lore.report.stored import write_written
-    from lore.run.store_sessions import moved
 
     with opened(store) as kept:
-        answer(moved(kept, session_id, project_id), write_written, as_json=as_json, color=color)
+        kept.move(session_id, project_id)
+    result = StoreWritten(store=kept.url, op="move", session_ids=[session_id], project_id=project_id)
+    answer(result, write_written, as_json=as_json, color=color)
     return 0
 
 
 @app.command("bind")
 @quiet_pipe
 def bind(
-    client_key: Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")],
+    client_key: ClientKey,
     session_id: SessionId,
     store: Url,
     replace: Annotated[bool, typer.Option("--replace", help="Also where the client means another session.")] = False,
@@ -239,18 +254,20 @@ def bind(
     color: Colour = None,
 ) -> int:
     """Remember which session a client means."""
+    from lore.model.results_store import StoreWritten
     from lore.report.stored import write_written
-    from lore.run.store_sessions import bound
 
     with opened(store) as kept:
-        answer(bound(kept, client_key, session_id, replace=replace), write_written, as_json=as_json, color=color)
+        kept.bind(client_key, session_id, replace=replace)
+    result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
+    answer(result, write_written, as_json=as_json, color=color)
     return 0
 
 
 @app.command("resolve")
 @quiet_pipe
 def resolve(
-    client_key: Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")],
+    client_key: ClientKey,
     store: Url,
     as_json: AsJson = False,
 ) -> int:
@@ -291,12 +308,12 @@ def verify(
 @quiet_pipe
 def vacuum(store: Url, as_json: AsJson = False) -> int:
     """Give back space that is not needed any more."""
+    from lore.model.results_store import StoreVacuumed
     from lore.report.console import line
     from lore.report.terminal import counted
-    from lore.run.store_sessions import vacuumed
 
     with opened(store) as kept:
-        found = vacuumed(kept)
+        found = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())
     answer(
         found, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
         as_json=as_json, color=None,

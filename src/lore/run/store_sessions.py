@@ -8,9 +8,7 @@ what was acknowledged before stays, and nothing of that line is stored.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from msgspec import Raw
@@ -32,7 +30,6 @@ from lore.model.results_store import (
     StoreList,
     StoreResolved,
     StoreShown,
-    StoreVacuumed,
     StoreVerified,
     StoreWritten,
 )
@@ -45,31 +42,13 @@ from lore.store.base import (
     SalvagingStore,
     SessionDelta,
     Store,
-    StoreError,
     Summary,
     Tell,
     UnknownSessionError,
 )  # fmt: skip
 from lore.store.lines import read_header
-from lore.store.registry import BEYOND, address_of, may_be_there, noted, open_store, open_there, scheme_of
-from lore.store.registry import shown as shown_url
+from lore.store.registry import BEYOND, noted
 from lore.store.sync import Clock, now
-
-
-@contextmanager
-def opened(url: str, tell: Tell, *, new: bool = False) -> Generator[Store]:
-    """Open a store and close it; `tell` hears what a person should know. Raises StoreError.
-
-    One that is not there yet may be made only where it may be `new`.
-    """
-    named = address_of(url)
-    if named is not None and not os.path.lexists(url.partition(":")[2]) and may_be_there(named.url):
-        hint = f"--store {shown_url(named.url)}, and the session's id apart"
-        raise StoreError(f"{shown_url(url)} names a session, not a store", hint=hint)
-    with closing(open_store(url, tell) if new else open_there(url, tell)) as store:
-        if scheme_of(url) == "memory":
-            tell("note: `memory:` is gone when this command ends")
-        yield store
 
 
 def listed(store: Store, project_id: str | None = None, *, memory: bool = False) -> StoreList:
@@ -127,11 +106,6 @@ def resolved(store: Store, client_key: str) -> StoreResolved:
     return StoreResolved(store=store.url, client_key=client_key, session_id=session_id)
 
 
-def vacuumed(store: Store) -> StoreVacuumed:
-    """Give back what a store does not need any more."""
-    return StoreVacuumed(store=store.url, freed_bytes=store.vacuum())
-
-
 def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) -> StoreWritten:
     """Delete sessions and those forked from them, all that are named or none; with `dry_run` only say which.
 
@@ -154,18 +128,6 @@ def _is_damaged(store: Store, session_id: str) -> bool:
         return noted(store, session_id) is not None
     except DamagedError:
         return True
-
-
-def moved(store: Store, session_id: str, project_id: str) -> StoreWritten:
-    """Make a session, and its prompt deltas, another project's."""
-    store.move(session_id, project_id)
-    return StoreWritten(store=store.url, op="move", session_ids=[session_id], project_id=project_id)
-
-
-def bound(store: Store, client_key: str, session_id: str, *, replace: bool = False) -> StoreWritten:
-    """Remember which session a client means; raises ConflictError where it means another, unless `replace`."""
-    store.bind(client_key, session_id, replace=replace)
-    return StoreWritten(store=store.url, op="bind", session_ids=[session_id], client_key=client_key)
 
 
 def exported(store: Store, session_id: str) -> Iterator[bytes]:

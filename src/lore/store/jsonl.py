@@ -58,7 +58,7 @@ from lore.store.jsonl_files import (
     writing,
 )  # fmt: skip
 from lore.store.jsonl_folder import CHECKPOINT, TORN, Folder, remove_left
-from lore.store.jsonl_log import MOST, Log, LogState, Notes, extended, stamp_of, verify_log, whole_bytes
+from lore.store.jsonl_log import MOST, Log, LogState, extended, stamp_of, verify_log, whole_bytes
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
 from lore.store.lines import NOTHING, Header, good_id, note, put_together, read_header, rows_of
 
@@ -98,13 +98,14 @@ class Jsonl:
         self._folder.prepare()
         path = self._folder.log(found.session_id)
         digests = digests_of((found.line,))
-        notes = Notes(project_id=found.project_id, created_at=found.at)
+        data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
+                           created_at=found.at)  # fmt: skip
         while True:
             if os.path.lexists(path):
                 with suppress(UnknownSessionError):  # deleted meanwhile
                     return self._created(found)
             try:
-                whole = whole_bytes((found.line,), digests, notes)
+                whole = whole_bytes(data.events, digests, data)
                 write_whole(self._folder.path, os.path.basename(path), whole, replace=False)
             except FileExistsError:  # created meanwhile
                 continue
@@ -148,8 +149,7 @@ class Jsonl:
         stored = None if log is None else self._known(log)
         digests = digests_of(data.events)
         header = checked(data, None if stored is None else stored.head, digests)
-        notes = Notes(leaf_id=data.leaf_id, metadata=on_one_line(data.metadata), project_id=data.project_id,
-                      created_at=data.created_at, updated_at=data.updated_at)  # fmt: skip
+        notes = replace(data, metadata=on_one_line(data.metadata))
         name = os.path.basename(self._folder.log(header.session_id))
         if log is not None:
             self._mend(log)

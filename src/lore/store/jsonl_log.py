@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from lore.errors import Where
 from lore.formats.lines import BOM, LONGEST, fault
 from lore.model.events import Saved
 from lore.model.items import NULL
-from lore.store.base import EMPTY, Damage, DamagedError, Head, StoreError, Summary, Verified
+from lore.store.base import EMPTY, Damage, DamagedError, Head, SessionData, StoreError, Summary, Verified
 from lore.store.jsonl_files import read_range, read_small, reading
 from lore.store.jsonl_folder import LOG, name_of
 from lore.store.jsonl_records import BEGIN, Fault, Part, is_record, metadata_of, read, read_record, with_lines
@@ -27,17 +28,7 @@ _PIECE = 64 * 1024
 _ALL = 1 << 62
 
 
-class Notes(Struct, frozen=True, kw_only=True):
-    """What a record says of its session beside the events; `metadata` is on one line."""
-
-    leaf_id: str | None = None
-    metadata: bytes = EMPTY
-    project_id: str | None = None
-    created_at: str | None = None
-    updated_at: str | None = None
-
-
-class LogState(Notes, frozen=True, kw_only=True):
+class LogState(Struct, frozen=True, kw_only=True):
     """What is known of a session; `log` is its size without records, `end` where what is whole ends in the file."""
 
     session_id: str
@@ -47,7 +38,12 @@ class LogState(Notes, frozen=True, kw_only=True):
     size: int
     is_ended: bool
     parent_session_id: str | None
-    metadata_at: int | None = None
+    project_id: str | None
+    leaf_id: str | None
+    metadata: bytes  # on one line
+    metadata_at: int | None  # the byte of the record that has it
+    created_at: str | None
+    updated_at: str | None
 
     @property
     def is_torn(self) -> bool:
@@ -62,6 +58,9 @@ class LogState(Notes, frozen=True, kw_only=True):
             parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, created_at=self.created_at,
             updated_at=self.updated_at,
         )  # fmt: skip
+
+
+Notes: TypeAlias = SessionData | LogState  # which have what a record says of its session beside the events
 
 
 def stamp_of(descriptor: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
-from typing import Any, LiteralString, NamedTuple, TypeVar, cast
+from typing import Any, LiteralString, TypeVar, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -39,23 +39,18 @@ STARTING = ("starting up", "shutting down", "recovery mode", "not yet accepting 
 RESERVED = frozenset({"3F000", "42703", "42P01"})  # a schema, column or table that is ours is not there
 
 
-class _Said(NamedTuple):
-    message: str
-    hint: str
-
-
-_BY_STATE = {
-    "25006": _Said("it takes no writes: a standby, or set to read only", "give the URL of the server that is written"),
-    "42501": _Said("this user may not do that", "GRANT the user what it needs in schema lore, or use another user"),
-    "53100": _Said("its disk is full", "make room; nothing of this call is stored"),
-    "53200": _Said("it has no memory left", "save less at once; nothing of this call is stored"),
-    "53300": _Said("it has no connection left", "close stores that are not used, or raise max_connections"),
-    "54000": _Said("this is more than it can store at once", "save less at once"),
-    "55P03": _Said(
+_BY_STATE = {  # SQLSTATE: the message and the hint
+    "25006": ("it takes no writes: a standby, or set to read only", "give the URL of the server that is written"),
+    "42501": ("this user may not do that", "GRANT the user what it needs in schema lore, or use another user"),
+    "53100": ("its disk is full", "make room; nothing of this call is stored"),
+    "53200": ("it has no memory left", "save less at once; nothing of this call is stored"),
+    "53300": ("it has no connection left", "close stores that are not used, or raise max_connections"),
+    "54000": ("this is more than it can store at once", "save less at once"),
+    "55P03": (
         "another writer holds what this call needs, longer than it may wait",
         "try again; pg_stat_activity shows who holds it, and `options=-clock_timeout=60s` in the URL waits longer",
     ),
-    "57014": _Said("the statement was canceled", "raise statement_timeout, or try again"),
+    "57014": ("the statement was canceled", "raise statement_timeout, or try again"),
 }
 _BY_TEXT = {  # what a server or libpq says while connecting has no SQLSTATE
     "password": "see the password in the URL, in PGPASSWORD or in ~/.pgpass",
@@ -120,10 +115,10 @@ def translated(error: psycopg.Error, url: str, password: str) -> StoreError:
         return DamagedError(f"{url}: the database cannot read what is stored: {message}", hint="restore a backup")
     if state in RESERVED:
         return FormatError(f"{url}: schema lore is not one of lore's stores: {message}", hint="give another database")
-    known = _BY_STATE.get(state)
-    if known is None:
+    if state not in _BY_STATE:
         return StoreError(f"{url}: PostgreSQL says: {message}", hint="nothing of this call is stored")
-    return StoreError(f"{url}: {known.message} ({message})", hint=known.hint)
+    words, hint = _BY_STATE[state]
+    return StoreError(f"{url}: {words} ({message})", hint=hint)
 
 
 def masked(text: str, password: str) -> str:
@@ -132,13 +127,11 @@ def masked(text: str, password: str) -> str:
     return line.replace(password, "***") if password else line
 
 
-SCHEMA = "lore"
-STAMP = "lore_store"  # the table with the schema's version: it says that schema lore is lore's
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # setting, the value that is not enough, ours
 _WANTED = (
-    ("search_path", None, f"{SCHEMA}, pg_temp"),
+    ("search_path", None, "lore, pg_temp"),
     ("synchronous_commit", "off", "on"),  # what is acknowledged is on the server's disk
     ("lock_timeout", "0", "30s"),  # who waits for another writer does not wait for ever
     ("idle_in_transaction_session_timeout", "0", "60s"),  # nor does a client that is stopped hold up the others

@@ -27,7 +27,7 @@ from lore.model.canonical import printable
 from lore.store.base import Damage, DamagedError, FormatError, StoreError, Tell
 from lore.store.registry import BESIDE, silent
 from lore.store.sql import SqlStore
-from lore.store.sql_tables import LATEST, SQLITE, STEPS, TABLES, Step, Transaction, Value, refuse_newer, take
+from lore.store.sql_tables import LATEST, SQLITE, STEPS, TABLES, Transaction, Value, refuse_newer, take
 from lore.store.sqlite_file import (
     APPLICATION,
     OLDEST,
@@ -114,15 +114,24 @@ class Sqlite(SqlStore):
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[Transaction]:
-        with self._alone(), self._connected(write=write) as connection:
-            tx = _Transaction(connection, self._in_words)
-            tx.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        begin = "BEGIN IMMEDIATE" if write else "BEGIN"
+        with self._alone(), self._connected(write=write) as connection, self._begun(connection, begin) as tx:
+            yield tx
+
+    @contextmanager
+    def _begun(self, connection: sqlite3.Connection, begin: str) -> Generator[Transaction]:
+        tx = _Transaction(connection, self._in_words)
+        tx.execute(begin)
+        try:
+            yield tx
+            tx.execute("COMMIT")
+        except BaseException:
             try:
-                yield tx
-                tx.execute("COMMIT")
-            except BaseException:
-                self._take_back(connection)
-                raise
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            except sqlite3.Error:  # the file is in order all the same: what is not committed does not count
+                self._forget()
+            raise
 
     def _alone(self) -> RLock:
         """Return the lock; in the child of a fork, one that no other thread of the parent can have held."""
@@ -132,13 +141,6 @@ class Sqlite(SqlStore):
                 self._left.append(self._connection)
                 self._connection = None
         return self._lock
-
-    def _take_back(self, connection: sqlite3.Connection) -> None:
-        try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        except sqlite3.Error:  # the file is in order all the same: what is not committed does not count
-            self._forget()
 
     def _in_words(self, error: sqlite3.Error | OverflowError) -> StoreError:
         return in_words(error, self._path, self._patience)
@@ -166,7 +168,7 @@ class Sqlite(SqlStore):
             self._file = _identity(self._path)
             yield self._connection
 
-    def _connect(self, options: str) -> sqlite3.Connection:
+    def _connect(self, options: str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
                 address(self._path, options), uri=True, timeout=self._patience, isolation_level=None,
@@ -174,6 +176,11 @@ class Sqlite(SqlStore):
             )  # fmt: skip
         except sqlite3.Error as error:
             raise self._in_words(error) from error
+        try:
+            prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _read_only(self) -> sqlite3.Connection:
@@ -185,24 +192,12 @@ class Sqlite(SqlStore):
                 hint="copy it to a place where you may write",
             )
         is_alone = not any(os.path.exists(beside(self._path, end)) for end in ("-wal", "-journal"))
-        connection = self._connect("mode=ro&immutable=1" if is_alone else "mode=ro")
-        try:
-            self._refuse_foreign(_Transaction(connection, self._in_words))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return self._connect("mode=ro&immutable=1" if is_alone else "mode=ro", self._refuse_foreign)
 
     def _opened(self) -> sqlite3.Connection:
         make(self._path)
         self._checked(stamp_of(self._path, self._patience))
-        connection = self._connect("mode=rw")
-        try:
-            self._set_up(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return self._connect("mode=rw", self._set_up)
 
     def _checked(self, stamp: Stamp | None) -> int:
         """Return the version of the schema, 0 of a new file; raises FormatError for what is not this lore's."""
@@ -218,36 +213,30 @@ class Sqlite(SqlStore):
         tx = _Transaction(connection, self._in_words)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
-        self._refuse_foreign(tx)
+        self._refuse_foreign(connection)
         version = _version(tx)
         for step in STEPS[version:]:
-            self._take(tx, connection, step)
+            with self._begun(connection, "BEGIN IMMEDIATE"):
+                if _version(tx) < step.version:  # else another process did it meanwhile
+                    take(step, tx, SQLITE)
+                    tx.execute(f"PRAGMA application_id = {APPLICATION}")
+                    tx.execute(f"PRAGMA user_version = {step.version}")
         if 0 < version < LATEST:
             self._tell(f"{self.url}: brought from schema version {version} to {LATEST}")
         refuse_newer(_version(tx), self.url)
         self._keep_log(connection)
 
-    def _refuse_foreign(self, tx: Transaction) -> None:
+    def _refuse_foreign(self, connection: sqlite3.Connection) -> None:
         """Refuse what does something by itself when rows are written or read, and tables of others."""
-        found = tx.execute("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')")
-        others = [f"{kind} {name}" for kind, name in found if not (kind == "table" and _is_ours(name))]
+        sql = "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')"
+        others = [
+            f"{kind} {name}" for kind, name in _Transaction(connection, self._in_words).execute(sql)
+            if kind != "table" or not (name in TABLES or name.startswith("sqlite_"))
+        ]  # fmt: skip
         if others:
             raise FormatError(
                 f"{self.url} holds what is not lore's: {printable(', '.join(others[:3]))}", hint="name another file"
             )
-
-    def _take(self, tx: Transaction, connection: sqlite3.Connection, step: Step) -> None:
-        """Do one step of the schema, unless another process did it meanwhile."""
-        tx.execute("BEGIN IMMEDIATE")
-        try:
-            if _version(tx) < step.version:
-                take(step, tx, SQLITE)
-                tx.execute(f"PRAGMA application_id = {APPLICATION}")
-                tx.execute(f"PRAGMA user_version = {step.version}")
-            tx.execute("COMMIT")
-        except BaseException:
-            self._take_back(connection)
-            raise
 
     def _keep_log(self, connection: sqlite3.Connection) -> None:
         """Change to a write-ahead log, which the file remembers; not before the schema stands, see `stamp_of`."""
@@ -363,10 +352,6 @@ def _in_memory() -> sqlite3.Connection:
 
 def _version(tx: Transaction) -> int:
     return tx.execute("PRAGMA user_version")[0][0]
-
-
-def _is_ours(table: str) -> bool:
-    return table in TABLES or table.startswith("sqlite_")
 
 
 def _identity(path: str) -> tuple[int, int] | None:

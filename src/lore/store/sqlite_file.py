@@ -188,39 +188,30 @@ def _last_committed(file: BinaryIO) -> bytes | None:
     return committed
 
 
-class _Said(NamedTuple):
-    """What an error of sqlite is called here."""
-
-    kind: type[StoreError]
-    message: str
-    hint: str
-
-
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
 _VERIFY = f"`lore store verify` says what is whole; what cannot be opened: {_RESCUE}"
-_MEANINGS = {
-    sqlite3.SQLITE_BUSY: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
-    sqlite3.SQLITE_LOCKED: _Said(StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
-    sqlite3.SQLITE_FULL: _Said(StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
-    sqlite3.SQLITE_READONLY: _Said(StoreError, "cannot be written", "look at who owns it and its folder"),
-    sqlite3.SQLITE_PERM: _Said(StoreError, "cannot be opened", "look at who owns it and its folder"),
-    sqlite3.SQLITE_CANTOPEN: _Said(StoreError, "cannot be opened", "look at who owns it and its folder"),
-    sqlite3.SQLITE_IOERR: _Said(
+_MEANINGS = {  # code of sqlite: the error, its message and its hint
+    sqlite3.SQLITE_BUSY: (StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
+    sqlite3.SQLITE_LOCKED: (StoreError, "is busy: others have been writing for {patience:g} s", "try again"),
+    sqlite3.SQLITE_FULL: (StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
+    sqlite3.SQLITE_READONLY: (StoreError, "cannot be written", "look at who owns it and its folder"),
+    sqlite3.SQLITE_PERM: (StoreError, "cannot be opened", "look at who owns it and its folder"),
+    sqlite3.SQLITE_CANTOPEN: (StoreError, "cannot be opened", "look at who owns it and its folder"),
+    sqlite3.SQLITE_IOERR: (
         StoreError, "cannot be read or written: the disk failed, or a limit was met",
         "look at the disk, then send the same again",
     ),
-    sqlite3.SQLITE_CORRUPT: _Said(DamagedError, "is damaged", _VERIFY),
-    sqlite3.SQLITE_NOTADB: _Said(DamagedError, "is damaged: it is no database any more", _VERIFY),
-    sqlite3.SQLITE_CONSTRAINT: _Said(DamagedError, "holds rows that contradict one another", _VERIFY),
-    sqlite3.SQLITE_TOOBIG: _Said(StoreError, "takes no value of this size", "write less in one event"),
-    sqlite3.SQLITE_NOMEM: _Said(StoreError, "needs more memory than there is", "write less at once"),
+    sqlite3.SQLITE_CORRUPT: (DamagedError, "is damaged", _VERIFY),
+    sqlite3.SQLITE_NOTADB: (DamagedError, "is damaged: it is no database any more", _VERIFY),
+    sqlite3.SQLITE_CONSTRAINT: (DamagedError, "holds rows that contradict one another", _VERIFY),
+    sqlite3.SQLITE_TOOBIG: (StoreError, "takes no value of this size", "write less in one event"),
+    sqlite3.SQLITE_NOMEM: (StoreError, "needs more memory than there is", "write less at once"),
 }  # fmt: skip
-_OTHER = _Said(StoreError, "gave an error", "look at the file and its folder")
+_OTHER = (StoreError, "gave an error", "look at the file and its folder")
 
 
 def in_words(error: sqlite3.Error | OverflowError, path: str, patience: float) -> StoreError:
     """Return the error that a person is shown for one of sqlite."""
     code = getattr(error, "sqlite_errorcode", 0)
-    words = _MEANINGS.get(code & 0xFF, _OTHER)
-    detail = printable(str(error))
-    return words.kind(f"{printable(path)} {words.message.format(patience=patience)} ({detail})", hint=words.hint)
+    kind, message, hint = _MEANINGS.get(code & 0xFF, _OTHER)
+    return kind(f"{printable(path)} {message.format(patience=patience)} ({printable(str(error))})", hint=hint)

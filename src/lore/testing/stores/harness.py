@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Barrier
-from typing import cast
+from typing import Any, cast
 
 from msgspec import Raw
 
@@ -80,19 +81,19 @@ _EACH = 4
 _TRIES = 500  # each refusal means that another writer got on, so this many are never needed
 
 
-def at_once(*calls: Callable[[], object]) -> list[object]:
-    """Make calls at the same moment, each in a thread of its own, and return their answers or StoreErrors."""
-    gate = Barrier(len(calls))
+def at_once(call: Callable[..., object], *each: Sequence[Any]) -> list[object]:
+    """Make a call for each of these at the same moment, in threads of their own; return answers or StoreErrors."""
+    gate = Barrier(len(each[0]))
 
-    def answer(call: Callable[[], object]) -> object:
+    def answer(*arguments: object) -> object:
         gate.wait()
         try:
-            return call()
+            return call(*arguments)
         except StoreError as error:
             return error
 
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(answer, calls))
+    with ThreadPoolExecutor(len(each[0])) as pool:
+        return list(pool.map(answer, *each))
 
 
 class HarnessScenarios(Scenarios):
@@ -260,7 +261,7 @@ class HarnessScenarios(Scenarios):
         with self.several(tmp_path, 2) as stores:
             for number in range(5):
                 name = f"s{number}"
-                heads = at_once(*(lambda one=one, name=name: one.create(header(name)) for one in stores))
+                heads = at_once(lambda store, name=name: store.create(header(name)), stores)
                 assert heads == [stores[0].load(name).head] * 2
                 assert events(stores[1], name) == (header(name),)
 
@@ -269,9 +270,7 @@ class HarnessScenarios(Scenarios):
             for number in range(5):
                 name = f"s{number}"
                 headers = [header(name, model=model) for model in ("m", "n")]
-                answers = at_once(
-                    *(lambda one=one, text=text: one.create(text) for one, text in zip(stores, headers, strict=True))
-                )
+                answers = at_once(lambda store, text: store.create(text), stores, headers)
                 assert {type(answer) for answer in answers} == {Head, ConflictError}
                 winner = next(at for at, answer in enumerate(answers) if isinstance(answer, Head))
                 assert [events(store, name) for store in stores] == [(headers[winner],)] * 2
@@ -281,12 +280,7 @@ class HarnessScenarios(Scenarios):
             base = begun(stores[0])
             for number in range(5):
                 lines = [said(f"u{number}-{writer}") for writer in range(2)]
-                answers = at_once(
-                    *(
-                        lambda one=one, text=text, base=base: add(one, text, base=base)
-                        for one, text in zip(stores, lines, strict=True)
-                    )
-                )
+                answers = at_once(lambda store, text, base=base: add(store, text, base=base), stores, lines)
                 assert {type(answer) for answer in answers} == {Head, ConflictError}
                 loser = next(at for at, answer in enumerate(answers) if isinstance(answer, ConflictError))
                 base = add(stores[loser], lines[loser])
@@ -296,7 +290,7 @@ class HarnessScenarios(Scenarios):
     def test_eight_writers_of_one_session_lose_and_double_nothing(self, tmp_path: Path) -> None:
         with self.several(tmp_path, _WRITERS) as stores:
             begun(stores[0])
-            answers = at_once(*(lambda one=one, at=at: _write(one, at) for at, one in enumerate(stores)))
+            answers = at_once(_write, stores, range(_WRITERS))
             assert [answer for answer in answers if isinstance(answer, StoreError)] == []
             stored = events(stores[0])
             every = {said(f"u{writer}-{number}") for writer in range(_WRITERS) for number in range(_EACH)}
@@ -310,7 +304,7 @@ class HarnessScenarios(Scenarios):
         with self.several(tmp_path, 4) as stores:
             for at, store in enumerate(stores):
                 begun(store, session_id=f"s{at}")
-            answers = at_once(*(lambda one=one, at=at: _fill(one, f"s{at}") for at, one in enumerate(stores)))
+            answers = at_once(_fill, stores, [f"s{at}" for at in range(4)])
             assert [answer for answer in answers if isinstance(answer, StoreError)] == []
             assert [one.head.number for one in stores[0].list()] == [_EACH + 1] * 4
 
@@ -318,16 +312,12 @@ class HarnessScenarios(Scenarios):
 def _write(store: Store, writer: int) -> None:
     """Add events one by one, each behind what is stored, as often as that was another writer's turn."""
     for number in range(_EACH):
-        text = said(f"u{writer}-{number}")
-        assert any(_added(store, text) for _ in range(_TRIES))
-
-
-def _added(store: Store, text: bytes) -> bool:
-    try:
-        add(store, text)
-    except ConflictError:
-        return False
-    return True
+        for _ in range(_TRIES):
+            with suppress(ConflictError):
+                add(store, said(f"u{writer}-{number}"))
+                break
+        else:
+            raise AssertionError("refused each time")
 
 
 def _fill(store: Store, session_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,11 @@ NO_LINES = (
     b'{"a":1}\n', b'{"a":\n1}', b"{}\n{}", b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
 )  # fmt: skip
 
-
+NO_NOTES: tuple[dict[str, Any], ...] = (
+    *({"leaf_id": name} for name in NO_IDS),
+    *({field: text} for text in ("a\0b", "\ud800", "x" * 513) for field in ("created_at", "updated_at")),
+    *({"metadata": text} for text in (b"[]", b"", b"null", b"{", b'{"a":\xff}', b'{"a":NaN}')),
+)
 _NEWER = 987_654
 
 
@@ -83,19 +88,6 @@ class OddScenarios(Scenarios):
             assert list(store.list(name)) == []
         assert ids(store) == ["s"]
 
-    def test_a_leaf_that_is_no_id_is_refused_with_its_delta(self, store: Store) -> None:
-        head = begun(store)
-        for name in NO_IDS:
-            raised(StoreError, adding(store, said("u1"), base=head, leaf_id=name))
-        assert store.load("s").head == head
-
-    def test_a_time_that_no_store_can_keep_is_refused_with_its_delta(self, store: Store) -> None:
-        head = begun(store)
-        for text in ("a\0b", "\ud800", "x" * 513):
-            raised(StoreError, adding(store, said("u1"), base=head, updated_at=text))
-            raised(StoreError, adding(store, said("u1"), base=head, created_at=text))
-        assert store.load("s").head == head
-
     def test_lines_come_back_to_the_byte(self, store: Store) -> None:
         for text in LINES:
             add(store, text, base=store.load("s").head if store.list() else store.create(header()))
@@ -109,11 +101,15 @@ class OddScenarios(Scenarios):
         assert events(store) == (first,)
         assert store.load("s").created_at is None
 
-    def test_what_is_no_line_of_a_log_is_refused_with_all_of_its_delta(self, store: Store) -> None:
+    def test_what_no_store_can_keep_is_refused_with_all_of_its_delta(self, store: Store) -> None:
         head = begun(store)
+        for notes in NO_NOTES:
+            raised(StoreError, adding(store, said("u1"), base=head, **notes))
+            assert store.load("s").head == head
         for wrong in NO_LINES:
             assert raised(StoreError, adding(store, said("u1"), wrong, base=head, leaf_id="u1")).hint
             assert store.load("s").head == head
+        raised(FormatError, adding(store, said("u1"), base=head, version=99))
         assert events(store) == (header(),)
 
     def test_items_of_odd_names_are_taken_back(self, store: Store) -> None:

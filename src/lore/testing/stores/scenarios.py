@@ -106,9 +106,12 @@ def begun(store: Store, *lines: bytes, session_id: str = "s", **more: object) ->
 
 
 def add(store: Store, *lines: bytes, session_id: str = "s", base: Head | None = None, **more: Any) -> Head:
-    """Add lines behind a base, or behind what is stored."""
+    """Add lines behind a base, or behind what is stored; the delta arrives twice, and has the same answer."""
     base = store.load(session_id).head if base is None else base
-    return save_delta(store, session_id, SessionDelta(base=base, new_events=lines, **more))
+    delta = SessionDelta(base=base, new_events=lines, **more)
+    head = save_delta(store, session_id, delta)
+    assert save_delta(store, session_id, delta) == head
+    return head
 
 
 def adding(store: Store, *lines: bytes, session_id: str = "s", **more: Any) -> Callable[[], Head]:
