@@ -19,10 +19,8 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw
 
-from lore.formats import claude_signs as signs
+from lore.formats import claude_timeline as timeline
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.claude_content import billed, output_of, prompt_of, spoken, summary_of, verdict_of
-from lore.formats.claude_memory import ChainMemory, HeldEvent, Memory, branch, kept_items, preserved
 from lore.formats.claude_records import (
     MARKERS,
     METADATA,
@@ -36,10 +34,11 @@ from lore.formats.claude_records import (
     ToolUse,
     compact_of,
     decode_record,
-    said_in,
+    parts_in,
     source_of,
     type_of,
 )  # fmt: skip
+from lore.formats.claude_timeline import ChainMemory, HeldEvent, Memory
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model.codes import Code
@@ -132,7 +131,7 @@ class ClaudeCode(LineReader):
         name = self._side_of(record) if record.is_sidechain else e.MAIN
         handle = _HANDLERS.get(record.type)
         if handle is None:
-            if record.type == "progress" and name in state.chains and signs.RESUMED in self._line.data:
+            if record.type == "progress" and name in state.chains and timeline.RESUMED in self._line.data:
                 self._observe((Sign("resume"),), record, name)
             if record.type not in METADATA:
                 self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
@@ -179,10 +178,10 @@ class ClaudeCode(LineReader):
     # lines, by type
 
     def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
-        parts = said_in(record.message)
+        parts = parts_in(record.message)
         if chain.boundary is not None:
             if record.is_compact_summary:
-                chain.boundary = msgspec.structs.replace(chain.boundary, summary=summary_of(parts))
+                chain.boundary = msgspec.structs.replace(chain.boundary, summary=timeline.summary_of(parts))
                 self._silent(record, chain, (chain.boundary.uuid,))  # who keeps this line keeps the divider
                 self._flush_boundary(name, chain)
                 return
@@ -206,7 +205,7 @@ class ClaudeCode(LineReader):
                 self._state.items[record.uuid] = tuple(filter(None, own))
         if others:
             self._prompt(record, name, chain, others, beside=bool(answered))
-            self._observe(signs.of_prompt(record, chain, others), record, name)
+            self._observe(timeline.signs_of_prompt(record, chain, others), record, name)
 
     def _silent(self, record: Record, chain: ChainMemory, items: tuple[str, ...] = ()) -> None:
         """Remember a line that makes no item of its own, and may lead to lines that do."""
@@ -215,12 +214,12 @@ class ClaudeCode(LineReader):
             self._state.items[record.uuid] = items
 
     def _result(self, record: Record, name: str, part: ToolResult) -> None:
-        status, output = "failed" if part.is_error else "completed", output_of(part.content)
+        status, output = "failed" if part.is_error else "completed", timeline.output_of(part.content)
         self._emit(
             e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
         )
         if output is not part.content:  # a list
-            self._observe(signs.of_result(part.content), record, name)
+            self._observe(timeline.signs_of_result(part.content), record, name)
 
     def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
         """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
@@ -230,7 +229,7 @@ class ClaudeCode(LineReader):
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
             chain.prompts[parent] = uuid
-        self._append(record, name, prompt_of(uuid, parts, source_of(record)))
+        self._append(record, name, timeline.prompt_of(uuid, parts, source_of(record)))
 
     def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Take a prompt back that something else was said in place of: both have one parent."""
@@ -239,7 +238,7 @@ class ClaudeCode(LineReader):
             self._rewind(name, chain, before, record.uuid or "")
 
     def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
-        gone = branch(self._state, chain, prompt, new)
+        gone = timeline.branch(self._state, chain, prompt, new)
         taken = tuple(item for uuid in gone for item in self._state.made(chain, uuid))
         for uuid in gone:
             del chain.order[uuid]
@@ -250,7 +249,7 @@ class ClaudeCode(LineReader):
 
     def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
         message, line = record.message, self._line
-        parts = said_in(message)
+        parts = parts_in(message)
         assert message is not None
         uuid = record.uuid or _line_name(record, line)
         if chain.boundary is not None:
@@ -260,7 +259,7 @@ class ClaudeCode(LineReader):
             self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
-            self._observe(signs.of_error(line.data), record, name)
+            self._observe((Sign("api-error"),) if b'"isApiErrorMessage":true' in line.data else (), record, name)
             return
         response = message.id or uuid
         self._respond(record, name, chain, response, message)
@@ -273,8 +272,8 @@ class ClaudeCode(LineReader):
             if type(part) is ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
-                    self._observe(signs.of_skill(part.input), record, name)
-            self._append(record, name, spoken(own, part, message.stop_reason, response))
+                    self._observe(timeline.signs_of_skill(part.input), record, name)
+            self._append(record, name, timeline.spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
@@ -288,28 +287,28 @@ class ClaudeCode(LineReader):
                 chain.model = message.model
                 self._emit(e.SessionChanged(model=message.model, chain=name))
             if record.version != chain.version:
-                self._observe(signs.moved(record, chain, "version"), record, name)
+                self._observe(timeline.signs_of_change(record, chain, "version"), record, name)
             if record.effort != chain.effort:
-                self._observe(signs.moved(record, chain, "effort"), record, name)
+                self._observe(timeline.signs_of_change(record, chain, "effort"), record, name)
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
-            usage, late = billed(message.usage), chain.turn - 1  # its last line came after the next one began
+            usage, late = timeline.billed(message.usage), chain.turn - 1  # its last line came after the next one began
             self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
         if chain.response == response:
             chain.usage = message.usage or chain.usage
             if message.diagnostics is not None:
-                chain.verdict = verdict_of(message.diagnostics) or chain.verdict
+                chain.verdict = timeline.verdict_of(message.diagnostics) or chain.verdict
 
     def _close(self, name: str, chain: ChainMemory) -> None:
         if chain.response is None:
             return
+        usage, at = timeline.billed(chain.usage), chain.answered_at
         self._emit(
             e.TurnCompleted(
-                turn=chain.turn, at=chain.answered_at, chain=name, usage=billed(chain.usage), verdict=chain.verdict,
-                response_id=chain.response,
+                turn=chain.turn, at=at, chain=name, usage=usage, verdict=chain.verdict, response_id=chain.response
             )
-        )  # fmt: skip
+        )
         chain.response = chain.usage = chain.verdict = None
 
     def _system(self, record: Record, name: str, chain: ChainMemory) -> None:
@@ -318,23 +317,24 @@ class ClaudeCode(LineReader):
             self._flush_boundary(name, chain)
             self._close(name, chain)
             chain.boundary = self._boundary(record, name, chain, meta)
-        elif record.subtype == "microcompact_boundary":
-            meta = compact_of(bytes(record.microcompact_metadata))
+            self._silent(record, chain)
+            return
+        cleared: tuple[str, ...] | None = None
+        if record.subtype == "microcompact_boundary":
+            cleared = compact_of(bytes(record.microcompact_metadata)).compacted_tool_ids
             self._flush_boundary(name, chain)
-            if meta.compacted_tool_ids:
-                self._close(name, chain)
-                self._emit(e.ToolResultCleared(call_ids=meta.compacted_tool_ids, chain=name, at=record.timestamp))
-            else:
-                self._observe(signs.of_system(record), record, name)
+        if cleared:
+            self._close(name, chain)
+            self._emit(e.ToolResultCleared(call_ids=cleared, chain=name, at=record.timestamp))
         else:
-            self._observe(signs.of_system(record), record, name)
+            self._observe(timeline.SYSTEM_SIGNS.get(record.subtype or "", ()), record, name)
         self._silent(record, chain)
 
     def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: Compact) -> e.CompactApplied:
         """Make the compaction, and forget what it prunes."""
         state = self._state
-        kept = preserved(state, chain, meta)
-        items = None if kept is None else kept_items(state, chain, kept)
+        kept = timeline.preserved(state, chain, meta)
+        items = None if kept is None else timeline.kept_items(state, chain, kept)
         broken = kept is not None and kept != [] and not any(uuid in chain.order for uuid in kept)
         if not broken:  # a compaction of which nothing is found prunes nothing
             live = set(kept or ())
@@ -363,7 +363,7 @@ class ClaudeCode(LineReader):
         if chain.boundary is not None:
             read = self._found.pop()
             chain.held.append(HeldEvent(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
-        self._observe(signs.of_attachment(self._line.data), record, name)
+        self._observe(timeline.signs_of_attachment(self._line.data), record, name)
 
     def _append(self, record: Record, name: str, item: Item) -> None:
         self._emit(e.Append(item=item, chain=name, at=record.timestamp, agent_id=record.agent_id))

@@ -11,43 +11,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.model import lenient
-from lore.model.items import NULL
+from lore.model.items import NULL, TextBlock
 from lore.model.jsonslice import array, members, table
 
 # Lines that say nothing to the model, by the types counted up to 2.1.219.
-METADATA = frozenset(
-    [
-        "progress",
-        "file-history-snapshot",
-        "file-history-delta",
-        "queue-operation",
-        "last-prompt",
-        "mode",
-        "permission-mode",
-        "custom-title",
-        "ai-title",
-        "agent-name",
-        "pr-link",
-        "bridge-session",
-        "summary",
-        "frame-link",
-        "tag",
-    ]
-)
+METADATA = frozenset((
+    "progress", "file-history-snapshot", "file-history-delta", "queue-operation", "last-prompt", "mode",
+    "permission-mode", "custom-title", "ai-title", "agent-name", "pr-link", "bridge-session", "summary", "frame-link",
+    "tag",
+))  # fmt: skip
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')
-
-
-class Text(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="text"):
-    """A block of text."""
-
-    text: Raw
 
 
 class Thinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
@@ -99,7 +79,8 @@ class Other(Struct, frozen=True, gc=False):
     json: Raw
 
 
-Known: TypeAlias = Text | Thinking | ToolUse | ToolResult | Image
+Made = TypeVar("Made")
+Known: TypeAlias = TextBlock | Thinking | ToolUse | ToolResult | Image
 Part: TypeAlias = Known | Plain | Other
 
 
@@ -247,11 +228,11 @@ def decode_record(data: bytes) -> Record | None:
         if not data.isascii():
             data.decode("utf-8")  # msgspec does not look inside strings that it skips
     except (ValueError, RecursionError):
-        return _loosely(data, spelled=_SNAKE.search(data) is not None)
+        return _loosely(data, snake=_SNAKE.search(data) is not None)
     if record.parent_uuid is None and record.uuid is not None and _SNAKE.search(data) is not None:
-        return _loosely(data, spelled=True)
+        return _loosely(data, snake=True)
     if record.message is not None and not _are_sound(record.message.content):
-        return _loosely(data, spelled=False)
+        return _loosely(data, snake=False)
     return record
 
 
@@ -271,7 +252,7 @@ def compact_of(raw: bytes) -> Compact:
     return Compact() if raw == b"null" else _COMPACT.decode(raw)
 
 
-def said_in(message: Message | None) -> Sequence[Part]:
+def parts_in(message: Message | None) -> Sequence[Part]:
     """Return what a message is made of; raises ValueError where there is none."""
     if message is None:
         raise ValueError("content is neither text nor blocks")
@@ -281,7 +262,7 @@ def said_in(message: Message | None) -> Sequence[Part]:
 def _are_sound(parts: Sequence[Part]) -> bool:
     """Tell whether what should be JSON strings are some: the decoder leaves them raw."""
     for part in parts:
-        if type(part) is Text:
+        if type(part) is TextBlock:
             text = part.text
         elif type(part) is Thinking:
             text = part.thinking
@@ -299,10 +280,11 @@ def is_text(raw: Raw) -> bool:
     return memoryview(raw)[0] == _QUOTE
 
 
-def _loosely(data: bytes, *, spelled: bool) -> Record | None:
+def _loosely(data: bytes, *, snake: bool) -> Record | None:
     """Decode a line whose content has to be looked at block by block."""
     try:
-        loose = lenient.convert(data, _RawRecord) if spelled else _loose(data)
+        loose = lenient.convert(data, _RawRecord) if snake else spelled(_LOOSE, data)
+        data.decode("utf-8")
     except (ValueError, RecursionError):
         return None
     fields = {name: getattr(loose, name) for name in _Envelope.__struct_fields__}
@@ -315,34 +297,27 @@ def _loosely(data: bytes, *, spelled: bool) -> Record | None:
         raise OddContentError(Record(**fields), str(error).partition("\n")[0][:120]) from None
 
 
-def _loose(data: bytes) -> _RawRecord:
+def spelled(decoder: msgspec.json.Decoder[Made], data: bytes) -> Made:
+    """Decode what the slow lane may have to read: msgspec refuses lone surrogates, as hooks write them."""
     try:
-        loose = _LOOSE.decode(data)
-        data.decode("utf-8")
-        return loose
+        return decoder.decode(data)
     except msgspec.ValidationError:
         raise
-    except (msgspec.DecodeError, RecursionError):  # lone surrogates
-        return lenient.convert(data, _RawRecord)
+    except (msgspec.DecodeError, RecursionError):
+        return lenient.convert(data, decoder.type)
 
 
 def _message(raw: bytes) -> Message:
-    try:
-        said: _RawMessage = _MESSAGE.decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        said = lenient.convert(raw, _RawMessage)
-    content = bytes(said.content)
+    message = spelled(_MESSAGE, raw)
+    content = bytes(message.content)
     if content[:1] == b'"':
-        parts: list[Part] = [Plain(said.content)]
+        parts: list[Part] = [Plain(message.content)]
     elif content[:1] == b"[":
         parts = parts_of(content)
     else:
         raise ValueError("content is neither text nor blocks")
-    return Message(
-        content=cast("list[Known]", parts), **{name: getattr(said, name) for name in _MessageFields.__struct_fields__}
-    )
+    fields = {name: getattr(message, name) for name in _MessageFields.__struct_fields__}
+    return Message(content=cast("list[Known]", parts), **fields)
 
 
 def parts_of(content: bytes) -> list[Part]:
@@ -358,7 +333,7 @@ def parts_of(content: bytes) -> list[Part]:
 
 def _part(raw: bytes) -> Part:
     try:
-        part = _PART.decode(raw)
+        part: Known | None = _PART.decode(raw)
     except msgspec.ValidationError:
         return Other(Raw(raw))
     except (ValueError, RecursionError):  # lone surrogates

@@ -380,8 +380,11 @@ def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
 
 def _first(raw: bytes) -> dict[str, bytes]:
     """Return the first of several answers: by its number, where it has one."""
-    answers = (table(answer) or {} for answer in array(raw))
-    return next((answer for answer in answers if answer.get("index", b"0") == b"0"), {})
+    for answer in array(raw):
+        members = table(answer) or {}
+        if members.get("index", b"0") == b"0":
+            return members
+    return {}
 
 
 def _place(raw: bytes) -> int | None:

@@ -9,12 +9,13 @@ from lore.formats.captures import Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.claude_events import ClaudeEvents
 from lore.formats.inspect_log import InspectArchive, InspectLog
-from lore.formats.lines import is_crowded
+from lore.formats.lines import each, is_crowded
 from lore.formats.litellm import Completions, LiteLLM
 from lore.formats.lore_log import LoreLog
 from lore.formats.recognition import may_be_recording, plain_request
 from lore.formats.spans import GenAI
 from lore.formats.vcr import Vcr
+from lore.model.jsonslice import table
 
 READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
@@ -36,6 +37,8 @@ READERS: dict[str, type[Reader]] = {
     "bodies": Bodies,
 }
 BUILT_IN = frozenset(READERS)
+# What lore's own files say in their first record: where that is not there, their readers need not slice it again.
+_OPENINGS = {"lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain"))}
 
 
 def recognise(head: bytes) -> type[Reader] | None:
@@ -51,5 +54,8 @@ def reader_of(head: bytes) -> Reader | None:
     request = plain_request(head)
     if request is not None:  # by far the most of what stands in folders of bodies: the others need not look through it
         return Bodies(request)
-    kinds = (READERS[name] for name in READERS if name in BUILT_IN)
-    return next((kind() for kind in kinds if kind.recognises(head)), None)
+    opening = (table(next(each(head), b"")) or {}).keys()
+    for name, kind in READERS.items():
+        if name in BUILT_IN and opening >= _OPENINGS.get(name, frozenset()) and kind.recognises(head):
+            return kind()
+    return None
