@@ -18,7 +18,6 @@ from lore.prompt import base
 from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, shared
 from lore.recording.opening import Options
-from lore.run import diff_metrics
 from lore.run.diff import Comparison, diff_session
 from lore.tokens import o200k
 from strategies import write
@@ -193,11 +192,8 @@ def test_each_entry_is_rendered_once(judge, monkeypatch, dialect):
 
 def _canonicalised(judge, monkeypatch, lines) -> int:
     count = [0]
-    for module in (overlap, diff_metrics):
-        original = module.canonical_of
-        monkeypatch.setattr(
-            module, "canonical_of", lambda one, f=original: count.__setitem__(0, count[0] + 1) or f(one)
-        )
+    original = overlap.canonical_of
+    monkeypatch.setattr(overlap, "canonical_of", lambda one: count.__setitem__(0, count[0] + 1) or original(one))
     judge(lines)
     return count[0]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded
     from lore.model.results import Diff
-    from lore.run.diff_caches import Caches
+    from lore.run.diff import Caches
 
 
 @quiet_pipe
@@ -100,7 +100,7 @@ def run(
 
 def _caches(names: tuple[str, ...], loaded: Loaded) -> Caches:
     """Return what predicts; it costs 30 ms to load, so only where it is asked."""
-    from lore.run.diff_caches import Caches
+    from lore.run.diff import Caches
     from lore.run.rules import chosen
 
     return Caches(chosen(None, loaded), names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import CauseKind, Problem, Severity
-from lore.model.events import Billed
+from lore.model.events import Billed, Verdict
 from lore.model.evidence import Evidence, RuledOut
 
 
@@ -128,6 +128,11 @@ class VerdictResult(Struct, frozen=True):
     reason: str
     missed_tokens: int | None
     source: str | None
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> VerdictResult:
+        """Return a provider's verdict."""
+        return cls(verdict.reason, verdict.missed_tokens, verdict.source)
 
 
 class ColumnsResult(Struct, frozen=True):

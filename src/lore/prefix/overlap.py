@@ -259,3 +259,30 @@ class Measure:
 def size(segment: Segment) -> int:
     """Weigh a segment in bytes."""
     return len(segment.data)
+
+
+class CommonCanonical:
+    """Count the common canonical bytes of the successive prompts of a chain, in the left's canonical encoding.
+
+    Sums are made as far as they are asked for: a prompt that parts early costs what it shares; what two prompts share
+    is weighed once.
+    """
+
+    def __init__(self, first: Prompt) -> None:
+        self._sums = [0]
+        self._prompt = first
+
+    def advance(self, left: Prompt, right: Prompt, found: Overlap) -> int:
+        """Go on to the right prompt."""
+        position, sums = found.canonical, self._sums
+        known = len(sums) - 1
+        for segment in islice(since(self._prompt, known, tail=True), max(0, position - known)):
+            sums.append(sums[-1] + len(canonical_of(segment)))
+        shared = sums[min(position, len(sums) - 1)]
+        before, after = left.at(position), right.at(position)
+        if position < left.stable and before is not None and after is not None:
+            alike = (before.section, before.kind) == (after.section, after.kind)
+            shared += common_prefix(canonical_of(before), canonical_of(after)) if alike else 0
+        del sums[found.common + 1 :]
+        self._prompt = right
+        return shared

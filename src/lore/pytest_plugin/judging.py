@@ -26,10 +26,11 @@ from lore.recording.corpus import Opened
 from lore.recording.opening import Options
 from lore.report.plain import uncommanded, visible
 from lore.report.sentences import sentence, worded
-from lore.run.diff_metrics import Figures
+from lore.run.diff import Comparison, PairFigures
 from lore.run.verdicts import PACKAGED, verdicts
 
 PLACE = Place("requests")
+COMPARISON = Comparison(Options())
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 
 
@@ -79,7 +80,7 @@ class _Requests:
     """The verdicts on requests, as far as a test fails by them."""
 
     def __init__(self) -> None:
-        self._chains: dict[str, Figures] = {}
+        self._chains: dict[str, PairFigures] = {}
         self.requests = self.pairs = 0
         self.moved: list[Moved] = []
         self.codes: set[str] = set()
@@ -88,14 +89,15 @@ class _Requests:
         """Take a verdict."""
         self.requests += 1
         turn, pair = verdict.turn, verdict.pair
-        figures = self._chains.setdefault(turn.chain, Figures(None))
         if pair is None:
-            figures.first(turn)
+            self._chains[turn.chain] = PairFigures(COMPARISON, turn)
             return
+        if pair.left.chain != turn.chain:
+            self._chains[turn.chain] = PairFigures(COMPARISON, pair.left)
         self.pairs += 1
         numbers = pair.left.line or 0, pair.right.line or 0
         sides = [Side(f"request {number}") for number in numbers]
-        diff = figures.describe(pair, *sides, file=None, problems=[], place=PLACE)
+        diff = self._chains[turn.chain].describe(pair, *sides, PLACE)
         found = [worded(one) for _, one in findings_of(pair, PLACE)]
         found += [worded(one) for rule in RULES.values() for one in rule.pair(pair, PLACE)]
         self.codes.update(one.code for one in found)

@@ -1,39 +1,75 @@
 """Compare two turns, or every successive pair of a session: what `lore diff-prefix` answers.
 
-In: names. Out: one result a pair. Rules: a side that holds several turns stands for its last main-chain
-turn; two whole files are also compared byte by byte, whatever they hold.
+In: names. Out: one result a pair, in bytes, canonical bytes and tokens, with causes and what caches would read.
+Rules: a side that holds several turns stands for its last main-chain turn; two whole files are also compared byte by
+byte, whatever they hold; every figure that is not counted is said to be estimated; text that looks like a credential
+is masked before it is cut, so that half of one is not shown either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
+from lore.cache.predictor import Predictor
+from lore.cache.registry import cache_named
+from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.judge.base import Place
-from lore.judge.pairs import Pairs
+from lore.judge.pairs import Pair, Pairs
+from lore.judge.rules import findings_of
 from lore.judge.verdict import Verdict
-from lore.model.codes import Reader
+from lore.model.codes import Problem, Reader
 from lore.model.events import MAIN
-from lore.model.results import CachePrediction, Diff, FileLengths, Finding, Side
+from lore.model.results import (
+    BilledResult,
+    CachePrediction,
+    Diff,
+    FileLengths,
+    Finding,
+    PromptLengths,
+    Side,
+    VerdictResult,
+)  # fmt: skip
 from lore.model.turn import Call, Turn
+from lore.prefix.overlap import CommonCanonical, Measure, Measured, divergence, relation
 from lore.prompt.base import Memo
-from lore.recording import corpus
+from lore.recording import corpus, plugins
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
-from lore.report.redacted import redacted_diff, redacted_error, redacted_finding
-from lore.report.sentences import cause_result, worded
-from lore.run.diff_metrics import Figures
+from lore.report.redacted import REDACTED, redacted_diff, redacted_error, redacted_finding
+from lore.report.sentences import cause_result, columns_result, worded
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
-if TYPE_CHECKING:
-    from lore.run.diff_caches import Caches  # loaded only where it is asked
-
 HINT_COMPLETE = "leave --system and --tools out"
+
+
+class Caches:
+    """Predict turns in caches of these names; raises LoreError for a name that there is not.
+
+    Without names it is the cache of who serves the turn, and nothing where nobody knows. A turn is predicted before
+    its own bill is looked at; the turns of a session are predicted in one go, so that the cost stays O(what is new in
+    each).
+    """
+
+    def __init__(self, rules: Rules, names: Sequence[str] = ()) -> None:
+        plugins.load()
+        for name in names:
+            cache_named(name)
+        self._predictors = [Predictor(rules, name) for name in dict.fromkeys(names)] or [Predictor(rules)]
+
+    def turn(self, turn: Turn) -> list[CachePrediction]:
+        """Predict the next turn, then take its bill."""
+        predicted = [predictor.turn(turn) for predictor in self._predictors]
+        return [
+            CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
+            for cache, found, *_ in predicted
+            if cache and found.read is not None
+        ]
 
 
 class Comparison(NamedTuple):
@@ -52,6 +88,73 @@ class Comparison(NamedTuple):
         """Return where the causes of a recording's turns are reported."""
         return Place(recording.shown, reader=reader_of(recording, self.reader))
 
+    def predicted(self, turn: Turn) -> list[CachePrediction]:
+        """Return what caches would read of the next turn; nothing where that is not asked."""
+        return [] if self.caches is None else self.caches.turn(turn)
+
+
+class PairFigures:
+    """Describe the successive pairs of one chain; each segment is weighed once."""
+
+    def __init__(self, how: Comparison, first: Turn) -> None:
+        self._how = how
+        self._counter = counter = how.options.counter
+        self._canonical = CommonCanonical(first.prompt)
+        self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
+        if self._tokens is not None:
+            self._tokens.advance(first.prompt, 0)
+
+    def describe(
+        self, pair: Pair, left: Side, right: Side, place: Place, *, file: FileLengths | None = None,
+        problems: Sequence[Problem] = (), caches: Sequence[CachePrediction] = (), named: bool = False,
+    ) -> Diff:  # fmt: skip
+        """Return the result for the next pair; `named` adds the chain and turn of its right side.
+
+        `place` says where causes are reported, and to whom.
+        """
+        redact, usage, verdict = self._how.redact, pair.right.usage, pair.right.verdict
+        canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
+        tokens = self._token_counts(pair)
+        lengths = PromptLengths(
+            left_bytes=pair.bytes.left,
+            right_bytes=pair.bytes.right,
+            common_prefix_bytes=pair.bytes.common + pair.overlap.inside,
+            common_prefix_segments=pair.overlap.common,
+            left_tail_bytes=pair.left_tail_bytes,
+            canonical_common_prefix_bytes=canonical,
+            left_tokens=None if tokens is None else tokens.left,
+            right_tokens=None if tokens is None else tokens.right,
+            common_prefix_tokens=None if tokens is None else tokens.common,
+            tokenizer=None if self._counter is None else self._counter.name,
+        )
+        shown = redacted_finding if redact else worded
+        return Diff(
+            left=left,
+            right=right,
+            file=file,
+            prompt=lengths,
+            relation=relation(pair.left.prompt, pair.right.prompt, pair.overlap),
+            divergence=divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common),
+            reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
+            causes=[cause_result(shown(found)) for _, found in findings_of(pair, place)],
+            caches=list(caches),
+            billed=None if usage is None else BilledResult.of(usage),
+            verdict=None if verdict is None else VerdictResult.of(verdict),
+            problems=list(problems),
+            chain=pair.right.chain if named else None,
+            turn=pair.right.number if named else None,
+            columns=columns_result(pair.columns, REDACTED if redact else None),
+        )
+
+    def _token_counts(self, pair: Pair) -> Measured | None:
+        if self._tokens is None or self._counter is None:
+            return None
+        sums, place = self._tokens.advance(pair.right.prompt, pair.overlap.common), pair.overlap.common
+        left, right = pair.left.prompt.at(place), pair.right.prompt.at(place)
+        if not pair.overlap.inside or left is None or right is None:
+            return sums
+        return sums._replace(common=sums.common + self._counter.common(left.data, right.data))
+
 
 def compared(left: str, right: str | None, how: Comparison) -> Iterator[Diff]:
     """Compare two turns, or every pair of a session."""
@@ -68,7 +171,6 @@ def diff_files(left: str, right: str, how: Comparison) -> Diff:
 
     Two successive turns of one recording have the verdict that the whole recording gives the later one.
     """
-    options = how.options
     names = corpus.parse_name(left), corpus.parse_name(right)
     if names[0].path == names[1].path == corpus.STDIN:
         raise LoreError("standard input can be one side only", hint="name a file for the other side")
@@ -85,42 +187,33 @@ def diff_files(left: str, right: str, how: Comparison) -> Diff:
         return verdict
     problems = Problems()
     memos: dict[str, Memo] = {}
-    (mine, _), left_side = _side(names[0], options, problems, memos)
-    (theirs, changes), right_side = _side(names[1], options, problems, memos)
-    if options.completion is not None and {left_side.format, right_side.format} <= {None, "bodies", "assembled"}:
+    (before, _), left_side = _side(names[0], how.options, problems, memos)
+    (after, changes), right_side = _side(names[1], how.options, problems, memos)
+    if how.options.completion is not None and {left_side.format, right_side.format} <= {None, "bodies", "assembled"}:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
-    if mine is None or theirs is None:
+    if before is None or after is None:
         return Diff(
-            left=left_side,
-            right=right_side,
-            file=file,
-            prompt=None,
-            relation=None,
-            divergence=None,
-            reuse_ratio=None,
-            causes=[],
-            caches=[],
-            billed=None,
-            verdict=None,
-            problems=problems.kept,
-        )
-    same = names[0].path == names[1].path and mine.chain == theirs.chain
-    between = tuple(one for number, some in changes.items() if mine.number < number <= theirs.number for one in some)
-    theirs = msgspec.structs.replace(theirs, changes=between if same else ())
-    pairs = Pairs(billed=same and theirs.number == mine.number + 1)
-    figures = Figures(options.counter)
-    mine, theirs = _asked(mine), _asked(theirs)
-    pairs.advance(mine)
-    figures.first(mine)
-    pair = pairs.advance(theirs)
+            left=left_side, right=right_side, file=file, prompt=None, relation=None, divergence=None, reuse_ratio=None,
+            causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
+        )  # fmt: skip
+    same = names[0].path == names[1].path and before.chain == after.chain
+    between = tuple(one for number, some in changes.items() if before.number < number <= after.number for one in some)
+    after = msgspec.structs.replace(after, changes=between if same else ())
+    pairs = Pairs(billed=same and after.number == before.number + 1)
+    before, after = _not_failed(before), _not_failed(after)
+    pairs.advance(before)
+    pair = pairs.advance(after)
     assert pair is not None  # a second turn makes a pair
-    if how.caches is not None:
-        how.caches.turn(mine)
-    foreseen = [] if how.caches is None else how.caches.turn(theirs)
-    place = Place(names[1].path, reader=how.reader or ("user" if theirs.basis is not None else "author"))
-    return figures.describe(
-        pair, left_side, right_side, file=file, problems=problems.kept, caches=foreseen, place=place, redact=how.redact
+    how.predicted(before)
+    place = Place(names[1].path, reader=how.reader or ("user" if after.basis is not None else "author"))
+    return PairFigures(how, before).describe(
+        pair, left_side, right_side, place, file=file, problems=problems.kept, caches=how.predicted(after)
     )
+
+
+def _not_failed(turn: Turn) -> Turn:
+    """Return a turn that is compared because it was named, also where its request failed."""
+    return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
 def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
@@ -144,35 +237,26 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
         late += ended
         if verdict is None:
             break
-        predicted = [] if how.caches is None else how.caches.turn(verdict.turn)
+        predicted = how.predicted(verdict.turn)
         chain = verdict.turn.chain
         first, main = first or chain, main or chain == MAIN
         if verdict.turn.number == right.turn and chain in (right.chain or MAIN, right.chain or first):
             found[chain] = verdict, predicted
     unnamed = MAIN if main else first
-    verdict, foreseen = found.get(right.chain or unnamed) or (None, [])
+    verdict, predicted = found.get(right.chain or unnamed) or (None, [])
     pair = None if verdict is None else verdict.pair
     if pair is None or (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
         return None
-    figures = Figures(how.options.counter)
-    figures.first(pair.left)
     sides = [_described(str(name), recording, turn) for name, turn in zip(names, (pair.left, pair.right), strict=True)]
-    diff = figures.describe(
-        pair, *sides, file=None, problems=problems.kept, caches=foreseen, place=place, redact=how.redact
-    )
+    diff = PairFigures(how, pair.left).describe(pair, *sides, place, problems=problems.kept, caches=predicted)
     return _with(diff, [one for one in late if (one.chain, one.turn) == (pair.right.chain, pair.right.number)], how)
 
 
 def _with(diff: Diff, findings: Iterable[Finding], how: Comparison) -> Diff:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
-    said = redacted_finding if how.redact else worded
-    more = [cause_result(said(one)) for one in findings]
+    shown = redacted_finding if how.redact else worded
+    more = [cause_result(shown(one)) for one in findings]
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
-
-
-def _asked(turn: Turn) -> Turn:
-    """Return a turn that is compared because it was named, also where its request failed."""
-    return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
 def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, Side]:
@@ -189,14 +273,10 @@ def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Mem
 
 def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
     prompt = None if turn is None else turn.prompt
-    return Side(
-        name,
-        format=recording.reader.name,
-        dialect=None if prompt is None else prompt.dialect,
-        model=None if prompt is None else prompt.model,
-        fidelity=None if prompt is None else prompt.fidelity,
-        partial=True if prompt is not None and prompt.partial else UNSET,
-    )
+    if prompt is None:
+        return Side(name, format=recording.reader.name)
+    partial = True if prompt.partial else UNSET
+    return Side(name, recording.reader.name, prompt.dialect, prompt.model, prompt.fidelity, partial)
 
 
 def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
@@ -205,14 +285,14 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
     What holds for whole chains is known when they end: pairs of requests are told then, but those of a stream, which
     may have no end, at once and without it.
     """
-    parsed, options = corpus.parse_name(name), how.options
+    parsed = corpus.parse_name(name)
     if parsed.turn is not None:
         raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
     problems = Problems()
-    recording = options.open(parsed.path, problems, subagents=True)
-    if options.completion is not None and not recording.events:
+    recording = how.options.open(parsed.path, problems, subagents=True)
+    if how.options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
-    place, judge, figured = how.place(recording), how.dated.judge(), dict[str, Figures]()
+    place, judge, figures = how.place(recording), how.dated.judge(), dict[str, PairFigures]()
     latest: Diff | None = None  # held back: what is wrong behind the last pair is told with it
     at_once = recording.events or corpus.is_stream(parsed.path)  # chains of a session log have no findings of their own
     held: list[Diff] = []
@@ -222,22 +302,21 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
         if verdict is None:
             break
         turn, pair = verdict.turn, verdict.pair
-        foreseen = [] if how.caches is None else how.caches.turn(turn)
+        predicted = how.predicted(turn)
         if pair is None:
             if not turn.failed:
-                figured[turn.chain] = _begun(turn, options)
+                figures[turn.chain] = PairFigures(how, turn)
             continue
         if pair.left.chain != turn.chain:
-            figured[turn.chain] = _begun(pair.left, options)
+            figures[turn.chain] = PairFigures(how, pair.left)
         sides = [_described(f"{recording.shown}#{one.chain}:{one.number}", recording, one) for one in (pair.left, turn)]
         if latest is not None and at_once:
             yield latest
         elif latest is not None:
             held.append(latest)
-        latest = figured[turn.chain].describe(
-            pair, *sides, file=None, problems=problems.take(), named=True, caches=foreseen, place=place,
-            redact=how.redact,
-        )  # fmt: skip
+        latest = figures[turn.chain].describe(
+            pair, *sides, place, problems=problems.take(), caches=predicted, named=True
+        )
     if latest is None:
         raise LoreError(
             f"{recording.shown} holds {judge.turns} turn{'s' * (judge.turns != 1)} and no pair to compare",
@@ -249,9 +328,3 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
         about.setdefault((one.chain, one.turn), []).append(one)
     for diff in held:
         yield _with(diff, about.get((diff.chain, diff.turn), ()), how)
-
-
-def _begun(turn: Turn, options: Options) -> Figures:
-    figures = Figures(options.counter)
-    figures.first(turn)
-    return figures
