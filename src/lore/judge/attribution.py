@@ -41,7 +41,7 @@ from lore.model.evidence import (
 from lore.model.providers import place_in
 from lore.model.state import Sign
 from lore.model.turn import Call, Turn
-from lore.prefix.causes import Cause, Strength
+from lore.prefix.cause import Cause, Strength
 
 # A sign of the log -> the code of its cause.
 SIGN_CODES: dict[str, Code] = {

@@ -17,7 +17,8 @@ from lore.judge.expected import PairContext
 from lore.model.codes import Code
 from lore.model.events import Verdict
 from lore.model.evidence import Disputed, ProviderSaid
-from lore.prefix.causes import Cause, limit_of
+from lore.prefix.cause import Cause
+from lore.prefix.causes import limit_of
 from lore.prefix.overlap import place_of
 
 # Anthropic's verdicts on a miss, and the section that each is about.

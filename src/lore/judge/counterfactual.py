@@ -22,7 +22,7 @@ from lore.judge.tally import UNEXPLAINED
 from lore.judge.verdict import Verdict
 from lore.model.codes import CauseKind, Code
 from lore.model.events import Billed
-from lore.prefix.causes import Cause, Strength
+from lore.prefix.cause import Cause, Strength
 
 SAID = (
     Code.CLIENT_CAUSE_UNKNOWN

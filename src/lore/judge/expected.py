@@ -37,7 +37,7 @@ from lore.model.evidence import (
 from lore.model.prompt import Prompt, Segment
 from lore.model.turn import Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.causes import Cause
+from lore.prefix.cause import Cause
 from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
 from lore.prefix.overlap import Overlap
 from lore.prefix.purpose import (

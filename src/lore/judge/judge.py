@@ -32,7 +32,7 @@ from lore.model.prompt import Prompt
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.model.vector import Vector
-from lore.prefix.causes import Cause
+from lore.prefix.cause import Cause
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before what it costs a day is said

@@ -39,7 +39,8 @@ from lore.judge.tail import Tail, evidence_of, last_message, replaced_tail, with
 from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
-from lore.prefix.causes import Cause, causes, limit_of, recorded
+from lore.prefix.cause import Cause
+from lore.prefix.causes import causes, limit_of, recorded
 from lore.prefix.overlap import Measure, Measured, Overlap, overlap, size
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.

@@ -17,7 +17,7 @@ from lore.model.codes import CODES, Code, Problem
 from lore.model.evidence import Damage
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
-from lore.prefix.causes import Cause
+from lore.prefix.cause import Cause
 from lore.prefix.overlap import Place as At
 from lore.prefix.overlap import place_of
 

@@ -12,7 +12,7 @@ from lore.cache.levels import DROP, Predicted
 from lore.judge.bills import asked, cached
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.turn import Turn
-from lore.prefix.causes import Cause
+from lore.prefix.cause import Cause
 
 
 class Verdict(NamedTuple):

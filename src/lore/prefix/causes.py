@@ -13,46 +13,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
-from lore.model.codes import CODES, CauseKind, Code
-from lore.model.differences import (
-    BehindBreakpoint,
-    HeaderChanged,
-    PartialPrompt,
-    PromptParted,
-    Respelled,
-    TailWithoutBreakpoint,
-)
-from lore.model.evidence import Evidence, ModelChanged, Recorded, RuledOut
+from lore.model.codes import CODES, Code
+from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, PromptParted, TailWithoutBreakpoint
+from lore.model.evidence import ModelChanged, Recorded
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.model.turn import Call
 from lore.prefix.align import grouped, mismatches
-from lore.prefix.changed import About, Explained
-from lore.prefix.notes import Note, Qualifier
+from lore.prefix.block_changes import BlockChanges, PromptContext
+from lore.prefix.cause import SPELLINGS, Cause, Qualifier
 from lore.prefix.overlap import Overlap, since
-from lore.prefix.params import param_notes
+from lore.prefix.params import param_causes
 from lore.prefix.texts import of_segments
-from lore.prefix.tools import tool_notes
+from lore.prefix.tools import tool_causes
 
-_SPELLINGS = frozenset((Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED))
-_PARAMS = frozenset(
-    (
-        Code.GENERATION_SETTINGS_CHANGED,
-        Code.TOOL_CHOICE_CHANGED,
-        Code.REQUEST_FEATURES_CHANGED,
-        Code.OUTPUT_SCHEMA_CHANGED,
-    )
-)
-_HARMLESS = frozenset((*_SPELLINGS, Code.BILLING_HEADER_CHANGED, *_PARAMS))
 _RENDERED = frozenset((Code.PREFIX_MOVED, Code.REMINDER_MOVED, Code.MEMORY_IN_PREFIX, Code.FIRST_MESSAGE_REWRITTEN))
 _RENDERED_TOOLS = frozenset(
     (Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED, Code.DEFERRED_TOOLS_LOADED)
@@ -64,44 +45,6 @@ _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
-
-
-Strength: TypeAlias = Literal["certain", "strong", "weak"]
-
-
-class Cause(Struct, frozen=True):
-    """A finding code, the section it is about, the evidence, and the segment where it begins.
-
-    `here` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
-    `path` is the JSON path of what changed, where that is not the segment at `position`; `more` counts places of the
-    same code behind the first, `skipped` differences of the same kind that were not looked at one by one. `strength`:
-    `certain` from bytes, else how well the evidence explains a bill. `paused` are the seconds of `after-a-pause`.
-    `also` is what else was seen, `ruled_out` what was looked at and is not so.
-    """
-
-    code: Code
-    section: str | None
-    evidence: Evidence
-    position: int = 0
-    here: CauseKind | None = None
-    path: str = ""
-    more: int = 0
-    qualifiers: tuple[Qualifier, ...] = ()
-    strength: Strength = "certain"
-    also: tuple[Cause, ...] = ()
-    ruled_out: tuple[RuledOut, ...] = ()
-    skipped: int = 0
-    paused: float | None = None
-
-    @property
-    def kind(self) -> CauseKind:
-        """The kind: the code's own, or what it is here."""
-        return self.here or CODES[self.code].kind
-
-    @property
-    def harmless(self) -> bool:
-        """Whether nothing that was to be cached is lost by it."""
-        return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT or (self.code in _HARMLESS and self.here == "expected")
 
 
 def limit_of(left: Prompt) -> int:
@@ -132,7 +75,7 @@ def causes(
     elif not any(cause.code == Code.MODEL_CHANGED for cause in known):
         known = (*known, Cause(Code.MODEL_CHANGED, "model", ModelChanged(left.model, right.model)))
     if known and (moved or not found.covered):
-        return tuple(msgspec.structs.replace(cause, position=_begins(cause, found)) for cause in known)
+        return tuple(replace(cause, position=_begins(cause, found)) for cause in known)
     fields = _fields(left, right, left_call, right_call, fell)
     if found.covered:
         return fields
@@ -156,9 +99,9 @@ def causes(
 
 def _costless(cause: Cause) -> Cause:
     """Say of another spelling that the bill read all the same: the provider makes tokens of what it decoded."""
-    if cause.code not in _SPELLINGS or cause.kind == "expected":
+    if cause.code not in SPELLINGS or cause.kind == "expected":
         return cause
-    return msgspec.structs.replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), here="expected")
+    return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), here="expected")
 
 
 def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...], tuple[Cause]]:
@@ -166,7 +109,7 @@ def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...]
     own = [one for one in content if one.code in _SAID_LAST]
     if not own:
         return content, (tail,)
-    told = msgspec.structs.replace(tail, also=(own[0],))
+    told = replace(tail, also=(own[0],))
     return tuple(one for one in content if one not in own), (told,)
 
 
@@ -197,23 +140,17 @@ def _section(left: Prompt, right: Prompt, position: int) -> str | None:
 
 def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell: int | None) -> tuple[Cause, ...]:
     """Return what changed beside the content; harmless where the bill or the last breakpoint says so."""
-    made: list[Cause] = []
+    found: list[Cause] = []
     limit = limit_of(left)
-    for note in param_notes(left, right, left_call, right_call):
-        here: CauseKind | None = note.here
-        qualifiers: tuple[Qualifier, ...] = ()
-        if fell == 0 and here != "expected":
-            here, qualifiers = "expected", ("nothing-lost",)
-        elif note.position >= limit:
-            here = "expected"
-        made.append(
-            Cause(note.code, note.section, note.difference, note.position, here, note.path, qualifiers=qualifiers)
-        )
+    for cause in param_causes(left, right, left_call, right_call):
+        if fell == 0 and cause.here != "expected":
+            found.append(replace(cause, here="expected", qualifiers=("nothing-lost",)))
+        else:
+            found.append(replace(cause, here="expected") if cause.position >= limit else cause)
     if left.dropped != right.dropped:
-        made.append(
-            Cause(Code.BILLING_HEADER_CHANGED, "system", HeaderChanged(dropped=True), limit, "expected", "system[0]")
-        )
-    return tuple(made)
+        evidence = HeaderChanged(dropped=True)
+        found.append(Cause(Code.BILLING_HEADER_CHANGED, "system", evidence, limit, "expected", "system[0]"))
+    return tuple(found)
 
 
 def _explained(
@@ -222,51 +159,44 @@ def _explained(
 ) -> tuple[Cause, ...]:  # fmt: skip
     """Explain what is only spelled otherwise, then each section from where its content parts."""
     limit = limit_of(left)
-    notes = _spelled(left, right, found)
+    causes = _spelled(left, right, found)
     if not found.covered_canonical and found.canonical < limit:
-        notes += _content(left, right, found, changes, templated=templated)
-        if not any(note.position < limit for note in notes):
+        causes += _content(left, right, found, changes, templated=templated)
+        if not any(cause.position < limit for cause in causes):
             section = _section(left, right, found.canonical) or "messages"
             missing = left.stable - found.canonical if right.at(found.canonical) is None else 0
-            notes.append(Note(Code.PREFIX_MOVED, section, found.canonical, PromptParted(missing)))
+            causes.append(Cause(Code.PREFIX_MOVED, section, PromptParted(missing), found.canonical))
     if left.fidelity != right.fidelity:
-        notes = [note._replace(here="expected", qualifiers=("stored-otherwise",)) if note.spelled else note
-                 for note in notes]  # fmt: skip
-    return _merged([note for note in notes if note.position < limit], left, resumed)
+        causes = [replace(cause, here="expected", qualifiers=("stored-otherwise",)) if cause.respelled else cause
+                  for cause in causes]  # fmt: skip
+    return _merged([cause for cause in causes if cause.position < limit], left, resumed)
 
 
-def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Note]:
+def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Cause]:
     """Explain the segments up to where the content parts, which differ in bytes alone."""
-    notes: list[Note] = []
-    size = found.canonical - found.common
     pairs = zip(since(left, found.common, tail=False), since(right, found.common, tail=True), strict=False)
-    for at, (one, other) in enumerate(islice(pairs, size), found.common):
-        if one.data != other.data:
-            code, spelling, here = of_segments(one, other)
-            notes.append(Note(code, one.section, at, Respelled(one.path, spelling), here, one.path, spelled=True))
-            if len(notes) == _SPELLED:
-                break
-    return notes
+    numbered = enumerate(islice(pairs, found.canonical - found.common), found.common)
+    differing = ((at, *pair) for at, pair in numbered if pair[0].data != pair[1].data)
+    return [of_segments(old, new).cause(old.section, at, old.path) for at, old, new in islice(differing, _SPELLED)]
 
 
 def _content(
     left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], *, templated: bool
-) -> list[Note]:
+) -> list[Cause]:
     cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
-    start, notes = found.canonical, list[Note]()
-    about = About(_new(left, right), cleared, _relocated(left, right), templated)
-    explain = partial(_of_section, about)
+    start, causes = found.canonical, list[Cause]()
+    context = PromptContext(_new(left, right), cleared, _relocated(left, right), templated)
     tools, right_tools = _tools_of(left), _tools_of(right)
     if start < tools or tools != right_tools:
-        notes += tool_notes(left.head[:tools], right.head[:right_tools], _discovered(right))
+        causes += tool_causes(left.head[:tools], right.head[:right_tools], _discovered(right))
     if start < len(left.head) or len(left.head) - tools != len(right.head) - right_tools:
-        notes += explain("system", left.head[tools:], right.head[right_tools:], tools)
+        causes += _of_section(context, "system", left.head[tools:], right.head[right_tools:], tools)
     same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
     same = max(same, left.messages.common(right.messages))
     same = min(_message_start(left, same), _message_start(right, same))  # what one side's message gained at its end
     wanted = max(0, limit_of(left) - len(left.head) - same)
     before, after = list(left.messages.since(same))[:wanted], [*right.messages.since(same), *right.tail]
-    return [*notes, *explain("messages", before, after, len(left.head) + same)]
+    return [*causes, *_of_section(context, "messages", before, after, len(left.head) + same)]
 
 
 def _tools_of(prompt: Prompt) -> int:
@@ -283,10 +213,14 @@ def _message_start(prompt: Prompt, place: int) -> int:
 
 
 def _of_section(
-    about: About, section: str, left: Iterable[Segment], right: Iterable[Segment], begin: int
-) -> list[Note]:
-    found = mismatches(grouped(left, begin), grouped(right, begin), grows=section == "messages")
-    return Explained(section, found, about).notes() if found else []
+    context: PromptContext, section: str, left: Sequence[Segment], right: Sequence[Segment], begin: int
+) -> list[Cause]:
+    grows = section == "messages"
+    size = len(left)
+    if grows and left == right[:size] and (size == len(right) or right[size].kind in ("envelope", "opaque")):
+        return []  # whole messages came, and nothing else
+    found = mismatches(grouped(left, begin), grouped(right, begin), grows=grows)
+    return BlockChanges(section, found, context).causes()
 
 
 def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
@@ -320,57 +254,55 @@ def _discovered(prompt: Prompt) -> frozenset[str]:
     return frozenset(names)
 
 
-def _merged(notes: list[Note], left: Prompt, resumed: Reloaded | None) -> tuple[Cause, ...]:
+def _merged(causes: list[Cause], left: Prompt, resumed: Reloaded | None) -> tuple[Cause, ...]:
     """Return one cause a code, at its first place; count how many more there are."""
-    notes = [_first_message(note, notes, left) for note in notes]
+    causes = [_first_message(cause, causes, left) for cause in causes]
     if resumed is not None:
-        notes = _rendered_again(notes, left, resumed)
-    by_code: dict[Code, list[Note]] = {}
-    for note in sorted(notes, key=lambda one: one.position):
-        by_code.setdefault(note.code, []).append(note)
-    made: list[Cause] = []
-    for code, some in by_code.items():
-        first = next((one for one in some if one.here == "waste"), some[0])
-        paused = None if resumed is None or resumed.qualifier not in first.qualifiers else resumed.seconds
-        made.append(
-            Cause(
-                code, first.section, first.difference, some[0].position, first.here, first.path, len(some) - 1,
-                first.qualifiers, skipped=sum(one.skipped for one in some), paused=paused,
-            )
-        )  # fmt: skip
-    return tuple(sorted(made, key=_order))
+        causes = _rendered_again(causes, left, resumed)
+    by_code: dict[Code, list[Cause]] = {}
+    for cause in sorted(causes, key=lambda cause: cause.position):
+        by_code.setdefault(cause.code, []).append(cause)
+    merged = [
+        replace(
+            next((cause for cause in same if cause.here == "waste"), same[0]),
+            position=same[0].position, more=len(same) - 1, skipped=sum(cause.skipped for cause in same),
+        )
+        for same in by_code.values()
+    ]  # fmt: skip
+    return tuple(sorted(merged, key=_order))
 
 
-def _rendered_again(notes: list[Note], left: Prompt, resumed: Reloaded) -> list[Note]:
+def _rendered_again(causes: list[Cause], left: Prompt, resumed: Reloaded) -> list[Cause]:
     """Say that tools or the first message were rendered anew as the session was loaded.
 
     That names what nothing else did; a clock or an id among it has a name of its own.
     """
     first_end = len(left.head) + _second_message(left)
-    found: list[Note] = []
-    for note in notes:
-        again = note._replace(code=Code.RESUME_RERENDERED, qualifiers=(resumed.qualifier, *note.qualifiers))
-        if note.code in _RENDERED and len(left.head) <= note.position < first_end:
+    found: list[Cause] = []
+    for cause in causes:
+        qualifiers = (resumed.qualifier, *cause.qualifiers)
+        again = replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=resumed.seconds)
+        if cause.code in _RENDERED and len(left.head) <= cause.position < first_end:
             found.append(again)
-        elif note.code in _RENDERED_TOOLS and note.section == "tools":
-            found += [note, again]
+        elif cause.code in _RENDERED_TOOLS and cause.section == "tools":
+            found += [cause, again]
         else:
-            found.append(note)
+            found.append(cause)
     return found
 
 
-def _first_message(note: Note, notes: list[Note], left: Prompt) -> Note:
+def _first_message(cause: Cause, causes: list[Cause], left: Prompt) -> Cause:
     """Name what nothing explains in the first message, where a later one is as it was."""
-    if note.code != Code.PREFIX_MOVED or note.section != "messages":
-        return note
+    if cause.code != Code.PREFIX_MOVED or cause.section != "messages" or not cause.differs:
+        return cause
     second = _second_message(left)
-    if second == len(left.messages) or note.position >= len(left.head) + second or not note.differs:
-        return note
-    changed = {one.position for one in notes}
+    if second == len(left.messages) or cause.position >= len(left.head) + second:
+        return cause
+    changed = {one.position for one in causes}
     rest = enumerate(islice(left.messages, second, None), len(left.head) + second)
     if any(at not in changed and one.kind != "envelope" for at, one in rest):
-        return note._replace(code=Code.FIRST_MESSAGE_REWRITTEN)
-    return note
+        return replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)
+    return cause
 
 
 def _second_message(left: Prompt) -> int:

@@ -1,6 +1,6 @@
 """Explain how a request's other fields changed: what is no content, and yet decides what a cache serves.
 
-In: the parameters of two prompts, the beta features of their calls, who serves. Out: notes, each where it begins
+In: the parameters of two prompts, the beta features of their calls, who serves. Out: causes, each where it begins
 to cost there. Rules: a field that is left out equals its default; what a provider documents as harmless is
 `expected`; where nothing is documented, it is `unattributable`. Source: the providers' caching guides as of 2026-10
 ("what invalidates which level"); sampling (temperature, limits, streaming) is no part of any cache's key.
@@ -9,6 +9,8 @@ to cost there. Rules: a field that is left out equals its default; what a provid
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from lore.model.canonical import canonical, printable, text_of
 from lore.model.codes import CauseKind, Code
@@ -19,7 +21,7 @@ from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
 from lore.model.turn import Call
 from lore.prefix.blocks import without_empty
-from lore.prefix.notes import Note
+from lore.prefix.cause import Cause
 from lore.prefix.overlap import WIDE
 
 # Fields, by the code that a change of them has; those with a point stand inside another one.
@@ -96,8 +98,8 @@ class Consequence(NamedTuple):
     level: CostsFrom
 
 
-def param_notes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) -> list[Note]:
-    """Return what changed in the request's other fields, one note a code."""
+def param_causes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) -> list[Cause]:
+    """Return what changed in the request's other fields, one cause a code."""
     changed = changes(left.params, right.params)
     betas = None
     if left_call.betas is not None and right_call.betas is not None:
@@ -110,14 +112,14 @@ def param_notes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) 
     if betas is not None:
         cost = _cost(Code.REQUEST_FEATURES_CHANGED, "", family)
         found.append(_costing(Code.REQUEST_FEATURES_CHANGED, "beta headers", cost, BetasChanged(*betas, *cost), right))
-    notes: dict[str, Note] = {}
-    for note in found:
-        held = notes.get(note.code)
+    causes: dict[Code, Cause] = {}
+    for cause in found:
+        held = causes.get(cause.code)
         if held is None:
-            notes[note.code] = note
-        elif _RANK[note.here] > _RANK[held.here]:
-            notes[note.code] = note._replace(position=min(note.position, held.position))
-    return list(notes.values())
+            causes[cause.code] = cause
+        elif _RANK[cause.here] > _RANK[held.here]:
+            causes[cause.code] = replace(cause, position=min(cause.position, held.position))
+    return list(causes.values())
 
 
 _RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste": 2, None: 2}
@@ -166,7 +168,7 @@ def _family(prompt: Prompt, call: Call) -> ModelFamily:
     return "openai" if provider in ("openai", "azure") else ""
 
 
-def _note(changed: Changed, family: ModelFamily, right: Prompt) -> Note:
+def _note(changed: Changed, family: ModelFamily, right: Prompt) -> Cause:
     field, _, member = changed.field.partition(".")
     code = _FIELDS.get(changed.field) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
     cost = _cost(code, changed.field, family)
@@ -183,10 +185,10 @@ def _cost(code: Code, field: str, family: ModelFamily) -> Consequence:
     return Consequence(family, rules.get(field) or rules.get(code, "unknown"))
 
 
-def _costing(code: Code, path: str, cost: Consequence, evidence: Difference, right: Prompt) -> Note:
+def _costing(code: Code, path: str, cost: Consequence, evidence: Difference, right: Prompt) -> Cause:
     level = cost.level
     section = "tools" if level in ("all", "unknown") else "messages" if level == "nothing" else level
-    return Note(code, section, _begins(level, right), evidence, _KINDS[level], path)
+    return Cause(code, section, evidence, _begins(level, right), _KINDS[level], path)
 
 
 _KINDS: dict[CostsFrom, CauseKind | None] = {

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple, cast
 
 from lore.model.canonical import canonical, decode, encode, letters
 from lore.model.codes import CauseKind, Code
-from lore.model.differences import Spelling, Varies
+from lore.model.differences import Respelled, Spelling, Varies
 from lore.model.prompt import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.align import Gap, gaps
+from lore.prefix.cause import Cause
 from lore.prefix.volatile import numbered, topic, varied
 
 MOST = 64  # differing lines that are looked at one by one; what differs in more is another text
@@ -46,10 +47,10 @@ class Spelled(NamedTuple):
     spelling: Spelling
     here: CauseKind | None = None
 
-    @property
-    def stored(self) -> bool:
-        """Whether JSON's own spelling is another, as whoever stored the request may have written it."""
-        return self.spelling in ("shape", "member-order", "json", "number")
+    def cause(self, section: str, position: int, path: str) -> Cause:
+        """Say it of the segment at a position."""
+        stored = self.spelling in ("shape", "member-order", "json", "number")
+        return Cause(self.code, section, Respelled(path, self.spelling), position, self.here, path, respelled=stored)
 
 
 def of_segments(left: Segment, right: Segment) -> Spelled:

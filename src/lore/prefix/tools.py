@@ -1,6 +1,6 @@
 """Explain how a list of tools became another: order, members, definitions, spelling, deferred loading.
 
-In: the tools of both prompts. Out: notes, each at the place where it begins to cost. Rules: tools are known by
+In: the tools of both prompts. Out: causes, each at the place where it begins to cost. Rules: tools are known by
 their names (of one name, by their number); each of the reasons is found, whatever else changed.
 """
 
@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.differences import EmptyMember, Respelled, ToolsChanged
+from lore.model.differences import EmptyMember, ToolsChanged
 from lore.model.jsonslice import table
 from lore.model.prompt import Segment
 from lore.prefix.blocks import say_the_same, says_nothing
-from lore.prefix.notes import Note
+from lore.prefix.cause import Cause
 from lore.prefix.overlap import same_content
 from lore.prefix.texts import of_segments, of_values
 
@@ -29,21 +29,21 @@ _SERVER = re.compile(r"mcp__(.+?)__.")
 _Key: TypeAlias = tuple[str, int]
 
 
-def tool_notes(left: Sequence[Segment], right: Sequence[Segment], found: frozenset[str]) -> list[Note]:
+def tool_causes(left: Sequence[Segment], right: Sequence[Segment], found: frozenset[str]) -> list[Cause]:
     """Return why two lists of tools differ; `found` are the names that the right prompt's messages have discovered."""
     if len(left) == len(right) and all(tool == other for tool, other in zip(left, right, strict=True)):
         return []
     left_keys, right_keys = _keys(left), _keys(right)
     there = {key: at for at, key in enumerate(right_keys)}
-    notes = _members(left, right, left_keys, right_keys, found)
+    causes = _members(left, right, left_keys, right_keys, found)
     kept = [(at, there[key]) for at, key in enumerate(left_keys) if key in there]
     if any(pair[1] > after[1] for pair, after in pairwise(kept)):
         first = next(pair[0] for pair, other in zip(kept, sorted(kept, key=lambda pair: pair[1]), strict=True)
                      if pair != other)  # fmt: skip
-        notes.append(
-            Note(Code.TOOLS_REORDERED, "tools", first, ToolsChanged(reordered=len(kept)), path=left[first].path)
+        causes.append(
+            Cause(Code.TOOLS_REORDERED, "tools", ToolsChanged(reordered=len(kept)), first, path=left[first].path)
         )
-    return [*notes, *_definitions(left, right, kept)]
+    return [*causes, *_definitions(left, right, kept)]
 
 
 def _keys(tools: Sequence[Segment]) -> list[_Key]:
@@ -59,29 +59,29 @@ def _keys(tools: Sequence[Segment]) -> list[_Key]:
 def _members(
     left: Sequence[Segment], right: Sequence[Segment], left_keys: list[_Key], right_keys: list[_Key],
     found: frozenset[str],
-) -> list[Note]:  # fmt: skip
-    """Note what came, what went, and what was only loaded; each with where it begins to cost on the left."""
+) -> list[Cause]:  # fmt: skip
+    """Tell what came, what went, and what was only loaded; each with where it begins to cost on the left."""
     known = {key: at for at, key in enumerate(left_keys)}
     there = set(right_keys)
     removed = [(at, left[at]) for at, key in enumerate(left_keys) if key not in there]
     added = [(_place(at, known, right_keys), right[at]) for at, key in enumerate(right_keys) if key not in known]
-    notes: list[Note] = []
+    causes: list[Cause] = []
     empty = next(((at, tool) for at, tool in (*removed, *added) if says_nothing(tool)), None)
     if empty is not None:
-        notes.append(_empty(*empty))
+        causes.append(_empty(*empty))
         removed, added = ([one for one in some if not says_nothing(one[1])] for some in (removed, added))
     loaded = [one for one in (*removed, *added) if is_deferred(one[1]) or name_of(one[1]) in found]
     if loaded:
         at = min(at for at, _ in loaded)
         changed = tools_changed(loaded=[name_of(tool) for _, tool in loaded])
-        notes.append(Note(Code.DEFERRED_TOOLS_LOADED, "tools", at, changed, path=_path(left, at)))
+        causes.append(Cause(Code.DEFERRED_TOOLS_LOADED, "tools", changed, at, path=_path(left, at)))
     removed, added = ([one for one in some if one not in loaded] for some in (removed, added))
     if removed or added:
         at = min(at for at, _ in (*removed, *added))
         names = [[name_of(tool) for _, tool in some] for some in (added, removed)]
         changed = tools_changed(added=names[0], removed=names[1])
-        notes.append(Note(Code.TOOLS_ADDED_OR_REMOVED, "tools", at, changed, path=_path(left, at)))
-    return notes
+        causes.append(Cause(Code.TOOLS_ADDED_OR_REMOVED, "tools", changed, at, path=_path(left, at)))
+    return causes
 
 
 def tools_changed(**names: Sequence[str]) -> ToolsChanged:
@@ -92,10 +92,9 @@ def tools_changed(**names: Sequence[str]) -> ToolsChanged:
     return replace(made, **{change: tuple(some[:NAMED]) for change, some in names.items()})
 
 
-def _empty(at: int, tool: Segment) -> Note:
-    return Note(
-        Code.SERIALISATION_CHANGED, "tools", at, EmptyMember(tool.path, whole=True), "expected", tool.path, spelled=True
-    )
+def _empty(at: int, tool: Segment) -> Cause:
+    evidence = EmptyMember(tool.path, whole=True)
+    return Cause(Code.SERIALISATION_CHANGED, "tools", evidence, at, "expected", tool.path, respelled=True)
 
 
 def _place(at: int, known: dict[_Key, int], right_keys: list[_Key]) -> int:
@@ -111,43 +110,39 @@ def _path(left: Sequence[Segment], at: int) -> str:
     return left[at].path if at < len(left) else ""
 
 
-def _definitions(left: Sequence[Segment], right: Sequence[Segment], kept: list[tuple[int, int]]) -> list[Note]:
+def _definitions(left: Sequence[Segment], right: Sequence[Segment], kept: list[tuple[int, int]]) -> list[Cause]:
     changed: list[int] = []
     flipped: list[int] = []
-    spelled: dict[str, Note] = {}
+    spelled: dict[str, Cause] = {}
     for at, other in kept:
         if left[at] == right[other]:
             continue
-        note = _respelled(left[at], right[other], at)
-        if note is not None:
-            spelled.setdefault(note.code, note)
+        cause = _respelled(left[at], right[other], at)
+        if cause is not None:
+            spelled.setdefault(cause.code, cause)
         else:
             (flipped if is_deferred(left[at]) != is_deferred(right[other]) else changed).append(at)
-    notes = list(spelled.values())
+    causes = list(spelled.values())
     for code, places, change in (
         (Code.TOOL_DEFINITION_CHANGED, changed, "changed"),
         (Code.DEFERRED_TOOLS_LOADED, flipped, "put_off"),
     ):
         if places:
             evidence = tools_changed(**{change: [name_of(left[at]) for at in places]})
-            notes.append(Note(code, "tools", places[0], evidence, path=left[places[0]].path))
-    return notes
+            causes.append(Cause(code, "tools", evidence, places[0], path=left[places[0]].path))
+    return causes
 
 
-def _respelled(left: Segment, right: Segment, at: int) -> Note | None:
-    """Note a definition that says the same; None for one that does not."""
-    path = left.path
+def _respelled(left: Segment, right: Segment, at: int) -> Cause | None:
+    """Find a definition that says the same; None for one that does not."""
     if same_content(left, right):
-        found = of_segments(left, right)
-        return Note(found.code, "tools", at, Respelled(path, found.spelling), found.here, path, spelled=True)
+        return of_segments(left, right).cause("tools", at, left.path)
     if say_the_same(left, right):
         return _empty(at, left)
     if is_deferred(left) != is_deferred(right):
         return None
     found = of_values(left.data, right.data)
-    return None if found is None else Note(
-        found.code, "tools", at, Respelled(path, found.spelling), found.here, path, spelled=found.stored
-    )  # fmt: skip
+    return None if found is None else found.cause("tools", at, left.path)
 
 
 def is_deferred(tool: Segment) -> bool:
