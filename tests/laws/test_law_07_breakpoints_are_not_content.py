@@ -17,7 +17,7 @@ from lore.prefix.chains import Chains
 from lore.prefix.overlap import overlap, relation
 from lore.prompt.base import Memo
 from lore.prompt.dialects import dialect_of
-from lore.prompt.dialects.shared import strip_breakpoints
+from lore.prompt.dialects.messages import strip_breakpoints
 from strategies import (
     CACHE_CONTROL,
     WITH_BREAKPOINTS,

@@ -16,7 +16,7 @@ from lore.model.vector import common_prefix
 from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.base import Memo
-from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, openai_chat, openai_responses, shared
+from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, messages, openai
 from lore.recording.opening import Options
 from lore.run.diff import Comparison, diff_session
 from lore.tokens import o200k
@@ -125,7 +125,7 @@ def test_each_line_of_a_claude_code_log_is_decoded_once_beside_its_recognition(j
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, monkeypatch, dialect):
     seen: Tally[int] = Tally()
-    for module in (bodies, anthropic, openai_chat, openai_responses, gemini, bedrock, shared):
+    for module in (bodies, anthropic, openai, gemini, bedrock, messages):
         original = module.table
         monkeypatch.setattr(module, "table", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
     lines = MAKERS[dialect](120)
@@ -182,7 +182,7 @@ def test_each_entry_is_rendered_once(judge, monkeypatch, dialect):
         return original(segments, *args)
 
     monkeypatch.setattr(anthropic, "Rendered", counted)
-    monkeypatch.setattr(shared, "Rendered", counted)
+    monkeypatch.setattr(messages, "Rendered", counted)
     lines = _lore(60)
     lines[0] = lines[0].replace(b'"session_id"', f'"dialect":"{dialect}","session_id"'.encode())
     judge(lines)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lore.errors import LoreError
+from lore.prompt.dialects.template import moment, strftime
 from lore.prompt.sandbox import Sandbox
-from lore.prompt.strftime import moment, strftime
 
 MESSAGES = [{"role": "user", "content": " hi "}, {"role": "assistant", "content": "yo", "n": [1, None, True, 0.5]}]
 SKIP = """{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% if i > 2 %}{% break %}{% endif %}

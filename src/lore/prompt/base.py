@@ -72,17 +72,26 @@ def cannot(answer: str) -> Capability:
     return Capability(expressed=False, answer=answer)
 
 
-FEATURES = (
-    "system messages in mid-conversation",
-    "thinking",
-    "images",
-    "images in tool results",
-    "messages of one role in a row",
-    "blocks of another provider",
-    "tools of another provider",
-    "parameters of another provider",
-    "cache breakpoints",
-)
+# What most dialects answer, by feature.
+USUAL = {
+    "system messages in mid-conversation": can("on models with a dated row; else in the user's role"),
+    "thinking": cannot("left out"),
+    "images": cannot("left out"),
+    "images in tool results": cannot("left out"),
+    "messages of one role in a row": can("the API takes them"),
+    "blocks of another provider": cannot("their text where they have one, else left out"),
+    "tools of another provider": can(
+        "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+    ),
+    "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
+    "cache breakpoints": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
+}
+FEATURES = tuple(USUAL)
+
+
+def answers(own: Mapping[str, Capability]) -> Mapping[str, Capability]:
+    """Return a dialect's own answers, with the usual ones for the other features."""
+    return {**USUAL, **own}
 
 
 class Breakpoint(NamedTuple):

@@ -8,8 +8,7 @@ from lore.prompt.dialects.anthropic import Anthropic
 from lore.prompt.dialects.bedrock import Bedrock
 from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.gemini import Gemini
-from lore.prompt.dialects.openai_chat import OpenAIChat
-from lore.prompt.dialects.openai_responses import OpenAIResponses
+from lore.prompt.dialects.openai import OpenAIChat, OpenAIResponses
 
 # In the order in which they are asked: Bedrock's bodies have what Anthropic's have, and more.
 DIALECTS: dict[str, Dialect] = {

@@ -9,7 +9,7 @@ parameter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.prompt import Fidelity, Prompt, Section, Segment
-from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Breakpoint, Memo, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -29,23 +29,10 @@ from lore.prompt.dialects.content import (
     function_of,
     outcome,
     output_blocks,
-)
-from lore.prompt.dialects.shared import (
-    Shape,
-    Writing,
-    joined,
-    listed,
-    message,
-    opening,
-    prompt_of,
-    sliced,
-    write_body,
-    write_messages,
-)
+)  # fmt: skip
+from lore.prompt.dialects.messages import Body, Writing, joined, listed, segments_of, write_body
 
 _POINT = "cachePoint"
-_OWN = ("modelId", "system", "messages")
-_SHAPE: Shape = {"content": None}
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
 _CACHED = ("claude", "nova")  # models that take cache points; others refuse the request (reference, 2026-10)
 _FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
@@ -70,37 +57,31 @@ def _thinking(block: ThinkingBlock) -> bytes:
     return b'{"reasoningContent":{"reasoningText":{"text":' + bytes(block.text) + signed + b"}}}"
 
 
-_WORDS = Words(
-    text=lambda text: b'{"text":' + text + b"}",
-    own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
-    image=_image,
-    thinking=_thinking,
-)
-
-
 def _each(raw: bytes) -> Iterator[bytes]:
     """Yield messages, the first at no more than its own cost: it nearly always says what was asked."""
     yield first_element(raw)
     yield from islice(array(raw), 1, None)
 
 
-class Bedrock:
+class Bedrock(Body):
     """Dialect of the Converse API."""
 
-    name: ClassVar[str] = "bedrock"
-    capabilities: ClassVar[Mapping[str, Capability]] = {
+    name: ClassVar = "bedrock"
+    capabilities: ClassVar = answers({
         "system messages in mid-conversation": cannot("written in the user's role"),
         "thinking": can("as reasoningContent, with its signature"),
         "images": can("as bytes: png, jpeg, gif and webp; others are left out"),
         "images in tool results": can("as blocks of the result"),
         "messages of one role in a row": cannot("joined to one message: roles alternate, the first must be the user's"),
-        "blocks of another provider": cannot("their text where they have one, else left out"),
-        "tools of another provider": can(
-            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
-        ),
-        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache breakpoints": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
-    }
+    })  # fmt: skip
+    own = ("modelId", "system", "messages")
+    words = Words(
+        text=lambda text: b'{"text":' + text + b"}",
+        own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
+        image=_image,
+        thinking=_thinking,
+    )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         if "messages" not in body:
@@ -118,23 +99,20 @@ class Bedrock:
         head, rest = _tool_config(members.pop("toolConfig", None))
         if rest is not None:
             members["toolConfig"] = rest
-        _take(listed(members.get("system", b"null"), "system", "system", "text", "text", ()), head)
-        found = sliced(members.get("messages", b""), "messages", memo, _message)
-        return prompt_of(self.name, fidelity, members, head, found.messages, _OWN)
+        _take(self.system(members), head)
+        return self.prompt_of(fidelity, members, head, memo)
+
+    def message(self, raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
+        return tuple(_take(super().message(raw, path, section), []))
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        raws = b"[" + b",".join([_tool(tool) for tool in apart(tools)]) + b"]"
-        found = _take(listed(raws, "toolConfig.tools", "tools", "tool", keys=()), [])
-        texts = [Segment("system", f"system[{n}]", _WORDS.text(text), "text") for n, text in enumerate(system)]
-        return (*found, *texts)
-
-    def first(self, head: tuple[Segment, ...]) -> Place:
-        return Place()
+        found = _take(segments_of(map(_tool, apart(tools)), "toolConfig.tools", "tools", "tool"), [])
+        return (*found, *segments_of(map(self.words.text, system), "system", "system", "text"))
 
     def render(self, unit: Unit, place: Place) -> Rendered:
-        writing = Writing("messages", place)
-        parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        breakpoints = _say(unit.blocks, parts, writing.omitted)
+        writing = Writing(self.root, place)
+        parts = [self._result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
+        breakpoints = self._say(unit.blocks, parts, writing.omitted)
         parts += map(_call, unit.calls if unit.role != "results" else ())
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
         for segment, breakpoint in zip(writing.segments[-len(parts) :], breakpoints, strict=False):
@@ -153,13 +131,35 @@ class Bedrock:
         own = table(segment.data) or {}
         return "reasoningContent" not in own and own.get("text") != b'""'
 
+    def _say(self, blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
+        """Write blocks behind the parts before them; returns the cache points behind each part.
+
+        A point with nothing before it, or with another one behind it, holds for nothing and is named.
+        """
+        breakpoints: list[bytes | None] = [None] * len(parts)
+        for block in blocks:
+            point = _point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
+            if point is not None and breakpoints:
+                if breakpoints[-1] is not None:
+                    omitted.append(_POINT)
+                breakpoints[-1] = point
+            elif (made := self.words.say(block, omitted)) is not None:
+                parts.append(made)
+                breakpoints.append(None)
+        return breakpoints
+
+    def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
+        output, failed = outcome(call)
+        content = b"[" + b",".join(self.words.all(output_blocks(output), omitted) or [self.words.text(b'""')]) + b"]"
+        status = b',"status":"error"}}' if failed else b"}}"
+        return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status
+
     def write(self, prompt: Prompt) -> bytes:
-        segments = [*_with_points(prompt), *prompt.tail]
-        parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
-        for one in segments:
-            parts[one.section].append(one)
         rest = _tool_config(prompt.params.get("toolConfig"))[1]
-        members = opening(prompt, (*_OWN, "toolConfig"))
+        members = [member for member in self.opening(prompt) if member[0] != "toolConfig"]
+        parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
+        for segment in (*_with_points(prompt), *prompt.tail):
+            parts[segment.section].append(segment)
         if parts["tools"]:
             config = [("tools", joined(parts["tools"])), *(table(rest or b"") or {}).items()]
             members.append(("toolConfig", write_body(config)))
@@ -168,8 +168,7 @@ class Bedrock:
         system = parts["system"]
         if system:
             members.append(("system", system[0].data if system[0].path == "system" else joined(system)))
-        members.append(("messages", write_messages(parts["messages"], "messages", _SHAPE)))
-        return write_body(members)
+        return write_body([*members, (self.root, self.write_messages(parts["messages"]))])
 
 
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
@@ -182,12 +181,7 @@ def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
     return found, write_body(rest) if rest else None
 
 
-def _message(raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
-    return tuple(_take(message(raw, path, section, _SHAPE, ()), []))
-
-
 def _tool(raw: bytes) -> bytes:
-    """A tool of Converse's shape; a function in another's is wrapped, its schema as it was spelled."""
     function = function_of(raw)
     if function is None or "toolSpec" in (table(raw) or {}):
         return raw
@@ -195,46 +189,21 @@ def _tool(raw: bytes) -> bytes:
     return b'{"toolSpec":{' + described(function._replace(schema=schema), "inputSchema") + b"}}"
 
 
-def _say(blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
-    """Write blocks behind the parts before them; returns the breakpoints of all parts: the cache points behind them.
-
-    A point with nothing before it, or with another one behind it, holds for nothing and is named.
-    """
-    breakpoints: list[bytes | None] = [None] * len(parts)
-    for block in blocks:
-        point = _point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
-        if point is not None and breakpoints:
-            if breakpoints[-1] is not None:
-                omitted.append(_POINT)
-            breakpoints[-1] = point
-        elif (made := _WORDS.say(block, omitted)) is not None:
-            parts.append(made)
-            breakpoints.append(None)
-    return breakpoints
-
-
 def _call(call: ToolCall) -> bytes:
     start = b'{"toolUse":{"toolUseId":' + encode(call.call_id) + b',"name":' + encode(call.name)
     return start + b',"input":' + arguments(call) + b"}}"
 
 
-def _result(call: ToolCall, omitted: list[str]) -> bytes:
-    output, failed = outcome(call)
-    content = b"[" + b",".join(_WORDS.all(output_blocks(output), omitted) or [_WORDS.text(b'""')]) + b"]"
-    status = b',"status":"error"}}' if failed else b"}}"
-    return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status
-
-
 def _take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
     """Add segments to those before them; a cache point becomes the breakpoint of the last one."""
     points = 0
-    for one in found:
-        value = _point_in(one.data) if one.kind != "envelope" else None
+    for segment in found:
+        value = _point_in(segment.data) if segment.kind != "envelope" else None
         if value is None:
             if points:
-                base, _, number = one.path.rpartition("[")
-                one.path = f"{base}[{int(number[:-1]) - points}]"
-            taken.append(one)
+                base, _, number = segment.path.rpartition("[")
+                segment.path = f"{base}[{int(number[:-1]) - points}]"
+            taken.append(segment)
             continue
         points += 1
         if taken:
@@ -253,9 +222,9 @@ def _with_points(prompt: Prompt) -> list[Segment]:
     """Return the segments of head and messages with cache points behind those that have one."""
     breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
     found: list[Segment] = []
-    for position, one in enumerate([*prompt.head, *prompt.messages]):
-        found.append(one)
-        if position in breakpoints and (one.kind == "envelope" or one.path.endswith("]")):
-            path = f"{one.path}.content[0]" if one.kind == "envelope" else one.path
-            found.append(Segment(one.section, path, b'{"cachePoint":' + breakpoints[position] + b"}"))
+    for position, segment in enumerate([*prompt.head, *prompt.messages]):
+        found.append(segment)
+        if position in breakpoints and (segment.kind == "envelope" or segment.path.endswith("]")):
+            path = f"{segment.path}.content[0]" if segment.kind == "envelope" else segment.path
+            found.append(Segment(segment.section, path, b'{"cachePoint":' + breakpoints[position] + b"}"))
     return found

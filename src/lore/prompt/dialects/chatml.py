@@ -1,27 +1,30 @@
-"""ChatML: text between `<|im_start|>role` and `<|im_end|>`, as many open models read it.
+"""Dialects of rendered text, and ChatML: text between `<|im_start|>role` and `<|im_end|>`, as many open models read it.
 
 Tools stand as JSON in the system message, before the system's texts, which may change; calls as JSON in
 the assistant's message; results in a user message. Rules: a segment is the exact UTF-8 text; a message is
 closed by what opens the next one, so that one can be extended while it is last and nothing before the
-extension changes; `write` closes the last message and opens the assistant's.
+extension changes; `write` closes the last message and opens the assistant's. What has no text is left out and
+named; half a surrogate pair, which no UTF-8 text can hold, becomes U+FFFD.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.model.canonical import encode
-from lore.model.items import ToolCall
+from lore.model.canonical import encode, text_of
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.jsonslice import table
 from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Role, Unit, can, cannot
-from lore.prompt.dialects.content import apart
-from lore.prompt.dialects.text import decoded, function, result, texts, thoughts, whole
+from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.dialects.content import apart, as_function, outcome, output_blocks
 
+_HALF = re.compile("[\ud800-\udfff]")
 _START, _END = "<|im_start|>", "<|im_end|>"
 _TOOLS = "# Tools\n\nThese functions can be called. Each line is the JSON schema of one:\n<tools>"
 _HOW = """
@@ -31,18 +34,83 @@ To call a function, write one JSON object with its name and its arguments betwee
 <tool_call>
 {"name": "FUNCTION", "arguments": {"PARAMETER": "VALUE"}}
 </tool_call>"""
-_ROLES: dict[Role, str] = {"user": "user", "results": "tool", "assistant": "assistant", "system": "system"}
 
 
-class ChatML:
+TEXT_ANSWERS = {
+    "parameters of another provider": cannot("left out: text carries none"),
+    "cache breakpoints": cannot("text carries none: engines reuse the longest common prefix"),
+}
+
+
+class RenderedText:
+    """A dialect of text: read as one segment, without breakpoints."""
+
+    name: ClassVar[str] = "template"
+    capabilities: ClassVar[Mapping[str, Capability]] = answers(TEXT_ANSWERS)
+
+    def recognises(self, body: dict[str, bytes]) -> bool:
+        return False  # text has no members to be recognised by
+
+    def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        text = Segment("messages", "text", body, kind="opaque")
+        return Prompt(dialect=self.name, fidelity="rendered", messages=Vector([text]))
+
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+        return None
+
+    def takes_breakpoint(self, segment: Segment) -> bool:
+        return False
+
+
+def whole(text: str) -> str:
+    """Return text that UTF-8 can hold."""
+    return _HALF.sub("\ufffd", text)
+
+
+def decoded(raw: Raw | bytes) -> str:
+    """Decode a JSON string to text that UTF-8 can hold."""
+    return whole(text_of(bytes(raw)))
+
+
+def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image") -> list[str]:
+    """Return the texts of blocks; names what was left out. Thinking is the caller's concern and passed over."""
+    found: list[str] = []
+    for block in blocks:
+        match block:
+            case TextBlock(text=text):
+                found.append(decoded(text))
+            case ImageBlock():
+                omitted.append(image)
+            case RawBlock(json=raw):
+                own = table(bytes(raw)) or {}
+                if own.get("text", b"")[:1] == b'"':
+                    found.append(decoded(own["text"]))
+                else:
+                    omitted.append(decoded(own.get("type", b'"block"')))
+            case ThinkingBlock():
+                pass
+    return found
+
+
+def thoughts(blocks: tuple[Block, ...]) -> list[str]:
+    """Return the texts of thinking blocks."""
+    return [decoded(block.text) for block in blocks if isinstance(block, ThinkingBlock)]
+
+
+def result(call: ToolCall, omitted: list[str]) -> str:
+    """Return a call's result as text: its output, else its error, else that there is none."""
+    return "\n".join(texts(output_blocks(outcome(call).output), omitted, image="image in a tool result"))
+
+
+class ChatML(RenderedText):
     """Dialect of text in ChatML.
 
     Text that looks like a control token (`<|im_end|>` said by a user) cannot be escaped in ChatML: it is
     written as it stands, and a capability says so.
     """
 
-    name: ClassVar[str] = "template"
-    capabilities: ClassVar[Mapping[str, Capability]] = {
+    capabilities: ClassVar = answers({
+        **TEXT_ANSWERS,
         "system messages in mid-conversation": cannot(
             "the context of a turn goes in the user's role: models of this kind have no row"
         ),
@@ -50,27 +118,18 @@ class ChatML:
         "images": cannot("left out: this is text"),
         "images in tool results": cannot("left out: this is text"),
         "messages of one role in a row": can("each is a message of its own"),
-        "blocks of another provider": cannot("their text where they have one, else left out"),
         "tools of another provider": can(
             "functions are rewritten, their schema as spelled; a provider's own as recorded: a model may not know them"
         ),
-        "parameters of another provider": cannot("left out: text carries none"),
-        "cache breakpoints": cannot("text carries none: engines reuse the longest common prefix"),
         "control text in content": cannot("kept as it stands: ChatML has no way to escape <|im_end|>"),
-    }
-
-    def recognises(self, body: dict[str, bytes]) -> bool:
-        return False  # text has no members to be recognised by
-
-    def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        return parsed(self.name, body)
+    })  # fmt: skip
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found: list[Segment] = []
         if tools:
             found.append(Segment("tools", "messages[0]", _utf8(f"{_START}system\n{_TOOLS}"), kind="envelope"))
             for number, tool in enumerate(apart(tools)):
-                text = whole(function(tool).decode("utf-8", "replace"))
+                text = whole(as_function(tool).decode("utf-8", "replace"))
                 found.append(Segment("tools", f"tools[{number}]", _utf8(f"\n{text}"), kind="tool"))
             found.append(Segment("tools", "messages[0].tools", _utf8(_HOW), kind="envelope"))
         elif system:
@@ -90,13 +149,20 @@ class ChatML:
             parts[:0] = [f"<tool_response>\n{result(call, omitted)}\n</tool_response>" for call in unit.calls]
         else:
             parts += map(_call, unit.calls)
-        return Rendered(*_placed(parts, unit, place), tuple(omitted)) if parts else Rendered((), place, tuple(omitted))
-
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
-        return None
-
-    def takes_breakpoint(self, segment: Segment) -> bool:
-        return False
+        if not parts:
+            return Rendered((), place, tuple(omitted))
+        joins = unit.joins and place.role in ("user", "tool")
+        role = place.role if joins else "tool" if unit.role == "results" else unit.role
+        number, first = (place.messages - 1, place.blocks) if joins else (place.messages, 0)
+        segments = [
+            Segment("messages", f"messages[{number}].content[{n}]", _utf8(f"\n{part}" if n else part))
+            for n, part in enumerate(parts, first)
+        ]
+        if not joins:
+            end = f"{_END}\n" if number else ""
+            opening = f"{end}{_START}{'user' if role == 'tool' else role}\n"
+            segments.insert(0, Segment("messages", f"messages[{number}]", _utf8(opening), kind="envelope"))
+        return Rendered(tuple(segments), Place(number + 1, role, first + len(parts)), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as what it is: rendered text."""
@@ -104,39 +170,10 @@ class ChatML:
 
     def write(self, prompt: Prompt) -> bytes:
         text = b"".join([segment.data for segment in prompt])
-        if is_text(prompt):
-            return text
+        if len(prompt) == 1 and len(prompt.messages) == 1 and prompt.messages[0].kind == "opaque":
+            return text  # it was read from text, which is whole as it stands
         end = f"{_END}\n" if text else ""
         return text + _utf8(f"{end}{_START}assistant\n")
-
-
-def parsed(name: str, body: bytes) -> Prompt:
-    """Return text as a prompt of one opaque segment."""
-    text = Segment("messages", "text", body, kind="opaque")
-    return Prompt(dialect=name, fidelity="rendered", messages=Vector([text]))
-
-
-def is_text(prompt: Prompt) -> bool:
-    """Tell whether a prompt was read from text, which is whole as it stands."""
-    return len(prompt) == 1 and len(prompt.messages) == 1 and prompt.messages[0].kind == "opaque"
-
-
-def _placed(parts: list[str], unit: Unit, place: Place) -> tuple[tuple[Segment, ...], Place]:
-    """Put parts into the last message, or into one of their own; a line end stands between parts."""
-    role = _ROLES[unit.role]
-    joined = unit.joins and place.role in ("user", "tool")
-    number, first = (place.messages - 1, place.blocks) if joined else (place.messages, 0)
-    role = place.role if joined else role
-    path = f"messages[{number}].content"
-    content = [
-        Segment("messages", f"{path}[{n}]", _utf8(f"\n{part}" if n else part)) for n, part in enumerate(parts, first)
-    ]
-    after = Place(number + 1, role, first + len(parts))
-    if joined:
-        return tuple(content), after
-    spoken = "user" if role == "tool" else role
-    opening = f"{_END}\n{_START}{spoken}\n" if number else f"{_START}{spoken}\n"
-    return (Segment("messages", f"messages[{number}]", _utf8(opening), kind="envelope"), *content), after
 
 
 def _call(call: ToolCall) -> str:

@@ -22,28 +22,32 @@ from lore.model.prompt import NO_RESULT
 class Words:
     """How a dialect writes blocks: a text (a JSON string), an image (media type, JSON string), thinking.
 
-    `own` tells by its members whether a provider's block is one of the dialect's. None: it has no words;
-    so does an image that comes back as None. `unsaid` names images where none can be said.
+    None: it has no words; so does an image that comes back as None. `own` tells by its members whether a provider's
+    block is one of the dialect's, None takes them all. `unsaid` names images where none can be said.
     """
 
     text: Callable[[bytes], bytes]
-    own: Callable[[dict[str, bytes]], bool]
+    own: Callable[[dict[str, bytes]], bool] | None
     image: Callable[[str, bytes], bytes | None] | None = None
     thinking: Callable[[ThinkingBlock], bytes] | None = None
     unsaid: str = "image"
 
     def say(self, block: Block, omitted: list[str]) -> bytes | None:
         """Write a block, or name what is left out: a raw block as it stands, or its text alone."""
+        if type(block) is TextBlock:
+            return self.text(bytes(block.text))
         made: bytes | None = None
         match block:
             case TextBlock(text=text):
-                return self.text(bytes(text))
+                made, what = self.text(bytes(text)), "text"
             case ImageBlock(media_type=media, data=data):
                 made = self.image and self.image(media, bytes(data))
                 what = f"{media} image" if self.image else self.unsaid
             case ThinkingBlock():
                 made, what = self.thinking and self.thinking(block), "thinking"
             case RawBlock(json=raw):
+                if self.own is None:
+                    return bytes(raw)
                 own = table(bytes(raw)) or {}
                 text = text_in(own)
                 made, what = bytes(raw) if self.own(own) else text and self.text(text), kind_of(own)
@@ -154,3 +158,11 @@ def text_in(own: dict[str, bytes]) -> bytes | None:
 
 
 _TEXT = b'"text"'
+
+
+def as_function(raw: bytes) -> bytes:
+    """Return a tool as a function in Chat's shape; one in another's is wrapped, its schema as it was spelled."""
+    function = function_of(raw)
+    if function is None or "function" in (table(raw) or {}):
+        return raw
+    return b'{"type":"function","function":{' + described(function, "parameters") + b"}}"

@@ -8,8 +8,7 @@ are no breakpoints. The model stands in the request's path; lore keeps it as a m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from itertools import groupby
 from typing import ClassVar
 
@@ -19,56 +18,41 @@ from lore.model.canonical import encode
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.prompt import Fidelity, Prompt, Segment
-from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
+from lore.prompt.base import Memo, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks
-from lore.prompt.dialects.shared import (
-    Shape,
-    Writing,
-    message,
-    opening,
-    prompt_of,
-    sliced,
-    write_body,
-    write_message,
-    write_messages,
-)
+from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_body, write_object
 
 _SYSTEM = ("systemInstruction", "system_instruction")
-_OWN = ("model", "tools", "contents", *_SYSTEM)
-_PARTS: Shape = {"parts": None}
-_DECLARED: Shape = {"functionDeclarations": None, "function_declarations": None}
-_CONTENT = partial(message, shape=_PARTS, keys=())
+_DECLARED: Lists = {"functionDeclarations": None, "function_declarations": None}
 # What a part may be, in either spelling.
 _PART = frozenset((
     "text", "thought", "inlineData", "inline_data", "fileData", "file_data", "functionCall", "function_call",
     "functionResponse", "function_response", "executableCode", "executable_code", "codeExecutionResult",
     "code_execution_result",
 ))  # fmt: skip
-_WORDS = Words(
-    text=lambda text: b'{"text":' + text + b"}",
-    own=lambda own: "type" not in own and not _PART.isdisjoint(own),
-    image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
-)
 _RESULT = Words(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
 
 
-class Gemini:
+class Gemini(Body):
     """Dialect of the generateContent API."""
 
-    name: ClassVar[str] = "gemini"
-    capabilities: ClassVar[Mapping[str, Capability]] = {
+    name: ClassVar = "gemini"
+    capabilities: ClassVar = answers({
         "system messages in mid-conversation": cannot("written in the user's role"),
         "thinking": cannot("left out, but for the API's own thought parts, which are written as recorded"),
         "images": can("as inlineData"),
         "images in tool results": cannot("left out: a function's response is an object of text"),
         "messages of one role in a row": cannot("joined to one content: roles alternate"),
-        "blocks of another provider": cannot("their text where they have one, else left out"),
-        "tools of another provider": can(
-            "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
-        ),
-        "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
         "cache breakpoints": cannot("the API caches what repeats by itself"),
-    }
+    })  # fmt: skip
+    own = ("model", "tools", "contents", *_SYSTEM)
+    root = "contents"
+    lists = {"parts": None}
+    words = Words(
+        text=lambda text: b'{"text":' + text + b"}",
+        own=lambda own: "type" not in own and not _PART.isdisjoint(own),
+        image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
+    )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         return "contents" in body and "messages" not in body
@@ -77,9 +61,13 @@ class Gemini:
         members = table(body) or {}
         head = _tools(members.get("tools", b"null"))
         for key in _SYSTEM:
-            head += _system(members.get(key, b"null"), key)
-        found = sliced(members.get("contents", b""), "contents", memo, _CONTENT)
-        return prompt_of(self.name, fidelity, members, head, found.messages, _OWN)
+            head += self._instruction(members.get(key, b"null"), key)
+        return self.prompt_of(fidelity, members, head, memo)
+
+    def _instruction(self, raw: bytes, key: str) -> list[Segment]:
+        if raw == b"null":
+            return []
+        return _bare(self.message(raw, key, "system")) if raw[:1] == b"{" else [Segment("system", key, raw, "text")]
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         entries = [_tool(bytes(tool)) for tool in tools]
@@ -87,29 +75,20 @@ class Gemini:
         for declares, some in groupby(entries, lambda entry: entry[0]):
             found = [data for _, data in some]
             grouped += [b'{"functionDeclarations":[' + b",".join(found) + b"]}"] if declares else found
-        texts = b",".join([_WORDS.text(text) for text in system])
+        texts = b",".join([self.words.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
-        return (*_tools(b"[" + b",".join(grouped) + b"]"), *_system(instruction, _SYSTEM[0]))
-
-    def first(self, head: tuple[Segment, ...]) -> Place:
-        return Place()
+        return (*_tools(b"[" + b",".join(grouped) + b"]"), *self._instruction(instruction, _SYSTEM[0]))
 
     def render(self, unit: Unit, place: Place) -> Rendered:
-        writing = Writing("contents", place)
+        writing = Writing(self.root, place)
         parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        parts += _WORDS.all(unit.blocks, writing.omitted)
+        parts += self.words.all(unit.blocks, writing.omitted)
         parts += map(_call, unit.calls if unit.role != "results" else ())
         writing.merge("model" if unit.role == "assistant" else "user", parts, "parts")
         return writing.done()
 
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
-        return None
-
-    def takes_breakpoint(self, segment: Segment) -> bool:
-        return False
-
     def write(self, prompt: Prompt) -> bytes:
-        members = opening(prompt, _OWN)
+        members = self.opening(prompt)
         entries = [one for one in prompt.head if one.section == "tools"]
         if entries and entries[0].path == "tools":
             members.append(("tools", entries[0].data))
@@ -117,18 +96,17 @@ class Gemini:
             written = [_whole(list(some), _DECLARED) for _, some in groupby(entries, _root)]
             members.append(("tools", b"[" + b",".join(written) + b"]"))
         for key, some in groupby((one for one in prompt.head if one.section == "system"), _root):
-            members.append((key, _whole(list(some), _PARTS)))
-        members.append(("contents", write_messages([*prompt.messages, *prompt.tail], "contents", _PARTS)))
-        return write_body(members)
+            members.append((key, _whole(list(some), self.lists)))
+        return write_body([*members, (self.root, self.write_messages([*prompt.messages, *prompt.tail]))])
 
 
 def _root(segment: Segment) -> str:
     return segment.path.partition(".")[0]
 
 
-def _whole(segments: list[Segment], shape: Shape) -> bytes:
+def _whole(segments: list[Segment], lists: Lists) -> bytes:
     first = segments[0]
-    return first.data if first.kind != "envelope" and "." not in first.path else write_message(segments, shape)
+    return first.data if first.kind != "envelope" and "." not in first.path else write_object(segments, lists)
 
 
 def _tools(raw: bytes) -> list[Segment]:
@@ -138,29 +116,19 @@ def _tools(raw: bytes) -> list[Segment]:
     found: list[Segment] = []
     for number, entry in enumerate(array(raw)):
         path = f"tools[{number}]"
-        segments = message(entry, path, "tools", _DECLARED, ())
+        segments = object_segments(entry, path, "tools", _DECLARED, ())
         if len(segments) == 1:
             found.append(Segment("tools", path, entry, kind="tool"))
         else:
-            found += [_as_tool(one) for one in _bare(segments)]
+            for segment in _bare(segments):
+                segment.kind = "envelope" if segment.kind == "envelope" else "tool"
+                found.append(segment)
     return found
-
-
-def _as_tool(segment: Segment) -> Segment:
-    return segment if segment.kind == "envelope" else Segment("tools", segment.path, segment.data, kind="tool")
-
-
-def _system(raw: bytes, key: str) -> list[Segment]:
-    if raw == b"null":
-        return []
-    if raw[:1] != b"{":
-        return [Segment("system", key, raw, kind="text")]
-    return _bare(_CONTENT(raw, key, "system"))
 
 
 def _bare(segments: Iterable[Segment]) -> list[Segment]:
     """Drop the envelope of an object that has no member but the listed one."""
-    return [one for one in segments if one.data]
+    return [segment for segment in segments if segment.data]
 
 
 def _tool(raw: bytes) -> tuple[bool, bytes]:
@@ -180,9 +148,9 @@ def _call(call: ToolCall) -> bytes:
 def _result(call: ToolCall, omitted: list[str]) -> bytes:
     output, failed = outcome(call)
     texts = _RESULT.all(output_blocks(output), omitted) or [b'""']
-    said = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
+    text = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
     key = b"error" if failed else b"result"
-    return b'{"functionResponse":{' + _identity(call) + b',"response":{"' + key + b'":' + said + b"}}}"
+    return b'{"functionResponse":{' + _identity(call) + b',"response":{"' + key + b'":' + text + b"}}}"
 
 
 def _identity(call: ToolCall) -> bytes:

@@ -11,7 +11,8 @@ a given time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any, ClassVar, cast
 
 from msgspec import Raw
@@ -19,14 +20,12 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.items import ToolCall
-from lore.model.prompt import Fidelity, Prompt, Segment
-from lore.model.vector import Vector
-from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, can, cannot
-from lore.prompt.dialects.chatml import parsed
-from lore.prompt.dialects.content import apart
-from lore.prompt.dialects.text import function, result, texts, thoughts, whole
+from lore.model.prompt import Prompt, Segment
+from lore.model.vector import Vector, common_prefix
+from lore.prompt.base import Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
+from lore.prompt.dialects.content import apart, as_function
 from lore.prompt.sandbox import WORK, Sandbox
-from lore.prompt.strftime import moment, strftime
 
 # Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
 # text is cut at the same places, so that what was stable stays the same segments.
@@ -34,10 +33,21 @@ _PIECE = re.compile(
     r"\n|.+?(?:\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
 
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_LONG = {
+    "F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y", "x": "%m/%d/%y", "X": "%H:%M:%S",
+    "c": "%a %b %e %H:%M:%S %Y", "h": "%b", "Z": "UTC", "z": "+0000", "n": "\n", "t": "\t",
+}  # fmt: skip
+_DIRECTIVE = re.compile(r"%(-?)(.)", re.DOTALL)
+
 _INJECTED = "context_injection"  # what an origin begins with, and the role of a place behind such a message
 
 
-class JinjaTemplate:
+class JinjaTemplate(RenderedText):
     """Dialect of text rendered by a chat template.
 
     Call `finish` on each assembled prompt to compare prompts as the text that an engine sees; `write` does
@@ -46,8 +56,8 @@ class JinjaTemplate:
     LoreError where it does not compile.
     """
 
-    name: ClassVar[str] = "template"
-    capabilities: ClassVar[Mapping[str, Capability]] = {
+    capabilities: ClassVar = answers({
+        **TEXT_ANSWERS,
         "system messages in mid-conversation": cannot(
             "the context of a turn goes in the user's role: templates may refuse them"
         ),
@@ -57,14 +67,11 @@ class JinjaTemplate:
         "messages of one role in a row": can(
             "what lore puts in is joined to the user's; the template may refuse others"
         ),
-        "blocks of another provider": cannot("their text where they have one, else left out"),
         "tools of another provider": can(
             "functions are rewritten, their schema as spelled; a provider's own stand as recorded: a template may fail"
         ),
-        "parameters of another provider": cannot("left out: text carries none"),
-        "cache breakpoints": cannot("text carries none: engines reuse the longest common prefix"),
         "control text in content": cannot("kept as it stands, unless the template changes it"),
-    }
+    })  # fmt: skip
 
     def __init__(
         self, source: str, *, bos_token: str = "", eos_token: str = "", now: str | None = None, file: str | None = None
@@ -76,50 +83,46 @@ class JinjaTemplate:
 
         self._sandbox = Sandbox(source, {"strftime_now": strftime_now}, file=file)
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
-        self.notes: tuple[str, ...] = _notes(source, self._tokens)
-
-    def recognises(self, body: dict[str, bytes]) -> bool:
-        return False  # text has no members to be recognised by
-
-    def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        return parsed(self.name, body)
+        lacking = [name for name, value in self._tokens.items() if not value and re.search(rf"\b{name}\b", source)]
+        self.notes = tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in lacking])
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        listed = [Segment("tools", f"tools[{n}]", function(tool), "tool") for n, tool in enumerate(apart(tools))]
+        functions = [as_function(tool) for tool in apart(tools)]
+        listed = [Segment("tools", f"tools[{n}]", function, "tool") for n, function in enumerate(functions)]
         texts = [Segment("system", f"messages[0].content[{n}]", text, "text") for n, text in enumerate(system)]
         return (*listed, *texts)
 
     def first(self, head: tuple[Segment, ...]) -> Place:
-        return Place(1, "system") if any(one.section == "system" for one in head) else Place()
+        return Place(1, "system") if any(segment.section == "system" for segment in head) else Place()
 
     def render(self, unit: Unit, place: Place) -> Rendered:
         omitted: list[str] = []
-        said = texts(unit.blocks, omitted)
-        thought = thoughts(unit.blocks)
-        if said and not thought and _is_joined(unit, place):
+        content, thinking = texts(unit.blocks, omitted), thoughts(unit.blocks)
+        if content and not thinking and _is_joined(unit, place):
             space = "" if unit.joins else "\n"  # what is injected is parted from the user's words by a blank line
-            text = encode(space + "\n".join(said))
+            text = encode(space + "\n".join(content))
             block = Segment("messages", f"messages[{place.messages - 1}].content", text)
-            after = place if unit.joins else Place(place.messages, _role(unit), place.blocks + 1)
+            after = place if unit.joins else Place(place.messages, _role(unit, "user"), place.blocks + 1)
             return Rendered((block,), after, tuple(omitted))
-        messages = [_result(call, omitted) for call in unit.calls] if unit.role == "results" else []
-        if said or thought or (unit.calls and not messages):
-            messages.append(_message(unit, said, thought))
+        results = unit.calls if unit.role == "results" else ()
+        messages: list[dict[str, object]] = [
+            {"role": "tool", "tool_call_id": call.call_id, "name": call.name, "content": result(call, omitted)}
+            for call in results
+        ]
+        if content or thinking or (unit.calls and not results):
+            message = {"role": "user" if unit.role == "results" else unit.role, "content": "\n".join(content)}
+            if thinking:
+                message["reasoning_content"] = "\n".join(thinking)
+            calls = {"tool_calls": [_call(call) for call in unit.calls]} if unit.calls and not results else {}
+            messages.append({**message, **calls})
         if not messages:
             return Rendered((), place, tuple(omitted))
-        segments = tuple(
-            [
-                Segment("messages", f"messages[{number}]", encode(message), "envelope")
-                for number, message in enumerate(messages, place.messages)
-            ]
-        )
-        return Rendered(segments, Place(place.messages + len(messages), _role(unit, messages[-1]), 1), tuple(omitted))
-
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
-        return None
-
-    def takes_breakpoint(self, segment: Segment) -> bool:
-        return False
+        segments = [
+            Segment("messages", f"messages[{number}]", encode(message), "envelope")
+            for number, message in enumerate(messages, place.messages)
+        ]
+        role = _role(unit, str(messages[-1]["role"]))
+        return Rendered(tuple(segments), Place(place.messages + len(messages), role, 1), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as text: what is rendered without the tail, and the rest.
@@ -130,9 +133,13 @@ class JinjaTemplate:
         """
         if prompt.fidelity == "rendered":
             return prompt
-        tools = [_read(one) for one in prompt.head if one.section == "tools"]
-        before = _messages(_system(prompt.head), prompt.messages)
-        work = _work(prompt)
+        tools = [_read(segment) for segment in prompt.head if segment.section == "tools"]
+        system = [str(_read(segment)) for segment in prompt.head if segment.section == "system"]
+        first = [{"role": "system", "content": "\n\n".join(system)}] if system else []
+        before = _messages(first, prompt.messages)
+        size = sum(len(segment.data) for segment in prompt)
+        tool_size = sum(len(segment.data) for segment in prompt.head if segment.section == "tools")
+        work = WORK + 20_000 * len(prompt) + 4 * size + 100 * tool_size
         stable = self._text(before, tools, work, opened=False)
         text = self._text(_messages(before, prompt.tail), tools, work, opened=True)
         pieces, rest = _cut(stable, text)
@@ -147,12 +154,6 @@ class JinjaTemplate:
         return whole(self._sandbox.render({**given, **self._tokens}, work))
 
 
-def _notes(source: str, tokens: Mapping[str, str]) -> tuple[str, ...]:
-    """Say which tokens a template names that nothing was given for: its text then lacks them."""
-    missing = [name for name, value in tokens.items() if not value and re.search(rf"\b{name}\b", source)]
-    return tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in missing])
-
-
 def _is_joined(unit: Unit, place: Place) -> bool:
     """Tell whether a text extends the last message: it asks to, or what lore put in stands before a user's words.
 
@@ -163,19 +164,9 @@ def _is_joined(unit: Unit, place: Place) -> bool:
     return unit.role == "user" and place.role == _INJECTED
 
 
-def _role(unit: Unit, message: Mapping[str, object] | None = None) -> str:
+def _role(unit: Unit, role: str) -> str:
     """Name the role of the last message; one that was put in is known by a name of its own."""
-    role = "user" if message is None else str(message["role"])
     return _INJECTED if role == "user" and unit.origin.startswith(_INJECTED) else role
-
-
-def _message(unit: Unit, said: list[str], thought: list[str]) -> dict[str, object]:
-    message: dict[str, object] = {"role": "user" if unit.role == "results" else unit.role, "content": "\n".join(said)}
-    if thought:
-        message["reasoning_content"] = "\n".join(thought)
-    if unit.calls and unit.role != "results":
-        message["tool_calls"] = [_call(call) for call in unit.calls]
-    return message
 
 
 def _call(call: ToolCall) -> dict[str, object]:
@@ -184,15 +175,6 @@ def _call(call: ToolCall) -> dict[str, object]:
     except (ValueError, RecursionError):
         arguments = bytes(call.input).decode("utf-8", "replace")
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _result(call: ToolCall, omitted: list[str]) -> dict[str, object]:
-    return {"role": "tool", "tool_call_id": call.call_id, "name": call.name, "content": result(call, omitted)}
-
-
-def _system(head: Iterable[Segment]) -> list[dict[str, Any]]:
-    found = [str(_read(one)) for one in head if one.section == "system"]
-    return [{"role": "system", "content": "\n\n".join(found)}] if found else []
 
 
 def _messages(before: list[dict[str, Any]], segments: Iterable[Segment]) -> list[dict[str, Any]]:
@@ -216,19 +198,12 @@ def _read(segment: Segment) -> Any:
         ) from None
 
 
-def _work(prompt: Prompt) -> int:
-    """Return what rendering this prompt may cost: a fixed part, and the rest by its size."""
-    size = sum(len(segment.data) for segment in prompt)
-    tools = sum(len(segment.data) for segment in prompt.head if segment.section == "tools")
-    return WORK + 20_000 * len(prompt) + 4 * size + 100 * tools
-
-
 def _cut(stable: str, text: str) -> tuple[list[Segment], str]:
     """Cut the common start of both texts into segments; what is left of the whole text is the rest.
 
     Where the whole text leaves the stable one in the middle of a piece, that piece is no longer stable.
     """
-    same = _common(stable, text)
+    same = common_prefix(stable, text)
     ends = [found.end() for found in _PIECE.finditer(stable) if found.end() <= same]
     if same == len(stable) > (ends[-1] if ends else 0):
         ends.append(same)
@@ -239,12 +214,35 @@ def _cut(stable: str, text: str) -> tuple[list[Segment], str]:
     return pieces, text[ends[-1] if ends else 0 :]
 
 
-def _common(left: str, right: str) -> int:
-    """Return the length of the common start; O(n) character comparisons at the speed of slices."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle)
-    return low
+def moment(text: str | None) -> datetime:
+    """Read a date or an RFC 3339 time, as UTC; 1970-01-01 where there is none. Raises LoreError."""
+    try:
+        found = datetime.fromisoformat(text or "") if text is not None else datetime(1970, 1, 1, tzinfo=UTC)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise LoreError(f"{(text or '')[:40]!r} is no time", hint="write it like 2026-08-01T12:00:00Z") from None
+
+
+def strftime(now: datetime, format: str) -> str:
+    """Format a time with English names, whatever the locale and the time zone of the process are.
+
+    Raises ValueError for a directive that is not known.
+    """
+    return _DIRECTIVE.sub(lambda found: _directive(now, found[2], bare=bool(found[1])), format)
+
+
+def _directive(now: datetime, name: str, *, bare: bool) -> str:
+    if name in _LONG:
+        return strftime(now, _LONG[name])
+    day, month = _DAYS[now.weekday()], _MONTHS[now.month - 1]
+    words = {
+        "A": day, "a": day[:3], "B": month, "b": month[:3], "p": "AM" if now.hour < 12 else "PM", "%": "%",
+        "e": str(now.day) if bare else f"{now.day:2}",
+    }  # fmt: skip
+    if name in words:
+        return words[name]
+    numbers = {"Y": f"{now.year:04}", "s": str(int(now.timestamp()))}
+    digits = now.strftime(f"%{name}") if name in "mdHIMSfjuwy" else numbers.get(name)  # the same under any locale
+    if digits is None:
+        raise ValueError(f"strftime_now does not know %{name}")
+    return digits.lstrip("0") or "0" if bare else digits

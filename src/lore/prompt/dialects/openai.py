@@ -1,0 +1,211 @@
+"""OpenAI: Chat Completions (`tools`, then `messages`) and Responses (`tools`, `instructions`, then `input`).
+
+Source: OpenAI's Chat and Responses references and its prompt caching guide; that tools render before the system
+message is measured (see the facts that the README names). Leading system messages are the system part.
+
+Chat: calls stand in `tool_calls` of the assistant's message, each result in a `tool` message of its own. There is no
+place for a model's reasoning: it is left out, and said to be. Responses: items are messages, or stand for
+themselves: a call, its output, reasoning. `instructions` is one text that takes no breakpoint, so lore writes a system
+message instead. A model's reasoning goes only as the item that the API itself gave.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from lore.model.canonical import encode
+from lore.model.items import Block, RawBlock, ToolCall
+from lore.model.jsonslice import table
+from lore.model.prompt import Segment
+from lore.model.providers import has_exact_breakpoints
+from lore.prompt.base import Breakpoint, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.dialects.content import (
+    NO_SCHEMA,
+    Words,
+    as_function,
+    data_url,
+    described,
+    function_of,
+    kind_of,
+    outcome,
+    output_blocks,
+)  # fmt: skip
+from lore.prompt.dialects.messages import BREAKPOINT, CACHE_CONTROL, Body, Writing, strip_breakpoints
+
+
+def _part(kind: bytes, text: bytes) -> bytes:
+    return b'{"type":"' + kind + b'","text":' + text + b"}"
+
+
+_text = partial(_part, b"text")
+_RESULT = Words(text=_text, own=lambda _: False, unsaid="image in a tool result")
+_OUTPUT = Words(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal")
+
+
+class _OpenAI(Body):
+    """What both of its APIs have in common."""
+
+    keys = (CACHE_CONTROL, BREAKPOINT)
+    system_roles = ("system", "developer")
+
+    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+        return Breakpoint(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
+
+
+class OpenAIChat(_OpenAI):
+    """Dialect of the Chat Completions API."""
+
+    name: ClassVar = "openai-chat"
+    capabilities: ClassVar = answers({
+        "thinking": cannot("left out: the API has no place for it"),
+        "images": can("as data URLs"),
+        "images in tool results": cannot("left out: a tool message holds text"),
+    })  # fmt: skip
+    own = ("model", "tools", "messages")
+    lists = {"content": b"null", "tool_calls": b""}
+    system_envelope = b'"role":"system"'
+    words = Words(
+        text=_text,
+        own=lambda own: kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
+        image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + data_url(media, data) + b"}}",
+    )
+
+    def recognises(self, body: dict[str, bytes]) -> bool:
+        return "messages" in body
+
+    def tool(self, raw: bytes) -> bytes:
+        made = as_function(raw)
+        return strip_breakpoints(raw).data if made is raw else made
+
+    def system(self, members: dict[str, bytes]) -> list[Segment]:
+        return []
+
+    def render(self, unit: Unit, place: Place) -> Rendered:
+        writing = Writing(self.root, place)
+        results = unit.role == "results"
+        for call in unit.calls if results else ():
+            envelope = b'"role":"tool","tool_call_id":' + encode(call.call_id)
+            parts = _RESULT.all(output_blocks(outcome(call).output), writing.omitted)
+            writing.open("tool", envelope, parts or [_text(b'""')])
+        blocks = self.words.all(unit.blocks, writing.omitted)
+        if blocks and (unit.joins or results) and writing.place.role in ("user", "tool"):
+            writing.extend(blocks)
+        elif blocks or (unit.calls and not results):
+            role = "user" if results else unit.role
+            writing.open(role, f'"role":"{role}"'.encode(), blocks)
+        if not results:
+            path = f"messages[{place.messages}].tool_calls"
+            writing.segments += [
+                Segment("messages", f"{path}[{n}]", _tool_call(call)) for n, call in enumerate(unit.calls)
+            ]
+        return writing.done()
+
+    def takes_breakpoint(self, segment: Segment) -> bool:
+        if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
+            return False
+        return segment.origin not in ("assistant", "tool")
+
+
+def _tool_call(call: ToolCall) -> bytes:
+    function = b'{"name":' + encode(call.name) + b',"arguments":' + _arguments(call) + b"}"
+    return b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
+
+
+def _arguments(call: ToolCall) -> bytes:
+    return encode(bytes(call.input).decode("utf-8", "backslashreplace"))
+
+
+class OpenAIResponses(_OpenAI):
+    """Dialect of the Responses API."""
+
+    name: ClassVar = "openai-responses"
+    capabilities: ClassVar = answers({
+        "thinking": cannot("left out, but for the API's own reasoning items, which are written as recorded"),
+        "images": can("as data URLs, but in the model's messages"),
+        "images in tool results": can("as parts of the output"),
+    })  # fmt: skip
+    own = ("model", "tools", "instructions", "input")
+    root = "input"
+    lists = {"content": None, "output": None, "arguments": None, "input": None}
+    system_envelope = b'"type":"message","role":"system"'
+    words = Words(
+        text=partial(_part, b"input_text"),
+        own=lambda own: kind_of(own).startswith("input_"),
+        image=lambda media, data: b'{"type":"input_image","image_url":' + data_url(media, data) + b"}",
+    )
+
+    def recognises(self, body: dict[str, bytes]) -> bool:
+        return "input" in body and "messages" not in body and "contents" not in body
+
+    def tool(self, raw: bytes) -> bytes:
+        own, function = table(raw) or {}, function_of(raw)
+        if function is None or (own.get("type") == b'"function"' and "function" not in own):
+            return raw
+        function = function._replace(schema=function.schema or NO_SCHEMA)
+        return b'{"type":"function",' + described(function, "parameters") + b"}"
+
+    def system(self, members: dict[str, bytes]) -> list[Segment]:
+        text = members.get("instructions", b"null")
+        return [] if text == b"null" else [Segment("system", "instructions", text, kind="text")]
+
+    def render(self, unit: Unit, place: Place) -> Rendered:
+        writing = Writing(self.root, place)
+        if unit.role == "assistant":
+            self._answer(unit, writing)
+            return writing.done()
+        for call in unit.calls if unit.role == "results" else ():
+            envelope = b'"type":"function_call_output","call_id":' + encode(call.call_id)
+            parts = self.words.all(output_blocks(outcome(call).output), writing.omitted)
+            writing.open("tool", envelope, parts or [self.words.text(b'""')], "output")
+        blocks = self.words.all(unit.blocks, writing.omitted)
+        joins = unit.joins or unit.role == "results"  # in the list of the last item, if it is not the model's
+        key = {"user": "content", "tool": "output"}.get(writing.place.role) if joins else None
+        if blocks and key is not None:
+            writing.extend(blocks, key)
+        elif blocks:
+            role = "system" if unit.role == "system" else "user"
+            writing.open(role, f'"type":"message","role":"{role}"'.encode(), blocks)
+        return writing.done()
+
+    def _answer(self, unit: Unit, writing: Writing) -> None:
+        """Write what the model said, then its calls; an item of the API's own ends the message before it."""
+        in_message = False
+        for block in unit.blocks:
+            item = _own_item(block)
+            part = None if item is not None else _OUTPUT.say(block, writing.omitted)
+            if item is not None:
+                self._write_item(item, writing)
+                in_message = False
+            elif part is not None and in_message:
+                writing.extend([part])
+            elif part is not None:
+                writing.open("assistant", b'"type":"message","role":"assistant"', [part])
+                in_message = True
+        for call in unit.calls:
+            self._write_item(_call_item(call), writing)
+
+    def _write_item(self, raw: bytes, writing: Writing) -> None:
+        count = writing.place.messages
+        writing.segments += self.message(raw, f"input[{count}]", "messages")
+        writing.place = Place(count + 1, "assistant")
+
+    def takes_breakpoint(self, segment: Segment) -> bool:
+        own = table(segment.data) or {} if segment.kind == "block" else {}
+        return own.get("type", b"").startswith(b'"input_') and own.get("text") != b'""'
+
+
+def _own_item(block: Block) -> bytes | None:
+    """Return the item of the API's own that was recorded as a block; None where it is none."""
+    if not isinstance(block, RawBlock):
+        return None
+    raw = bytes(block.json)
+    own = table(raw) or {}
+    kind = kind_of(own)
+    reasoning = kind == "reasoning" and ("summary" in own or "encrypted_content" in own)
+    return raw if reasoning or kind.endswith(("_call", "_call_output")) else None
+
+
+def _call_item(call: ToolCall) -> bytes:
+    start = b'{"type":"function_call","call_id":' + encode(call.call_id) + b',"name":' + encode(call.name)
+    return start + b',"arguments":' + _arguments(call) + b"}"
