@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from lore.fold import places
-from lore.fold.timeline import Problems, note
-from lore.model.codes import Code, Problem
+from lore.fold.timeline import Problems, end_deltas, note, problem
+from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
 from lore.model.inserts import Insert, insert_texts, place_in, with_place
 from lore.model.items import is_absent
@@ -25,18 +24,22 @@ MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked
 _replace = msgspec.structs.replace
 
 
+def _unreadable(message: str) -> Problems:
+    return problem(Code.UNREADABLE_DELTA, message)
+
+
 def delta(chain: Chain, event: PromptDelta) -> Problems:
     """Put a durable delta in its place; a known one may be given another selector, never another content."""
     wanted = place_in(event.selector)
     if wanted is None:
-        return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: unreadable selector, skipped"),)
+        return _unreadable(f"prompt_delta {event.seq}: unreadable selector, skipped")
     known = chain.deltas.get(event.seq)
     if known is not None:
         return _again(chain, event, known, wanted)
     if insert_texts(event.content) is None:
-        return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: unreadable content, skipped"),)
+        return _unreadable(f"prompt_delta {event.seq}: unreadable content, skipped")
     if len(chain.deltas) >= MOST:
-        return (Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped"),)
+        return _unreadable(f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped")
     place, problems = _placed(chain, wanted, f"prompt_delta {event.seq}")
     made = Insert(place, chain.turns, event.seq, event.content, event.selector)
     chain.deltas = {**chain.deltas, event.seq: made}
@@ -48,31 +51,20 @@ def _again(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Prob
     was_sent = known.place < chain.sent
     place = known.place if was_sent else _placed(chain, wanted, "")[0]
     chain.deltas = {**chain.deltas, event.seq: _replace(known, place=place, selector=event.selector)}
-    _saved(chain, lambda one: isinstance(one, PromptDelta) and one.seq == event.seq)
+    _mark_saved(chain, lambda one: isinstance(one, PromptDelta) and one.seq == event.seq)
     if not is_absent(event.content) and event.content != known.content:
-        return (
-            Problem(Code.UNREADABLE_DELTA, f"prompt_delta {event.seq} comes again with other content; the first holds"),
-        )
+        return _unreadable(f"prompt_delta {event.seq} comes again with other content; the first holds")
     if was_sent and wanted != known.place:
-        return (
-            Problem(
-                Code.UNREADABLE_DELTA, f"prompt_delta {event.seq} was sent at {known.place}, not {wanted}; it stays"
-            ),
-        )
+        return _unreadable(f"prompt_delta {event.seq} was sent at {known.place}, not {wanted}; it stays")
     return ()
 
 
 def _placed(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]:
     size = len(chain.entries)
     if wanted > size:
-        return size, (
-            Problem(
-                Code.UNREADABLE_DELTA, f"{what}: insert_at {wanted} is outside a history of {size}; put at its end"
-            ),
-        )
+        return size, _unreadable(f"{what}: insert_at {wanted} is outside a history of {size}; put at its end")
     if wanted < chain.sent:
-        behind = f"{what}: insert_at {wanted} is before what was sent already; put behind it"
-        return chain.sent, (Problem(Code.UNREADABLE_DELTA, behind),)
+        return chain.sent, _unreadable(f"{what}: insert_at {wanted} is before what was sent already; put behind it")
     return wanted, ()
 
 
@@ -84,16 +76,11 @@ def context(chain: Chain, event: ContextPersisted) -> Problems:
     if latest is not None and event.turn <= latest.number:
         at = bisect_left(range(len(chain.persisted)), event.turn, key=lambda at: chain.persisted[at].number)
         if chain.persisted[at].number == event.turn:
-            _saved(chain, lambda one: isinstance(one, ContextPersisted) and one.turn == event.turn)
+            _mark_saved(chain, lambda one: isinstance(one, ContextPersisted) and one.turn == event.turn)
             return ()
-        last = chain.persisted[len(chain.persisted) - 1].number
-        return (
-            Problem(
-                Code.UNREADABLE_DELTA, f"context_persisted of turn {event.turn} comes after that of {last}, skipped"
-            ),
-        )
+        return _unreadable(f"context_persisted of turn {event.turn} comes after that of {latest.number}, skipped")
     if insert_texts(event.content) is None or event.insert_at < 0:
-        return (Problem(Code.UNREADABLE_DELTA, f"context_persisted of turn {event.turn}: unreadable, skipped"),)
+        return _unreadable(f"context_persisted of turn {event.turn}: unreadable, skipped")
     place, problems = _placed(chain, event.insert_at, f"context_persisted of turn {event.turn}")
     chain.persisted = chain.persisted.append(Insert(place, chain.turns, event.turn, event.content))
     if chain.waiting is not None and chain.waiting.turn <= event.turn:
@@ -112,13 +99,13 @@ def _outside(chain: Chain, event: ContextPersisted) -> Problems:
             return ()
         number = latest.number + 1
     if insert_texts(event.content) is None or event.insert_at < 0:
-        return (Problem(Code.UNREADABLE_DELTA, f"{what}: unreadable, skipped"),)
+        return _unreadable(f"{what}: unreadable, skipped")
     place, problems = _placed(chain, event.insert_at, what)
     chain.outside = chain.outside.append(Insert(place, chain.turns, number, event.content, outside=True))
     return problems
 
 
-def _saved(chain: Chain, is_it: Callable[[Event], bool]) -> None:
+def _mark_saved(chain: Chain, is_it: Callable[[Event], bool]) -> None:
     """Take a derived event as saved: the log holds it. They are saved in order, so it is the first or near it."""
     at = next((number for number, one in enumerate(chain.unsaved) if is_it(one)), None)
     if at is not None:
@@ -129,10 +116,10 @@ def reset(chain: Chain, event: CacheReset) -> Problems:
     """Give the prefix up: what is known is pinned anew with the next turn. One that names its turn works once."""
     if event.turn is not None:
         if chain.reset is not None and event.turn <= chain.reset:
-            _saved(chain, lambda one: isinstance(one, CacheReset) and one.turn == event.turn)
+            _mark_saved(chain, lambda one: isinstance(one, CacheReset) and one.turn == event.turn)
             return ()
         chain.reset = event.turn
-    places.end(chain)
+    end_deltas(chain)
     note(chain, Code.CACHE_RESET, event.reason)
     return ()
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from lore.fold.timeline import Problems
-from lore.model.codes import Code, Problem
+from lore.fold.timeline import Problems, problem
+from lore.model.codes import Code
 from lore.model.events import Knowledge
 from lore.model.inserts import normalised
 from lore.model.state import Fact, Session
@@ -41,11 +41,11 @@ class Learned:
         if event.op == "remove":
             return self._remove(name, event.id)
         if event.op not in ("add", "create", "update"):
-            return (Problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}"),)
+            return problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}")
         problems: Problems = ()
         if name not in self._facts:
             if event.op == "update":
-                problems = (Problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added"),)
+                problems = problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added")
             else:
                 key = identity(event.category or "", event.title or "", event.content or "")
                 name = self._titles.get(key, name)
@@ -69,10 +69,10 @@ class Learned:
         self._facts[name] = fact
         self._removed.pop(name, None)
 
-    def _remove(self, name: str, said: str) -> Problems:
+    def _remove(self, name: str, shown: str) -> Problems:
         fact = self._facts.pop(name, None)
         if fact is None:
-            return (Problem(Code.UNKNOWN_ID, f"knowledge {said!r} is removed but not known"),)
+            return problem(Code.UNKNOWN_ID, f"knowledge {shown!r} is removed but not known")
         self._forget_title(fact)
         self._removed[name] = None
         return ()
@@ -85,5 +85,5 @@ class Learned:
 
 def identity(category: str, title: str, content: str) -> str:
     """Return what identifies an entry: its category and title, or its content; nothing identifies an empty one."""
-    named, said = normalised(title), normalised(content)
-    return f"{normalised(category)}\x1f{named}" if named else f"\x1f\x1f{said}" if said else ""
+    heading, text = normalised(title), normalised(content)
+    return f"{normalised(category)}\x1f{heading}" if heading else f"\x1f\x1f{text}" if text else ""

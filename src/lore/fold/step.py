@@ -16,15 +16,18 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.fold import compaction, inserts, timeline, turns
+from lore.fold import inserts, timeline
 from lore.fold.knowledge import Learned
-from lore.fold.timeline import Problems, note
-from lore.fold.tools import late_last
+from lore.fold.timeline import Problems, note, problem, settle
 from lore.model import events as e
-from lore.model.codes import Code, Problem
+from lore.model.canonical import text_of
+from lore.model.codes import Code
 from lore.model.items import is_absent
-from lore.model.state import LONGEST, SIGNS, Chain, Session, Sign, bounded
+from lore.model.jsonslice import table
+from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, OpenTurn, Session, Sign, Totals, Waiting, bounded
 
+_ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
+MOST_TOKENS = 2**53  # what every JSON reader holds exactly
 MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
 
 _replace = msgspec.structs.replace
@@ -76,7 +79,7 @@ class Folding:
             event = self._in_order(event)  # pyright: ignore[reportArgumentType]
         on_chain = _ON_CHAIN.get(kind)
         if on_chain is not None:
-            return on_chain(self._own.get(event.chain) or self._mine(event.chain), event)
+            return on_chain(self._own.get(event.chain) or self._copied(event.chain), event)
         if isinstance(event, e.TurnStarted):
             return self._start(event)
         if isinstance(event, e.Knowledge):
@@ -93,33 +96,36 @@ class Folding:
         """Take a session that another tool recorded as lore's own from here on: the log goes on with lore's events."""
         self._session = _replace(self.session, adopted=True)
         for name in {**self._chains, **self._own}:
-            chain = self._mine_now(name)
+            chain = self._own_chain(name)
             if chain.turns:
                 note(chain, Code.SESSION_CHANGED, f"a session of {self._session.format} goes on as lore's own")
 
     def _in_order(self, event: e.SessionChanged) -> e.SessionChanged:
-        """Keep the places of tools that lore has sent; what other tools recorded was sent as it is."""
+        """Keep the places of tools that lore has sent, new ones behind; what other tools recorded was sent as it is."""
         if event.tools is None or not self._session.is_own:
             return event
-        return _replace(event, tools=late_last(self._mine_now(event.chain).tools or (), event.tools))
+        known = self._own_chain(event.chain).tools or ()
+        places = {tool_name(tool): place for place, tool in reversed(list(enumerate(known)))}
+        tools = sorted(event.tools, key=lambda tool: places.get(tool_name(tool), len(known)))
+        return _replace(event, tools=tuple(tools))
 
     def derive(self, event: e.Event) -> Problems:
         """Apply an event that lore derived and the log does not hold; the chain remembers it as unsaved."""
-        before = self._mine_now(event.chain).unsaved
+        before = self._own_chain(event.chain).unsaved
         problems = self.apply(event)
         inserts.derived(self._own[event.chain], event, before)
         return problems
 
     def save(self, name: str) -> tuple[e.Event, ...]:
         """Return a chain's unsaved events in order, as they hold now, and take them as saved."""
-        chain = self._mine_now(name)
+        chain = self._own_chain(name)
         events, chain.unsaved = inserts.unsaved(chain), ()
         return events
 
-    def _mine_now(self, name: str) -> Chain:
-        return self._own.get(name) or self._mine(name)
+    def _own_chain(self, name: str) -> Chain:
+        return self._own.get(name) or self._copied(name)
 
-    def _mine(self, name: str) -> Chain:
+    def _copied(self, name: str) -> Chain:
         """Return a chain that no state holds, to be changed."""
         chain = self._own[name] = copy(self._chains.get(name) or self._session.new_chain(name))
         return chain
@@ -127,8 +133,8 @@ class Folding:
     def _start(self, event: e.TurnStarted) -> Problems:
         if not self._session.is_own and not is_absent(event.context):
             self._adopt()
-        chain = self._mine_now(event.chain)
-        problems = turns.start(chain, event)
+        chain = self._own_chain(event.chain)
+        problems = _start_turn(chain, event)
         if chain.pinned is None:
             chain.pinned = tuple(self.session.knowledge.values())
             chain.pinned_layers = self.session.late_layers
@@ -159,36 +165,95 @@ class Folding:
         return all(getattr(chain, name) == getattr(fresh, name) for name in Chain.__struct_fields__ if name != "index")
 
 
-def _with_chain(state: Session, chain: Chain) -> Session:
-    return _replace(state, chains={**state.chains, chain.id: chain})
+def _start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
+    """Open a turn: the changes noted since the last one become its own."""
+    problems: Problems = ()
+    if chain.turn is not None and event.turn <= chain.turn.turn:
+        problems = problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} starts after turn {chain.turn.turn}")
+        chain.reset = None  # numbers begin again: a reset of this turn is none that was made before
+    settle(chain)
+    chain.turns += 1
+    chain.sent_before, chain.sent = chain.sent, len(chain.entries)
+    written = chain.persisted.last()
+    if not is_absent(event.context) and (written is None or written.number != event.turn):
+        chain.waiting = Waiting(event.turn, event.context)
+    chain.previous = chain.last
+    chain.turn, chain.last = OpenTurn(event.turn, event.at, event.context, chain.since, chain.signs), None
+    chain.since = chain.signs = ()
+    chain.before = chain.totals = _replace(chain.totals, turns=chain.turns)
+    return problems
+
+
+def _end_turn(chain: Chain, event: e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> Problems:
+    """Close the turn; a second closing of the same turn replaces the first."""
+    if chain.turn is None or event.turn != chain.turn.turn:
+        if chain.previous is not None and event.turn == chain.previous.turn:
+            return _end_late(chain, event, chain.previous)
+        return problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} ends but is not the one under way")
+    usage, problems = _believable(event.usage)
+    response = event.response_id if isinstance(event, e.TurnCompleted) else None
+    chain.last = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict, response)
+    chain.totals = _add(chain.before, usage)
+    return problems
+
+
+def _end_late(chain: Chain, event: e.TurnCompleted | e.TurnFailed | e.TurnCanceled, before: ClosedTurn) -> Problems:
+    """Put the bill of the turn before the latest right: its last line came after the next one began."""
+    usage, problems = _believable(event.usage)
+    if usage is not None:
+        chain.previous = _replace(before, usage=usage)
+        chain.before = _add(_add(chain.before, before.usage, -1), usage)
+        chain.totals = _add(_add(chain.totals, before.usage, -1), usage)
+    return problems
+
+
+def _believable(usage: e.Billed | None) -> tuple[e.Billed | None, Problems]:
+    """Take counts that no request can have, below 0 or past 2^53, as unknown."""
+    if usage is None:
+        return None, ()
+    counts = (
+        usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens,
+        usage.write_5m_tokens, usage.write_1h_tokens,
+    )  # fmt: skip
+    odd = [at for at, count in enumerate(counts) if count is not None and not 0 <= count <= MOST_TOKENS]
+    if not odd:
+        return usage, ()
+    message = f"{', '.join(e.Billed.__struct_fields__[at] for at in odd)} cannot be: taken as unknown"
+    known = e.Billed(*(None if at in odd else count for at, count in enumerate(counts)))
+    return known, problem(Code.MALFORMED_RECORD, message)
+
+
+def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
+    if usage is None:
+        return totals
+    return Totals(
+        totals.turns,
+        _sum(totals.uncached_tokens, usage.uncached_tokens, sign),
+        _sum(totals.read_tokens, usage.read_tokens, sign),
+        _sum(totals.write_tokens, usage.write_tokens, sign),
+        _sum(totals.output_tokens, usage.output_tokens, sign),
+    )
+
+
+def _sum(had: int | None, count: int | None, sign: int) -> int | None:
+    return had if count is None else (had or 0) + sign * count
 
 
 def _session_started(state: Session, event: e.SessionStarted) -> Step:
     if state.started:
-        return Step(state, (Problem(Code.BAD_HEADER, "a second session_started; the first holds"),))
-    problems: tuple[Problem, ...] = ()
-    if event.v != 1:
-        problems = (Problem(Code.BAD_HEADER, f"log version {event.v} is not 1; read as version 1"),)
+        return Step(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
     opened = _replace(
-        state,
-        id=event.session_id,
-        at=event.at,
-        format=event.origin or state.format,
-        model=event.model,
-        dialect=event.dialect,
-        system=event.system,
-        tools=event.tools,
-        params=event.params,
-        attachments=event.attachments,
-        started=True,
+        state, id=event.session_id, at=event.at, format=event.origin or state.format, model=event.model,
+        dialect=event.dialect, system=event.system, tools=event.tools, params=event.params,
+        attachments=event.attachments, started=True,
+    )  # fmt: skip
+    chain = _replace(  # events may have come before the header
+        opened.chain(event.chain), model=event.model, system=event.system, tools=event.tools, params=event.params
     )
-    if event.chain in opened.chains:  # events came before the header: give it to their chain too
-        held = _replace(
-            opened.chains[event.chain],
-            model=event.model, system=event.system, tools=event.tools, params=event.params,
-        )  # fmt: skip
-        return Step(_with_chain(opened, held), problems)
-    return Step(_with_chain(opened, opened.chain(event.chain)), problems)
+    state = _replace(opened, chains={**opened.chains, chain.id: chain})
+    if event.v == 1:
+        return Step(state)
+    return Step(state, problem(Code.BAD_HEADER, f"log version {event.v} is not 1; read as version 1"))
 
 
 def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
@@ -210,18 +275,23 @@ def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
     return ()
 
 
+def tool_name(tool: Raw) -> str:
+    """Return a tool's name; a tool without one goes by its text."""
+    own = table(bytes(tool)) or {}
+    inner = table(own.get("function", b"null")) or own
+    return text_of(inner.get("name", bytes(tool)))
+
+
 def _layer(state: Session, event: e.Layer) -> Step:
     if event.when not in ("once_at_start", "every_turn"):
-        return Step(state, (Problem(Code.MALFORMED_RECORD, f"layer {event.name!r} has unknown `when` {event.when!r}"),))
-    begun = any(chain.turns for chain in state.chains.values())
-    late = event.when == "once_at_start" and begun
+        return Step(state, problem(Code.MALFORMED_RECORD, f"layer {event.name!r} has unknown `when` {event.when!r}"))
+    late = any(chain.turns for chain in state.chains.values())
     field = "turn_layers" if event.when == "every_turn" else "late_layers" if late else "start_layers"
     layers: tuple[e.Layer, ...] = getattr(state, field)
     names = [layer.name for layer in layers]
     if len(names) >= MOST_LAYERS and event.name not in names:
-        return Step(
-            state, (Problem(Code.MALFORMED_RECORD, f"layer {event.name!r}: more than {MOST_LAYERS} layers, skipped"),)
-        )
+        message = f"layer {event.name!r}: more than {MOST_LAYERS} layers, skipped"
+        return Step(state, problem(Code.MALFORMED_RECORD, message))
     if event.name in names:
         place = names.index(event.name)
         layers = (*layers[:place], event, *layers[place + 1 :])
@@ -233,9 +303,8 @@ def _layer(state: Session, event: e.Layer) -> Step:
 def _observed(chain: Chain, event: e.Observed) -> Problems:
     """Keep a sign for the next turn, one of each name: one that comes again is joined to what it said before."""
     if event.name not in SIGNS:
-        return (
-            Problem(Code.MALFORMED_RECORD, f"observed {event.name[:60]!r} is no sign that lore knows; passed over"),
-        )
+        message = f"observed {event.name[:60]!r} is no sign that lore knows; passed over"
+        return problem(Code.MALFORMED_RECORD, message)
     kept = tuple(sign for sign in chain.signs if sign.name != event.name)
     names, removed, before = event.names, event.removed, event.before[:LONGEST]
     if len(kept) < len(chain.signs):
@@ -260,10 +329,10 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.ToolResultCleared: timeline.clear_results,
     e.Remove: timeline.remove,
     e.CompactStarted: _unchanged,
-    e.CompactApplied: compaction.compact,
-    e.TurnCompleted: turns.end,
-    e.TurnFailed: turns.end,
-    e.TurnCanceled: turns.end,
+    e.CompactApplied: timeline.compact,
+    e.TurnCompleted: _end_turn,
+    e.TurnFailed: _end_turn,
+    e.TurnCanceled: _end_turn,
     e.SessionChanged: _session_changed,
     e.PromptDelta: inserts.delta,
     e.ContextPersisted: inserts.context,

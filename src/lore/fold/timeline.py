@@ -1,23 +1,38 @@
-"""The events that change a timeline: append, patches, cleared results, tombstones.
+"""What changes a timeline: append, patches, cleared results, tombstones, compaction; and the places of inserts.
 
 In: a chain of the fold's own (a copy that no state holds yet) and an event. The chain is changed; out
 comes what was wrong with the event. Rules: an id that is not there is a no-op with a problem; items are
 replaced, never changed; of a duplicated uuid the first position and the last content hold; an item of a
-response that is not sent yet joins its response, whatever came in between.
+response that is not sent yet joins its response, whatever came in between; inserts follow the entries that they stand
+before.
+
+A compaction prunes to what was preserved and leaves one divider, directly before the first kept item, or at the
+end when nothing is kept; what is kept keeps its order; a list of which nothing is found prunes nothing (more history
+beats a broken one) and says so; knowledge is pinned anew, durable deltas end, persisted context stays with its item.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Container, Iterable
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw
 
-from lore.fold.places import drop, move
 from lore.model.codes import Code, Problem
-from lore.model.events import Append, PatchText, PatchToolCall, Remove, ToolResultCleared
-from lore.model.items import AssistantMessage, Item, ToolCall, is_absent
+from lore.model.events import (
+    Append,
+    CompactApplied,
+    ContextPersisted,
+    PatchText,
+    PatchToolCall,
+    PromptDelta,
+    Remove,
+    ToolResultCleared,
+)
+from lore.model.inserts import Insert
+from lore.model.items import AssistantMessage, CompactDivider, Item, ToolCall, is_absent
 from lore.model.state import Chain, Change, Entry, Index, Stream, settled
 from lore.model.vector import Vector
 
@@ -53,18 +68,13 @@ def append(chain: Chain, event: Append) -> Problems:
     if known is not None:
         return _replace_duplicate(chain, index, known, item)
     turn = chain.turn.turn if chain.turn is not None else 0
-    last = entries.last()
+    last, group = entries.last(), 0
     if last is not None and last.turn == turn and isinstance(item, _SPOKEN):
         if isinstance(last.item, _SPOKEN):
             group = last.group if _joins(last.item, item, turn) else 0
-        else:
-            group = 0
-            place = _place(entries, item, turn)
-            if place:
-                _insert(chain, index, place, Entry(item, turn, entries[place - 1].group))
-                return ()
-    else:
-        group = 0
+        elif place := _place(entries, item, turn):
+            _insert(chain, index, place, Entry(item, turn, entries[place - 1].group))
+            return ()
     if not group:
         chain.groups = group = chain.groups + 1
     chain.entries = index.owner = entries.append(Entry(item, turn, group))
@@ -94,7 +104,7 @@ def _insert(chain: Chain, index: Index, place: int, entry: Entry) -> None:
     before = chain.entries
     chain.entries = before.cut(place).append(entry).extend(before.since(place))
     index.renumber(before, chain.entries, place)
-    move(chain, lambda at: at + (at >= place))
+    move_inserts(chain, lambda at: at + (at >= place))
 
 
 def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
@@ -116,7 +126,7 @@ def _replace_duplicate(chain: Chain, index: Index, place: int, item: Item) -> Pr
     item = _with_outcome(chain.entries[place].item, item)
     if chain.entries[place].item != item:
         _put(chain, index, place, item)
-    return (Problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold"),)
+    return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
 
 
 def _with_outcome(before: Item, item: Item) -> Item:
@@ -141,7 +151,7 @@ def patch_text(chain: Chain, event: PatchText) -> Problems:
     place = index_of(chain).uuids.get(event.uuid)
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, AssistantMessage):
-        return (Problem(Code.UNKNOWN_ID, f"patch_text names unknown message {event.uuid!r}"),)
+        return problem(Code.UNKNOWN_ID, f"patch_text names unknown message {event.uuid!r}")
     if chain.stream is not None and chain.stream.place != place:
         settle(chain)
     deltas = chain.stream.deltas if chain.stream is not None else Vector[Raw]()
@@ -155,18 +165,14 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Problems:
     place = index.calls.get(event.call_id)
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, ToolCall):
-        return (Problem(Code.UNKNOWN_ID, f"patch_tool_call names unknown call {event.call_id!r}"),)
+        return problem(Code.UNKNOWN_ID, f"patch_tool_call names unknown call {event.call_id!r}")
     changed = ToolCall(
-        uuid=item.uuid,
-        call_id=item.call_id,
-        name=item.name,
-        input=item.input,
-        status=event.status,
-        output=item.output if is_absent(event.output) else event.output,
-        error=item.error if is_absent(event.error) else event.error,
-        detail=item.detail if is_absent(event.detail) else event.detail,
-        response_id=item.response_id,
-    )
+        item.uuid, item.call_id, item.name, item.input, event.status,
+        item.output if is_absent(event.output) else event.output,
+        item.error if is_absent(event.error) else event.error,
+        item.detail if is_absent(event.detail) else event.detail,
+        item.response_id,
+    )  # fmt: skip
     _put(chain, index, place, changed)
     return ()
 
@@ -185,7 +191,7 @@ def clear_results(chain: Chain, event: ToolResultCleared) -> Problems:
     cleared = len(event.call_ids) - unknown
     if cleared:
         note(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared} tool results cleared")
-    return (Problem(Code.UNKNOWN_ID, f"tool_result_cleared names {unknown} unknown calls"),) if unknown else ()
+    return problem(Code.UNKNOWN_ID, f"tool_result_cleared names {unknown} unknown calls") if unknown else ()
 
 
 def remove(chain: Chain, event: Remove) -> Problems:
@@ -200,17 +206,120 @@ def remove(chain: Chain, event: Remove) -> Problems:
         chain.entries = before.cut(first).extend(kept)
         index.renumber(before, chain.entries, first)
         gone = sorted(places)
-        drop(chain, places)
-        move(chain, lambda at: at - bisect_left(gone, at))
+        drop_inserts(chain, places)
+        move_inserts(chain, lambda at: at - bisect_left(gone, at))
         chain.sent -= bisect_left(gone, chain.sent)
         chain.sent_before -= bisect_left(gone, chain.sent_before)
         turn = chain.turn.turn if chain.turn is not None else 0
         if any(before[place].turn != turn for place in places):  # what came since the last request was never sent
             note(chain, Code.REWIND, f"{len(places)} items taken back")
-    return (Problem(Code.UNKNOWN_ID, f"remove names {missing} unknown items"),) if missing else ()
+    return problem(Code.UNKNOWN_ID, f"remove names {missing} unknown items") if missing else ()
+
+
+def compact(chain: Chain, event: CompactApplied) -> Problems:
+    """Apply a compaction. Costs O(items kept and pruned), O(1) where nothing is pruned."""
+    settle(chain)
+    index = index_of(chain)
+    wanted = dict.fromkeys(event.preserved_uuids or ())
+    lost = [uuid for uuid in wanted if uuid not in index.uuids]
+    nothing_found = bool(wanted) and len(lost) == len(wanted)
+    before, turn = len(chain.entries), chain.turn.turn if chain.turn else 0
+    chain.groups += 1
+    if nothing_found:
+        kept = before
+        divider = Entry(_divider(event, 0), turn, chain.groups)
+        chain.entries = chain.entries.append(divider)
+        index.note(divider.item, before)
+        index.owner = chain.entries
+    else:
+        held = [place for place, entry in enumerate(chain.entries) if entry.item.uuid in wanted]
+        entries = [chain.entries[place] for place in held]
+        kept = len(entries)
+        new = {place: number for number, place in enumerate(held, 1)}
+        new[before] = kept + 1
+        move_inserts(chain, new.get)  # with the items that they stand before, or away; what waits, waits
+        chain.sent = 1 + bisect_left(held, chain.sent) if chain.sent else 0
+        chain.sent_before = 0
+        divider = Entry(_divider(event, before - kept), turn, chain.groups)
+        chain.entries = Vector([divider, *entries])
+        chain.index = Index(chain.entries)
+    end_deltas(chain)
+    note(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
+    if nothing_found:
+        message = f"none of {len(wanted)} preserved items is known ({lost[0][:80]!r}): nothing was pruned"
+        return problem(Code.PRESERVED_ITEMS_MISSING, message)
+    message = f"{len(lost)} of {len(wanted)} preserved items are unknown"
+    return problem(Code.PRESERVED_ITEMS_MISSING, message) if lost else ()
+
+
+def _divider(event: CompactApplied, pruned: int) -> CompactDivider:
+    return CompactDivider(
+        uuid=event.uuid,
+        trigger="overflow" if event.trigger == "auto" else event.trigger,
+        pre_tokens=event.pre_tokens,
+        post_tokens=event.post_tokens,
+        summary=event.summary,
+        pruned=pruned,
+    )
+
+
+def problem(code: Code, message: str) -> Problems:
+    """Return one problem, as what was wrong with an event."""
+    return (Problem(code, message),)
 
 
 def note(chain: Chain, cause: str, detail: str) -> None:
     """Note an event that entitles the next prompt to differ; a cause is noted once a turn."""
     kept = tuple(change for change in chain.since if change.cause != cause)
     chain.since = (*kept, Change(cause, detail))
+
+
+# The places of inserts
+
+
+def end_deltas(chain: Chain) -> None:
+    """End all deltas, and what is pinned."""
+    chain.pinned, chain.deltas = None, {}
+    chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, PromptDelta)])
+
+
+def move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
+    """Give every insert its new place, after entries came, went or moved; one without a place goes."""
+
+    def moved(inserts: Iterable[Insert]) -> list[Insert]:
+        places = ((one, place_of(one.place)) for one in inserts)
+        return [
+            msgspec.structs.replace(one, place=at) if at != one.place else one for one, at in places if at is not None
+        ]
+
+    if chain.outside:
+        chain.outside = _sharing(chain.outside, moved(chain.outside))
+    if chain.deltas:
+        chain.deltas = {one.number: one for one in moved(chain.deltas.values())}
+    if chain.persisted:
+        _keep_persisted(chain, moved(chain.persisted))
+
+
+def drop_inserts(chain: Chain, gone: Container[int]) -> None:
+    """Let the context that was persisted before these entries go with them."""
+    if chain.outside:
+        chain.outside = _sharing(chain.outside, [one for one in chain.outside if one.place not in gone])
+    if chain.persisted:
+        _keep_persisted(chain, [one for one in chain.persisted if one.place not in gone])
+
+
+def _keep_persisted(chain: Chain, persisted: list[Insert]) -> None:
+    before = chain.persisted
+    chain.persisted = _sharing(before, persisted)
+    if chain.persisted is not before and any(isinstance(one, ContextPersisted) for one in chain.unsaved):
+        held = {one.number for one in persisted}
+        chain.unsaved = tuple(
+            [one for one in chain.unsaved if not isinstance(one, ContextPersisted) or one.turn in held]
+        )
+
+
+def _sharing(before: Vector[Insert], inserts: list[Insert]) -> Vector[Insert]:
+    """Return a vector of these that shares what it can with the one before, which it is where nothing differs."""
+    pairs = enumerate(zip(before, inserts, strict=False))
+    same = next((at for at, (one, other) in pairs if one is not other), min(len(before), len(inserts)))
+    return before if same == len(before) == len(inserts) else before.cut(same).extend(inserts[same:])

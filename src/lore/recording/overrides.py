@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import LoreError, Where
-from lore.fold.tools import name_of
+from lore.fold.step import tool_name
 from lore.formats.base import Read, Reader
 from lore.model.canonical import decode, encode, text_of
 from lore.model.codes import Problem
@@ -185,7 +185,7 @@ def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
     if (
         held
         and "tools" not in held
-        and all(one[:1] == b"{" and name_of(Raw(one)) == name for name, one in held.items())
+        and all(one[:1] == b"{" and tool_name(Raw(one)) == name for name, one in held.items())
     ):
         return tuple(held[name] for name in sorted(held))
     listed = found if held is None else held.get("tools", b"")
