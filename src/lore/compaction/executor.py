@@ -32,7 +32,7 @@ from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarized
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import Rhythm, Tracker
+from lore.compaction.tracker import Tracker
 from lore.compaction.untrusted import wrapped
 from lore.model.canonical import encode, text_of
 from lore.model.events import (
@@ -253,8 +253,7 @@ def in_estimates(settings: Compaction, scale: BillScale) -> Compaction:
 
 
 def waits(
-    firing: Firing, tracker: Tracker, chain: Chain, settings: Compaction, cache: Cache | None, rhythm: Rhythm,
-    now: float,
+    firing: Firing, tracker: Tracker, chain: Chain, settings: Compaction, cache: Cache | None, now: float,
 ) -> bool:  # fmt: skip
     """Tell whether a cadence had better wait until the cache has gone cold anyway: `when = "cheapest"`.
 
@@ -262,6 +261,7 @@ def waits(
     """
     if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lives is None:
         return False
+    rhythm = tracker.rhythm
     if not cache.is_warm(rhythm.pause(now)):
         return False
     until, scale = rhythm.until(cache.lives), scale_of(tracker, chain)

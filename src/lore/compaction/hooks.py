@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from lore.compaction.base import Done, Firing, SummaryError, Trigger
@@ -45,111 +45,34 @@ from lore.compaction.memory.agent_memory import AgentMemory, is_idle
 from lore.compaction.memory.conversation import Mark, is_enough, mark_of
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction, Sessions
-from lore.compaction.tracker import UNTIMED, Rhythm, Silence, Tracker
+from lore.compaction.tracker import UNTIMED, Tracker
 from lore.errors import LoreError
-from lore.model.events import MAIN, Event
-from lore.model.state import Chain, Entry, settled
-from lore.model.state import Session as State
-from lore.model.vector import Vector
+from lore.model.events import MAIN
+from lore.model.state import Chain, settled
 from lore.session import Session
 from lore.store.applying import lines_of
 from lore.store.registry import noted
 from lore.store.session import StoredSession
-
-
-class MemoryWorker:
-    """Learns from one session and dreams; `window` is that of the session's model (0: unknown), `gap_secs` 0 is off."""
-
-    def __init__(self, memory: AgentMemory, *, window: int = 0, gap_secs: int = 0) -> None:
-        self.memory = memory
-        self._window, self._gap = window, gap_secs
-        self._thread: threading.Thread | None = None
-        self._tried: Mark | None = None  # up to where the latest pass went, whether or not it failed
-        self._rested = 0
-        self._heard: float | None = None
-        self.forget()
-
-    def forget(self) -> None:
-        """Start over: the session was loaded again, and all of its events come again."""
-        self._silence = Silence()
-
-    def feed(self, event: Event) -> None:
-        """Take the session's next event."""
-        self._silence.feed(event)
-
-    def events(self, state: State) -> tuple[Event, ...]:
-        """Return what the session is to be told before its next turn begins."""
-        return self.memory.events(state)
-
-    def after_turn(self, entries: Vector[Entry], now: float) -> bool:
-        """Start to learn if enough is new; tells whether it did. Costs O(what is new)."""
-        self._heard = now
-        if self._tried is None:
-            self._tried = self.memory.mark() or ()
-        if self.settle() and is_enough(entries, self._tried, self._window):
-            return self._begin(entries, then_consolidate=False)
-        return False
-
-    def rest(self, entries: Vector[Entry], now: float) -> bool:
-        """Start to learn the rest and consolidate if the user has been silent long enough; tells whether it did."""
-        last = self._heard if self._silence.last is None else self._silence.last
-        if self._silence.moves <= self._rested or not is_idle(self._gap, last, now) or not self.settle():
-            return False
-        self._rested = self._silence.moves
-        return self._begin(entries, then_consolidate=True)
-
-    def settle(self, *, wait: bool = False) -> bool:
-        """Tell whether no pass is under way; with `wait`, when none is."""
-        if self._thread is not None and wait:
-            self._thread.join()
-        return self._thread is None or not self._thread.is_alive()
-
-    def _begin(self, entries: Vector[Entry], *, then_consolidate: bool) -> bool:
-        self._tried = mark_of(entries)
-        self._thread = threading.Thread(
-            target=self._pass, args=(entries, self._silence.last, then_consolidate), name="lore-memory", daemon=True
-        )
-        self._thread.start()
-        return True
-
-    def _pass(self, entries: Vector[Entry], last: float | None, then_consolidate: bool) -> None:
-        if then_consolidate:
-            if self.memory.rest(entries, last).extracted is None:
-                self._rested = 0  # another session of this user was at it: with the next look
-        else:
-            self.memory.before_drop(entries)
-
 
 LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down
 _SESSIONS = Sessions()
 
 
 class _Work:
-    """The summary of a compaction while a thread makes it; `held` is let go of when it was applied or given up."""
+    """A compaction that a thread prepares; `lock` is let go of when it was applied or given up."""
 
-    def __init__(
-        self, stored: StoredSession, firing: Firing, settings: Compaction, dependencies: Dependencies, held: ExitStack
-    ) -> None:
-        self.held = held
-        self.session = stored.session
+    def __init__(self, lock: ExitStack, make: Callable[[], Prepared]) -> None:
+        self.lock = lock
         self.prepared: Prepared | None = None
         self.error: Exception | None = None
-        self._given = stored.session.state, firing, settings, dependencies
-        self._thread = threading.Thread(target=self._run, name="lore-compaction", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, args=(make,), name="lore-compaction", daemon=True)
+        self.thread.start()
 
-    def _run(self) -> None:
-        state, firing, settings, dependencies = self._given
+    def _run(self, make: Callable[[], Prepared]) -> None:
         try:
-            self.prepared = prepare(state, MAIN, firing, settings, dependencies)
+            self.prepared = make()
         except Exception as error:  # noqa: BLE001 - it is raised, or told, where the caller asks for the result
             self.error = error
-
-    def is_done(self, *, wait: bool) -> bool:
-        """Tell whether it has ended; with `wait`, when it has."""
-        if wait:
-            self._thread.join()
-        return not self._thread.is_alive()
 
 
 def _check(now: float) -> None:
@@ -162,7 +85,8 @@ class Continuous:
     """Compacts one stored session by a policy, and remembers; without settings and memory it does nothing.
 
     `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits.
-    `dependencies.tell` receives what was skipped, and why.
+    `dependencies.tell` receives what was skipped, and why. A pass of memory never fails a turn; one that failed is
+    tried again when as much is new again, or at the next long silence, with the same entries.
     """
 
     def __init__(
@@ -175,15 +99,16 @@ class Continuous:
             raise LoreError(f"compaction: {fault}")
         if settings is not None and dependencies.ask is not None and not dependencies.key:
             raise LoreError("outside context needs a key for its boundary lines", hint="Dependencies(key=secret bytes)")
-        self._stored = stored
-        self._settings = settings
+        self._stored, self._settings = stored, settings
         self._dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
-        self._agent = agent
-        self._cache = cache
+        self._agent, self._cache = agent, cache
         self._work: _Work | None = None
         self._waits = self._told = False
-        window = 0 if settings is None else settings.window
-        self._worker = None if memory is None else MemoryWorker(memory, window=window, gap_secs=sessions.gap_secs)
+        self._memory, self._gap = memory, sessions.gap_secs
+        self._learning: threading.Thread | None = None
+        self._tried: Mark | None = None  # up to where the latest pass of memory went, whether or not it failed
+        self._rested = 0  # how far the session had moved when it was learnt from for its silence
+        self._ended: float | None = None
         unset = settings is None and memory is None
         self._off = unset or is_nested(environ)
         self._forget()
@@ -192,9 +117,7 @@ class Continuous:
 
     def _forget(self) -> None:
         self._session: Session = self._stored.session
-        self._tracker, self._rhythm, self._fed = Tracker(), Rhythm(), 0
-        if self._worker is not None:
-            self._worker.forget()
+        self._tracker, self._fed = Tracker(), 0
 
     def before_turn(self, now: float) -> Done | None:
         """Compact after a pause or when the window is full, and tell the session what is remembered.
@@ -207,17 +130,37 @@ class Continuous:
             return None
         _check(now)
         done = self._compacted(now)
-        if self._worker is not None:
+        if self._memory is not None:
             self.while_idle(now)
-            self._stored.apply(*self._worker.events(self._stored.session.state))
+            self._stored.apply(*self._memory.events(self._stored.session.state))
         return done
 
     def while_idle(self, now: float) -> None:
         """Start to remember in the background after a long silence: for a timer between turns."""
-        if self._off or self._worker is None:
+        if self._off or self._memory is None:
             return
         self._catch_up()
-        self._worker.rest(self._chain().entries, now)
+        silence = self._tracker.silence
+        last = self._ended if silence.last is None else silence.last
+        if silence.moves > self._rested and is_idle(self._gap, last, now) and not self._is_learning():
+            self._rested = silence.moves
+            self._learn(self._memory, then_rest=True)
+
+    def _is_learning(self) -> bool:
+        return self._learning is not None and self._learning.is_alive()
+
+    def _learn(self, memory: AgentMemory, *, then_rest: bool) -> None:
+        entries, last = self._chain().entries, self._tracker.silence.last
+        self._tried = mark_of(entries)
+
+        def learn() -> None:
+            if not then_rest:
+                memory.before_drop(entries)
+            elif memory.rest(entries, last).extracted is None:
+                self._rested = 0  # another session of this user was at it: with the next look
+
+        self._learning = threading.Thread(target=learn, name="lore-memory", daemon=True)
+        self._learning.start()
 
     def _chain(self) -> Chain:
         return settled(self._stored.session.state.chain(MAIN))
@@ -227,16 +170,19 @@ class Continuous:
         if self._work is not None or self._settings is None:
             return None
         self._catch_up()
-        self._tell_untimed()
+        if self._settings.gap_secs and not self._told and not self._tracker.chain(MAIN).is_timed:
+            self._told = True
+            self._dependencies.tell(UNTIMED)
         _, firing = self._judged(BEFORE_TURN, now)
-        if firing is None and self._waits and self._is_cold(now):
+        cold = self._cache is not None and self._cache.is_warm(self._tracker.rhythm.pause(now)) is False
+        if firing is None and self._waits and cold:
             _, firing = self._judged(("manual",), now)
             firing = None if firing is None else firing._replace(trigger="cadence")
         if firing is None:
             return done
         self._waits = False
-        with ExitStack() as held:
-            if not self._alone(held):
+        with ExitStack() as lock:
+            if not self._alone(lock):
                 return done
             try:
                 prepared = prepare(self._stored.session.state, MAIN, firing, self._settings, self._dependencies)
@@ -245,48 +191,48 @@ class Continuous:
                 return done
             return self._apply(prepared, now)
 
-    def _tell_untimed(self) -> None:
-        assert self._settings is not None
-        if self._settings.gap_secs and not self._told and not self._tracker.chain(MAIN).is_timed:
-            self._told = True
-            self._dependencies.tell(UNTIMED)
-
     def after_turn(self, now: float) -> Done | None:
         """Start what is due after a turn in the background; returns what an earlier call's work did, or None."""
         if self._off:
             return None
         _check(now)
         done = self._begun(now)
-        if self._worker is not None:
+        if self._memory is not None:
             self._catch_up()
-            self._worker.after_turn(self._chain().entries, now)
+            self._ended = now
+            if self._tried is None:
+                self._tried = self._memory.mark() or ()
+            window = 0 if self._settings is None else self._settings.window
+            if not self._is_learning() and is_enough(self._chain().entries, self._tried, window):
+                self._learn(self._memory, then_rest=False)
         return done
 
     def _begun(self, now: float) -> Done | None:
-        done = self.settle(now)
-        if self._work is not None or self._settings is None:
+        done, settings, dependencies = self.settle(now), self._settings, self._dependencies
+        if self._work is not None or settings is None:
             return done
         self._catch_up()
         chain, firing = self._judged(AFTER_TURN, now)
         if firing is None:
             return done
-        if waits(firing, self._tracker, chain, self._settings, self._cache, self._rhythm, now):
+        if waits(firing, self._tracker, chain, settings, self._cache, now):
             self._waits = True
             return done
-        held = ExitStack()
-        if self._alone(held):
-            self._work = _Work(self._stored, firing, self._settings, self._dependencies, held)
+        lock, state = ExitStack(), self._stored.session.state
+        if self._alone(lock):
+            self._work = _Work(lock, lambda: prepare(state, MAIN, firing, settings, dependencies))
         return done
 
     def settle(self, now: float, *, wait: bool = False) -> Done | None:
         """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
-        if self._worker is not None:
-            self._worker.settle(wait=wait)
         work = self._work
-        if work is None or not work.is_done(wait=wait):
+        for thread in (self._learning, None if work is None else work.thread):
+            if wait and thread is not None:
+                thread.join()
+        if work is None or work.thread.is_alive():
             return None
         self._work = None
-        with work.held:
+        with work.lock:
             if isinstance(work.error, SummaryError):
                 self._failed(work.error)
             elif work.error is not None:
@@ -304,15 +250,14 @@ class Continuous:
         self._stored.save(at=timestamp(now))
         return done
 
-    def _alone(self, held: ExitStack) -> bool:
+    def _alone(self, lock: ExitStack) -> bool:
         """Take the lock of this agent and user; False if it is held, or another writer has changed the session."""
         agent = self._agent or self._tracker.agent or ""
-        lock = trylock(self._stored.store.url, agent, self._tracker.user or "")
-        if not held.enter_context(lock):
+        if not lock.enter_context(trylock(self._stored.store.url, agent, self._tracker.user or "")):
             self._dependencies.tell("another compaction is at work for this agent and user: skipped")
             return False
         if not self._is_current():
-            held.close()
+            lock.close()
             return False
         return True
 
@@ -333,24 +278,14 @@ class Continuous:
         agent = self._agent if named else None  # a harness of one agent need not name it in its events
         return chain, judged(self._tracker, chain, self._settings, ask, now=now, agent=agent)
 
-    def _is_cold(self, now: float) -> bool:
-        return self._cache is not None and self._cache.is_warm(self._rhythm.pause(now)) is False
-
     def _catch_up(self) -> None:
         """Feed events saved or applied since the last call. Costs O(their bytes)."""
         stored = self._stored
         if stored.session is not self._session:  # it was loaded again
             self._forget()
         head = stored.head.number
-        if head > self._fed:
-            self._feed(stored.store.load(stored.session_id, after=self._fed).events[: head - self._fed])
-        self._feed(lines_of(stored.delta())[self._fed - head :])
-
-    def _feed(self, lines: tuple[bytes, ...]) -> None:
-        events: list[Event] = Session.events_of(b"".join(line + b"\n" for line in lines))
-        for event in events:
+        saved = stored.store.load(stored.session_id, after=self._fed).events if head > self._fed else ()
+        lines = (*saved[: max(0, head - self._fed)], *lines_of(stored.delta())[max(0, self._fed - head) :])
+        for event in Session.events_of(b"".join(line + b"\n" for line in lines)):
             self._tracker.feed(event)
-            self._rhythm.feed(event)
-            if self._worker is not None:
-                self._worker.feed(event)
         self._fed += len(lines)

@@ -18,8 +18,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ from lore.compaction.memory.extraction import Ask
 from lore.compaction.memory.identities import is_reserved
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
-from lore.compaction.tracker import UNTIMED, Rhythm, Silence, Tracker
+from lore.compaction.tracker import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
@@ -111,17 +112,16 @@ def interruptible_dependencies(dependencies: Dependencies, waiting: Waiting) -> 
 MOST = 64  # sessions whose state is held
 LATEST = 1_000  # entries that no request has sent yet, looked at
 
-Wait = Callable[[], bool]  # waits until the next look; False ends it
-
 
 class Hands(NamedTuple):
     """What a watch works with: `say` is told of firings, `tell` of what a person should know besides.
 
-    `is_ended` is asked between two sessions: a look over many of them, with a model to ask, takes long. `waiting`
-    surrounds each wait for a model or a command, and may raise `StoppedError` there.
+    `wait` waits until the next look, False ends it. `is_ended` is asked between two sessions: a look over many of them,
+    with a model to ask, takes long. `waiting` surrounds each wait for a model or a command, and may raise
+    `StoppedError` there.
     """
 
-    wait: Wait
+    wait: Callable[[], bool]
     say: Tell
     tell: Tell
     clock: Callable[[], float] = time.time
@@ -129,18 +129,29 @@ class Hands(NamedTuple):
     waiting: Waiting = nullcontext
 
 
-class _Watched:
+class IdleSettings(NamedTuple):
+    """What is configured of memory: who remembers, and after how much silence."""
+
+    memory: MemorySettings = MemorySettings()
+    sessions: Sessions = Sessions()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether idle sessions are learnt from at all."""
+        return self.memory.system == "structured" and self.sessions.gap_secs > 0
+
+
+class _Log:
     """A session as far as it was read."""
 
     def __init__(self, data: SessionData) -> None:
         self.session = Session.read(data.log)
-        self.tracker, self.rhythm, self.silence = Tracker(), Rhythm(), Silence()
         events = Session.events_of(data.log)
+        self.tracker = Tracker(events)
         header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store takes such a one: somebody else wrote it
             raise StoreError("the log has no header", hint="`lore store verify` says what is wrong")
         self.header = header
-        self._feed(events)
         self.head = data.head
 
     def is_continued_by(self, data: SessionData) -> bool:
@@ -152,33 +163,36 @@ class _Watched:
         """Take events that are stored behind what was read."""
         for event in events:
             self.session.apply(event)
-        self._feed(events)
+            self.tracker.feed(event)
         self.head = head
 
-    def _feed(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self.tracker.feed(event)
-            self.rhythm.feed(event)
-            self.silence.feed(event)
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of a session, held or not: its head as it was looked at, how far it had moved when it was read
+    (`moves`, None where it is not learnt from for its silence) and when it was learnt from (`learnt_moves`).
+    """
+
+    head: Head | None = None
+    waits: bool = False
+    is_untimed: bool = False  # that was said
+    moves: int | None = None
+    last: float | None = None
+    learnt_moves: int = 0
 
 
 class Watch:
-    """Looks at one store again and again; not safe between threads."""
+    """Looks at one store again and again; not safe between threads. `ask` is the model that memory asks."""
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleMemory,
-        dependencies_of: Callable[[Compaction, Tell, str, str, str], Dependencies],
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleSettings,
+        dependencies_of: Callable[[Compaction, Tell, str, str, str], Dependencies], ask: Ask | None = None,
     ) -> None:  # fmt: skip
-        self._store = store
-        self._settings = settings
-        self._rules = rules
-        self._hands = hands
-        self._idle = idle
-        self._dependencies_of = dependencies_of
-        self._waiting: set[str] = set()
-        self._untimed: set[str] = set()  # those of which it was said
-        self._heads: dict[str, Head] = {}
-        self._held: OrderedDict[str, _Watched] = OrderedDict()
+        self._store, self._settings, self._rules, self._hands = store, settings, rules, hands
+        self._idle, self._ask, self._dependencies_of = idle, ask, dependencies_of
+        self._seen: dict[str, _Seen] = {}
+        self._memories: dict[str, AgentMemory | None] = {}
+        self._held: OrderedDict[str, _Log] = OrderedDict()
 
     def run(self) -> int:
         """Look until the wait says that it is enough; returns how many compactions were made."""
@@ -199,21 +213,23 @@ class Watch:
     def look(self) -> int:
         """Look once: compact sessions that have changed and are due, learn from idle ones."""
         made, listed = 0, [summary for summary in self._store.list() if not is_reserved(summary.session_id)]
-        for gone in self._heads.keys() - {summary.session_id for summary in listed}:
-            del self._heads[gone]
+        for gone in self._seen.keys() - {summary.session_id for summary in listed}:
             self._held.pop(gone, None)
-            self._idle.forget(gone)
+            self._forget(gone)
         for summary in listed:
             if self._hands.is_ended():
                 return made
-            if self._heads.get(summary.session_id) == summary.head and summary.session_id not in self._waiting:
+            seen = self._seen.setdefault(summary.session_id, _Seen())
+            if seen.head == summary.head and not seen.waits:
                 continue
             try:
                 made += self._changed(summary.session_id)
             except LoreError as error:  # also a source that is not there just now: others may need none of it
                 self._hands.tell(f"{summary.session_id}: {error.message}")
-            self._heads[summary.session_id] = summary.head
-        for name in self._idle.due(self._hands.clock()):
+            self._seen.setdefault(summary.session_id, _Seen()).head = summary.head
+        now, gap = self._hands.clock(), self._idle.sessions.gap_secs
+        new = [(name, seen.last) for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves]
+        for name, _ in [(name, last) for name, last in new if is_idle(gap, last, now)]:
             if self._hands.is_ended():
                 break
             try:
@@ -222,173 +238,114 @@ class Watch:
                 self._hands.tell(f"{name}: {error.message}")
         return made
 
+    def _forget(self, session_id: str) -> None:
+        self._seen.pop(session_id, None)
+        self._memories.pop(session_id, None)
+
     def _rest(self, session_id: str) -> None:
-        """Learn from an idle session, and consolidate."""
+        """Learn from an idle session, and consolidate; says what came of it where anything was new."""
         try:
-            watched = self._read(session_id)
+            log = self._read(session_id)
         except UnknownSessionError:
             return
-        chain = settled(watched.session.state.chain(MAIN))
-        line = self._idle.rest(watched.header, watched.silence, chain)
-        if line:
-            self._hands.say(f"{session_id}: {line}")
+        memory, silence = self._memory_of(log.header), log.tracker.silence
+        if memory is None:
+            return
+        done = memory.rest(settled(log.session.state.chain(MAIN)).entries, silence.last)
+        extracted, consolidated = done.extracted, done.consolidated
+        if extracted is None:
+            tell = "another pass is at work for this agent and user, skipped until the next look"
+            self._hands.tell(f"{session_id}: {tell}")
+            return
+        self._seen.setdefault(session_id, _Seen()).learnt_moves = silence.moves
+        added, removed = (sum(counts.values()) for counts in (extracted.added, extracted.removed))
+        topics = len(consolidated.topics)
+        line = f"{added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"
+        if not (added or removed or topics):
+            if extracted.skipped or extracted.failure or consolidated.failure:  # a failure is told
+                return
+            line = "looked through, nothing new to remember"
+        self._hands.say(f"{session_id}: idle: {line}")
+
+    def _memory_of(self, header: SessionStarted) -> AgentMemory | None:
+        """Return the memory that a session belongs to; None where nothing of it is remembered."""
+        if header.session_id not in self._memories:
+            window = WINDOW if self._settings is None else self._settings.summarizer_window
+            self._memories[header.session_id] = remembering_of(
+                self._store, header, self._idle.memory, clock=lambda: timestamp(self._hands.clock()), ask=self._ask,
+                window=window, tell=self._hands.tell,
+            )  # fmt: skip
+        return self._memories[header.session_id]
 
     def _changed(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""
         try:
-            watched = self._read(session_id)
+            log = self._read(session_id)
         except UnknownSessionError:  # deleted since it was listed
             return False
-        self._idle.note(watched.header, watched.silence)
+        if self._idle.is_on and self._memory_of(log.header) is not None:
+            seen, silence = self._seen.setdefault(session_id, _Seen()), log.tracker.silence
+            seen.moves, seen.last = silence.moves, silence.last
         if self._settings is None:
             return False
-        chain = watched.session.state.main()
+        chain = log.session.state.main()
         if chain.id != MAIN or (chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)):
             return False
         now = self._hands.clock()
-        firing = self._due(self._settings, watched, chain, now)
-        return firing is not None and self._compact(self._settings, watched, chain, firing, now)
+        firing = self._due(self._settings, log, chain, now)
+        return firing is not None and self._compact(self._settings, log, chain, firing, now)
 
-    def _read(self, session_id: str) -> _Watched:
-        watched = self._held.pop(session_id, None)
-        added = None if watched is None else self._store.load(session_id, after=watched.head.number)
-        if watched is not None and added is not None and watched.is_continued_by(added):
-            watched.take(Session.events_of(added.log), added.head)
+    def _read(self, session_id: str) -> _Log:
+        log = self._held.pop(session_id, None)
+        added = None if log is None else self._store.load(session_id, after=log.head.number)
+        if log is not None and added is not None and log.is_continued_by(added):
+            log.take(Session.events_of(added.log), added.head)
         else:
-            if watched is not None:  # it was deleted, and another one begun
-                self._idle.forget(session_id)
-            watched = _Watched(self._store.load(session_id))
-        self._held[session_id] = watched
+            if log is not None:  # it was deleted, and another one begun
+                self._forget(session_id)
+            log = _Log(self._store.load(session_id))
+        self._held[session_id] = log
         while len(self._held) > MOST:
             self._held.popitem(last=False)
-        return watched
+        return log
 
-    def _due(self, settings: Compaction, watched: _Watched, chain: Chain, now: float) -> Firing | None:
+    def _due(self, settings: Compaction, log: _Log, chain: Chain, now: float) -> Firing | None:
         """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
-        session_id = watched.header.session_id
-        ask = AUTOMATIC if _is_asked(chain) else AFTER_TURN
-        is_untimed = ask == AUTOMATIC and settings.gap_secs and not watched.tracker.chain(MAIN).is_timed
-        if is_untimed and session_id not in self._untimed:
-            self._untimed.add(session_id)
+        session_id, tracker = log.header.session_id, log.tracker
+        seen = self._seen.setdefault(session_id, _Seen())
+        unsent = chain.entries.since(min(chain.sent, len(chain.entries)))
+        spoke = any(is_real(entry.item) for entry in islice(unsent, LATEST))  # only then a pause has ended
+        if spoke and settings.gap_secs and not seen.is_untimed and not tracker.chain(MAIN).is_timed:
+            seen.is_untimed = True
             self._hands.tell(f"{session_id}: {UNTIMED}")
-        firing = judged(watched.tracker, chain, settings, ask, now=now)
-        cache = None if firing is None else cache_of(watched.session.state, chain, self._rules, now)
-        if firing is not None and waits(firing, watched.tracker, chain, settings, cache, watched.rhythm, now):
-            self._waiting.add(session_id)
-            return None
-        self._waiting.discard(session_id)
-        return firing
+        firing = judged(tracker, chain, settings, AUTOMATIC if spoke else AFTER_TURN, now=now)
+        cache = None if firing is None else cache_of(log.session.state, chain, self._rules, now)
+        seen.waits = firing is not None and waits(firing, tracker, chain, settings, cache, now)
+        return None if seen.waits else firing
 
-    def _compact(
-        self, settings: Compaction, watched: _Watched, chain: Chain, firing: Firing, now: float
-    ) -> bool:  # fmt: skip
-        session_id, state = watched.header.session_id, watched.session.state
-        user, agent = watched.tracker.user or "", watched.tracker.agent or ""
+    def _compact(self, settings: Compaction, log: _Log, chain: Chain, firing: Firing, now: float) -> bool:
+        session_id, state, hands = log.header.session_id, log.session.state, self._hands
+        user, agent = log.tracker.user or "", log.tracker.agent or ""
         with trylock(self._store.url, agent, user) as free:
             if not free:
-                self._hands.tell(f"{session_id}: another compaction is at work, skipped")
-                self._waiting.add(session_id)  # whoever is at work may end without having done it
+                hands.tell(f"{session_id}: another compaction is at work, skipped")
+                self._seen[session_id].waits = True  # whoever is at work may end without having done it
                 return False
-            dependencies = self._dependencies_of(settings, self._hands.tell, session_id, agent, user)
-            dependencies = interruptible_dependencies(dependencies, self._hands.waiting)
-            memory = self._idle.memory_of(watched.header)
+            dependencies = self._dependencies_of(settings, hands.tell, session_id, agent, user)
+            dependencies = interruptible_dependencies(dependencies, hands.waiting)
+            memory = self._memory_of(log.header)
             dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
             done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if not done.events:
                 return False
-            delta = SessionDelta(
-                base=watched.head, new_events=tuple(map(encode, done.events)), updated_at=timestamp(now)
-            )  # fmt: skip
+            lines = tuple(map(encode, done.events))
+            delta = SessionDelta(base=log.head, new_events=lines, updated_at=timestamp(now))
             try:
                 head = save_delta(self._store, session_id, delta)
             except ConflictError:
-                self._hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
+                hands.tell(f"{session_id}: written to meanwhile, skipped until the next look")
                 return False
-        watched.take(done.events, head)
+        log.take(done.events, head)
         context = f", {done.context_tokens:,} tokens of outside context" if done.context_tokens else ""
-        self._hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{context}")
+        hands.say(f"{session_id}: {done.trigger}: {done.pruned:,} messages pruned, {done.kept:,} kept{context}")
         return True
-
-
-def _is_asked(chain: Chain) -> bool:
-    """Tell whether a person has spoken and was not answered yet: only then a pause has ended."""
-    return any(
-        is_real(entry.item) for entry in islice(chain.entries.since(min(chain.sent, len(chain.entries))), LATEST)
-    )
-
-
-class IdleSettings(NamedTuple):
-    """What is configured of memory: who remembers, and after how much silence."""
-
-    memory: MemorySettings = MemorySettings()
-    sessions: Sessions = Sessions()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether idle sessions are learnt from at all."""
-        return self.memory.system == "structured" and self.sessions.gap_secs > 0
-
-
-class _Quiet(NamedTuple):
-    """How far a session had moved, and when, as it was read last."""
-
-    moves: int
-    last: float | None
-
-
-class IdleMemory:
-    """Knows which sessions of a store are to be learnt from; not safe between threads."""
-
-    def __init__(
-        self, store: Store, wanted: IdleSettings, *, tell: Tell, clock: Callable[[], float], ask: Ask | None = None,
-        window: int = WINDOW,
-    ) -> None:  # fmt: skip
-        self._store, self._wanted, self._tell, self._clock = store, wanted, tell, clock
-        self.ask, self.window = ask, window
-        self._whose: dict[str, AgentMemory | None] = {}
-        self._quiet: dict[str, _Quiet] = {}
-        self._passed: dict[str, int] = {}  # how far each had moved at its latest pass
-
-    def memory_of(self, header: SessionStarted) -> AgentMemory | None:
-        """Return the memory that a session belongs to; None where nothing of it is remembered."""
-        if header.session_id not in self._whose:
-            self._whose[header.session_id] = remembering_of(
-                self._store, header, self._wanted.memory, clock=lambda: timestamp(self._clock()), ask=self.ask,
-                window=self.window, tell=self._tell,
-            )  # fmt: skip
-        return self._whose[header.session_id]
-
-    def note(self, header: SessionStarted, silence: Silence) -> None:
-        """Note how far a session has moved."""
-        if self._wanted.is_on and self.memory_of(header) is not None:
-            self._quiet[header.session_id] = _Quiet(silence.moves, silence.last)
-
-    def forget(self, session_id: str) -> None:
-        """Forget a session that is gone."""
-        for known in (self._whose, self._quiet, self._passed):
-            known.pop(session_id, None)
-
-    def due(self, now: float) -> list[str]:
-        """Return the sessions that are idle and have news. Costs O(candidates)."""
-        gap = self._wanted.sessions.gap_secs
-        new = [(name, quiet.last) for name, quiet in self._quiet.items() if quiet.moves > self._passed.get(name, 0)]
-        return [name for name, last in new if is_idle(gap, last, now)]
-
-    def rest(self, header: SessionStarted, silence: Silence, chain: Chain) -> str:
-        """Learn from a session and dream; returns what came of it in a line, empty where nothing was new in it."""
-        memory, name = self.memory_of(header), header.session_id
-        if memory is None:
-            return ""
-        done = memory.rest(chain.entries, silence.last)
-        if done.extracted is None:
-            self._tell(f"{name}: another pass is at work for this agent and user, skipped until the next look")
-            return ""
-        self._passed[name] = silence.moves
-        added, removed = (sum(counts.values()) for counts in (done.extracted.added, done.extracted.removed))
-        if not (added or removed or done.consolidated.topics):
-            is_quiet = (
-                done.extracted.skipped or done.extracted.failure or done.consolidated.failure
-            )  # a failure is told
-            return "" if is_quiet else "idle: looked through, nothing new to remember"
-        topics = len(done.consolidated.topics)
-        return f"idle: {added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"

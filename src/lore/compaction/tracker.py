@@ -62,16 +62,13 @@ class Tracked:
 
     def __init__(self, user: str | None = None) -> None:
         self.user = user
-        self.exchanges = 0
-        self.turns = 0
-        self.compactions = 0
+        self.exchanges = self.turns = self.compactions = self.timed = 0
         self.least_billed: int | None = None
         self.compacted = -1
         self.compacted_at: float | None = None
         self.rested_at: float | None = None
         self.ended_at: dict[str | None, float] = {}
         self._agents: dict[str | None, None] = {}
-        self.timed = 0
         self._at: float | None = None
         self._real: set[str] = set()
         self._latest = ""
@@ -100,6 +97,35 @@ class Tracked:
         """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
         return agent if agent is not None or None in self._agents else next(reversed(self._agents), None)
 
+    def feed(self, event: Event) -> None:
+        """Take the chain's next event."""
+        match event:
+            case Append():
+                self._append(event)
+            case TurnStarted():
+                self._begin(event)
+            case TurnCompleted() | TurnFailed() | TurnCanceled():
+                self._end(event.agent_id, event.at)
+                whole = None if event.usage is None or unbelievable(event.usage) else total(event.usage)
+                if whole is not None:
+                    self.least_billed = whole if self.least_billed is None else min(whole, self.least_billed)
+            case CompactApplied():
+                self.compactions += 1
+                self.compacted = self.finished
+                self._rest(event.at)
+            case ContextPersisted(outside=True):
+                self._rest(event.at)
+            case Remove():
+                for uuid in self._real.intersection(event.uuids):
+                    if uuid == self._latest:
+                        for speaker in self._waiting.values():
+                            speaker.take_back()
+                        self._waiting.clear()
+                    self._real.remove(uuid)
+                    self.exchanges -= 1
+            case _:
+                pass
+
     def _append(self, event: Append) -> None:
         item = event.item
         if isinstance(item, AssistantMessage | ToolCall):
@@ -114,26 +140,13 @@ class Tracked:
             self._agents[event.agent_id] = None  # the latest is the last
             self.exchanges += 1
             key, at = (event.agent_id, self.user), seconds(event.at)
-            speaker = self._speakers.setdefault(key, Speaker())
+            speaker = self._waiting[key] = self._speakers.setdefault(key, Speaker())
             speaker.speak(at)
-            self._waiting[key] = speaker
             self.timed += at is not None
             if at is None:
                 self._unsent.append(speaker)
 
-    def _end(self, agent: str | None, at: str | None) -> None:
-        """Note when an agent answered; a turn's end may be written with the time of its first words."""
-        ended = seconds(at)
-        if ended is not None:
-            self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
-
-    def _finish(self, event: TurnCompleted | TurnFailed | TurnCanceled) -> None:
-        self._end(event.agent_id, event.at)
-        whole = None if event.usage is None or unbelievable(event.usage) else total(event.usage)
-        if whole is not None:
-            self.least_billed = whole if self.least_billed is None else min(whole, self.least_billed)
-
-    def _turn(self, event: TurnStarted) -> None:
+    def _begin(self, event: TurnStarted) -> None:
         self.turns += 1
         self.rested_at = None
         at = seconds(event.at)
@@ -143,67 +156,50 @@ class Tracked:
                 speaker.last, self.timed = at, self.timed + 1
         self._unsent.clear()
 
-    def _compact(self, event: CompactApplied) -> None:
-        self.compactions += 1
-        self.compacted = self.finished
-        self._rest(event.at)
+    def _end(self, agent: str | None, at: str | None) -> None:
+        """Note when an agent answered; a turn's end may be written with the time of its first words."""
+        ended = seconds(at)
+        if ended is not None:
+            self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
 
     def _rest(self, at: str | None) -> None:
         rested = seconds(at)
         self.compacted_at = self.rested_at = self._at if rested is None else rested
 
-    def _remove(self, event: Remove) -> None:
-        for uuid in event.uuids:
-            if uuid in self._real:
-                if uuid == self._latest:
-                    self._take_back()
-                self._real.remove(uuid)
-                self.exchanges -= 1
-
-    def _take_back(self) -> None:
-        for speaker in self._waiting.values():
-            speaker.take_back()
-        self._waiting.clear()
-
 
 class Tracker:
-    """Follows all chains of one session; `user` and `agent` are its header's. Not safe between threads."""
+    """Follows all chains of one session, its `rhythm` and its `silence`; `user` and `agent` are its header's.
+
+    Not safe between threads.
+    """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.user: str | None = None
         self.agent: str | None = None
+        self.rhythm, self.silence = Rhythm(), Silence()
         self._chains: dict[str, Tracked] = {}
         for event in events:
             self.feed(event)
 
     def chain(self, name: str = MAIN) -> Tracked:
         """Return what was seen of a chain; it goes on to change."""
-        known = self._chains.get(name)
-        if known is None:
-            known = self._chains[name] = Tracked(self.user)
-        return known
+        return self._chains.get(name) or self._chains.setdefault(name, Tracked(self.user))
 
     def feed(self, event: Event) -> None:
         """Take the session's next event."""
-        match event:
-            case Append():
-                self.chain(event.chain)._append(event)  # pyright: ignore[reportPrivateUsage]
-            case TurnStarted():
-                self.chain(event.chain)._turn(event)  # pyright: ignore[reportPrivateUsage]
-            case TurnCompleted() | TurnFailed() | TurnCanceled():
-                self.chain(event.chain)._finish(event)  # pyright: ignore[reportPrivateUsage]
-            case CompactApplied():
-                self.chain(event.chain)._compact(event)  # pyright: ignore[reportPrivateUsage]
-            case ContextPersisted(outside=True):
-                self.chain(event.chain)._rest(event.at)  # pyright: ignore[reportPrivateUsage]
-            case Remove():
-                self.chain(event.chain)._remove(event)  # pyright: ignore[reportPrivateUsage]
-            case SessionStarted() if self.user is None:
-                self.user, self.agent = event.user_id, event.agent_id
-                for tracked in self._chains.values():
-                    tracked.user = self.user
-            case _:
-                pass
+        if isinstance(event, SessionStarted) and self.user is None:
+            self.user, self.agent = event.user_id, event.agent_id
+            for tracked in self._chains.values():
+                tracked.user = self.user
+        elif isinstance(event, _FOLLOWED):
+            self.chain(event.chain).feed(event)
+            self.rhythm.feed(event)
+            self.silence.feed(event)
+
+
+_FOLLOWED = (
+    Append, TurnStarted, TurnCompleted, TurnFailed, TurnCanceled, CompactApplied, ContextPersisted, Remove,
+)  # fmt: skip
 
 
 class Rhythm:
