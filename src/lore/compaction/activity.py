@@ -9,7 +9,6 @@ a document at a fixed count, since its base64 says nothing of what it costs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import is_not
 from typing import TypeAlias
 
 from msgspec import Raw
@@ -104,20 +103,11 @@ class TimelineSizes:
     Not safe between threads.
     """
 
-    __slots__ = ("_entries", "_head", "_overhead", "_sums")
+    __slots__ = ("_entries", "_sums")
 
     def __init__(self) -> None:
         self._entries: Vector[Entry] = Vector()
         self._sums = [0]
-        self._head: tuple[object, ...] = ()
-        self._overhead = 0
-
-    def overhead(self, chain: Chain) -> int:
-        """Return the same as the function of this name."""
-        head = (chain.system, chain.tools, chain.pinned, chain.pinned_layers)
-        if len(head) != len(self._head) or any(map(is_not, head, self._head)):
-            self._head, self._overhead = head, overhead(chain)
-        return self._overhead
 
     def tokens_of(self, entries: Vector[Entry]) -> int:
         """Return the same as the function of this name."""
@@ -133,10 +123,9 @@ class TimelineSizes:
 
 def overhead(chain: Chain) -> int:
     """Estimate the tokens before a chain's messages: tools, system prompt, pinned knowledge and layers."""
-    known = sum(len(fact.title.encode("utf-8", "replace")) + len(fact.content.encode("utf-8", "replace"))
-                for fact in chain.pinned or ())  # fmt: skip
-    layers = sum(_size(layer.text) for layer in chain.pinned_layers)
-    return in_tokens(_size(chain.system) + sum(map(_size, chain.tools or ())) + known + layers)
+    known = "".join(fact.title + fact.content for fact in chain.pinned or ())
+    raws = (chain.system, *(chain.tools or ()), *(layer.text for layer in chain.pinned_layers))
+    return in_tokens(sum(map(_size, raws)) + len(known.encode("utf-8", "replace")))
 
 
 def bytes_of(entry: Entry) -> int:
@@ -146,8 +135,7 @@ def bytes_of(entry: Entry) -> int:
         case UserMessage() | AssistantMessage():
             return _size(item.text) if item.blocks is None else sum(map(_block, item.blocks))
         case ToolCall():
-            result = item.output if is_absent(item.error) else item.error
-            return len(item.name) + _size(item.input) + _result(result)
+            return len(item.name) + _size(item.input) + _result(item.output if is_absent(item.error) else item.error)
         case CompactDivider():
             return _size(item.summary)
         case OpaqueItem():

@@ -15,6 +15,7 @@ is long, each turn would drop a message, and the cache with it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -39,16 +40,27 @@ from lore.prompt.layout import is_real
 
 def cut(entries: Entries, keep_recent: int) -> Cut | None:
     """Return the cut that keeps at least the last messages; None where it would take none away. Costs O(entries)."""
-    place = _whole(entries, min(_wanted(entries, keep_recent), _unanswered(entries)))
-    held = _held(entries, place)
-    if not any(is_message(entry.item) for entry in _gone(entries, place, held)):
-        return None
-    return Cut(place, held, _exchange(entries, place))
+    left, place = keep_recent, len(entries)
+    while left > 0 and place > 0:
+        place -= 1
+        left -= is_message(entries[place].item)
+    place = min(place, _unanswered(entries))
+    while 0 < place < len(entries) and entries[place].group == entries[place - 1].group:
+        place -= 1  # a response stays together
+    running = {
+        entry.group
+        for entry in islice(entries, place)
+        if isinstance(entry.item, ToolCall) and entry.item.status == "running"
+    }
+    held = tuple([at for at in range(place) if entries[at].group in running]) if running else ()
+    made = Cut(place, held, _exchange(entries, place))
+    return made if any(is_message(entry.item) for entry in pruned(entries, made)) else None
 
 
 def pruned(entries: Entries, made: Cut) -> tuple[Entry, ...]:
     """Return the entries that go, oldest first."""
-    return tuple(_gone(entries, made.place, made.held))
+    held = set(made.held)
+    return tuple([entry for at, entry in enumerate(islice(entries, made.place)) if at not in held])
 
 
 def kept(entries: Entries, made: Cut) -> tuple[Entry, ...]:
@@ -64,20 +76,6 @@ def opening(entries: Entries, made: Cut) -> tuple[Entry, ...]:
     return tuple([entries[at] for at in range(made.exchange, made.place) if at not in held])
 
 
-def _gone(entries: Entries, place: int, held: tuple[int, ...]) -> list[Entry]:
-    stay = set(held)
-    return [entry for at, entry in zip(range(place), entries, strict=False) if at not in stay]
-
-
-def _wanted(entries: Entries, keep_recent: int) -> int:
-    """Return the place of the first message to keep; the end where none is kept."""
-    left, place = keep_recent, len(entries)
-    while left > 0 and place > 0:
-        place -= 1
-        left -= is_message(entries[place].item)
-    return place
-
-
 def _unanswered(entries: Entries) -> int:
     """Return where what no model has answered begins: what was said last, or the results of the last response."""
     place = len(entries)
@@ -88,23 +86,6 @@ def _unanswered(entries: Entries) -> int:
         if isinstance(item, UserMessage):
             place = at
     return place
-
-
-def _whole(entries: Entries, place: int) -> int:
-    """Return the beginning of the response that a place is in."""
-    while 0 < place < len(entries) and entries[place].group == entries[place - 1].group:
-        place -= 1
-    return place
-
-
-def _held(entries: Entries, place: int) -> tuple[int, ...]:
-    """Return the places of the responses before this one with a call that is still running."""
-    running = {
-        entry.group
-        for _, entry in zip(range(place), entries, strict=False)
-        if isinstance(entry.item, ToolCall) and entry.item.status == "running"
-    }
-    return tuple([at for at in range(place) if entries[at].group in running]) if running else ()
 
 
 def _exchange(entries: Entries, place: int) -> int | None:
@@ -168,8 +149,11 @@ def stages(
     if _share(second.tokens, window) <= FULL:
         gains = second.full or _share(before - second.tokens, window) >= LEAST
         return second if second.cut is not None and gains else None
-    third = _shorten(entries, second, overhead, reserve)
-    return third._replace(final=_share(third.tokens, window) > FULL)
+    stay = entries if second.cut is None else kept(entries, second.cut)
+    cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
+    reserve = 0 if second.cut is None else reserve
+    after = overhead + _with_summary(with_results(stay, cuts), second.marker, reserve)
+    return second._replace(shortened=tuple(cuts), tokens=after, final=_share(after, window) > FULL)
 
 
 def _share(tokens: int, window: int) -> float:
@@ -191,14 +175,6 @@ def _with_summary(entries: Entries, marker: str, reserve: int) -> int:
     return max(in_tokens(size + len(marker)), in_tokens(size) + reserve)
 
 
-def _shorten(entries: Entries, plan: Stages, overhead: int, reserve: int) -> Stages:
-    """Cut the long results of what stays. Of calls that share an id only the most recent can be named."""
-    stay = entries if plan.cut is None else kept(entries, plan.cut)
-    cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
-    after = _with_summary(with_results(stay, cuts), plan.marker, 0 if plan.cut is None else reserve)
-    return plan._replace(shortened=tuple(cuts), tokens=overhead + after)
-
-
 def latest(entries: Entries) -> dict[str, ToolCall]:
     """Return the most recent call of each id."""
     return {entry.item.call_id: entry.item for entry in entries if isinstance(entry.item, ToolCall)}
@@ -206,24 +182,23 @@ def latest(entries: Entries) -> dict[str, ToolCall]:
 
 def with_results(entries: Entries, cuts: Iterable[Shortened]) -> list[Entry]:
     """Return entries as they are once these results are cut."""
-    calls = latest(entries)
+    calls, made = latest(entries), list(entries)
     texts = {calls[name].uuid: text for name, text in cuts if name in calls}
-    return [_with_result(entry, texts.get(entry.item.uuid)) for entry in entries]
-
-
-def _with_result(entry: Entry, text: str | None) -> Entry:
-    if text is None or not isinstance(entry.item, ToolCall):
-        return entry
-    result = Raw(encode(text))
-    error = NULL if is_absent(entry.item.error) else result
-    return replace(entry, item=replace(entry.item, output=result, error=error))
+    for at, entry in enumerate(entries):
+        text = texts.get(entry.item.uuid)
+        if text is not None and isinstance(entry.item, ToolCall):
+            result = Raw(encode(text))
+            error = NULL if is_absent(entry.item.error) else result
+            made[at] = replace(entry, item=replace(entry.item, output=result, error=error))
+    return made
 
 
 def shortened(call: ToolCall) -> str | None:
-    """Return a call's result as it is cut; None where it is short, still to come, or more than text."""
-    if call.status == "running":
-        return None
-    text = _text(call)
+    """Return a call's result as it is cut; None where it is short, still to come, or more than text.
+
+    Of calls that share an id only the most recent can be named.
+    """
+    text = None if call.status == "running" else _text(call)
     if text is None or len(text) <= RESULT_LIMIT:
         return None
     return text[:RESULT_KEPT] + "\n" + TRUNCATED.format(len(text), RESULT_KEPT)

@@ -58,14 +58,11 @@ def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None
 
 def lock_name(store_url: str, agent: str, user: str) -> str:
     """Name a lock's file: the same for every spelling of a store's place, and nothing to be read from."""
-    return hashlib.sha256(encode((_place(store_url), agent, user))).hexdigest() + ".lock"
-
-
-def _place(url: str) -> str:
-    scheme, behind = scheme_of(url), url.partition(":")[2]
+    scheme, behind = scheme_of(store_url), store_url.partition(":")[2]
+    place = shown(store_url)
     if scheme in _PLACED and behind:
-        return f"{scheme}:{os.path.realpath(os.path.expanduser(behind))}"
-    return shown(url)
+        place = f"{scheme}:{os.path.realpath(os.path.expanduser(behind))}"
+    return hashlib.sha256(encode((place, agent, user))).hexdigest() + ".lock"
 
 
 def state_folder() -> Path:

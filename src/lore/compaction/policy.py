@@ -60,11 +60,6 @@ def due(
     return next((firing for firing in found if firing is not None), None)
 
 
-def manual(inputs: PolicyInput) -> Firing | None:
-    """Compact now, on request."""
-    return _firing("manual", inputs)
-
-
 def overflow(inputs: PolicyInput) -> Firing | None:
     """Compact where the window fills: `cuts.stages`. Where no summary can be had only if room has to be made."""
     settings = inputs.settings
@@ -102,7 +97,7 @@ def cadence(inputs: PolicyInput) -> Firing | None:
 
 
 TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | None]] = {
-    "manual": manual, "overflow": overflow, "gap": gap, "cadence": cadence,
+    "manual": lambda inputs: _firing("manual", inputs), "overflow": overflow, "gap": gap, "cadence": cadence,
 }  # fmt: skip
 
 
@@ -125,8 +120,8 @@ def silence(inputs: PolicyInput) -> float | None:
     spoke, last = tracked.heard(inputs.agent, inputs.user)
     if not spoke or last is None or inputs.now is None:
         return None
-    ended, rested = tracked.ended_at.get(tracked.meant(inputs.agent)), tracked.rested_at
-    return inputs.now - max(last, last if ended is None else ended, last if rested is None else rested)
+    later = (tracked.ended_at.get(tracked.meant(inputs.agent)), tracked.rested_at)
+    return inputs.now - max(last, *(last if at is None else at for at in later))
 
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
@@ -163,12 +158,9 @@ def _in_loop(entries: Entries) -> bool:
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
         if isinstance(item, AssistantMessage | ToolCall):
-            return not _ends_it(item) and calls_tools(entries, at)
+            # A text without a response id ends a loop: it was no part of a response with tool calls.
+            is_text = isinstance(item, AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"
+            return not is_text and calls_tools(entries, at)
         if is_real(item):
             return False
     return False
-
-
-def _ends_it(item: AssistantMessage | ToolCall) -> bool:
-    """Tell whether a text ends a loop: one without a response id was no part of a response with tool calls."""
-    return isinstance(item, AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"

@@ -10,8 +10,7 @@ first lines gets a backslash: nobody can speak in another's name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from msgspec import Raw
 
@@ -25,7 +24,6 @@ from lore.model.items import (
     CompactDivider,
     ImageBlock,
     Item,
-    OpaqueItem,
     RawBlock,
     TextBlock,
     ThinkingBlock,
@@ -52,18 +50,26 @@ in the session's language, in at most {tokens} tokens."""
 
 def transcript(entries: Iterable[Entry], *, injected: bool = False) -> Iterator[str]:
     """Yield a piece of text for each message, oldest first; `injected` also shows what a harness put in."""
-    for entry in entries:
-        piece = piece_of(entry.item, injected=injected)
-        if piece:
-            yield piece
+    return filter(None, (piece_of(entry.item, injected=injected) for entry in entries))
 
 
 def piece_of(item: Item, *, injected: bool = False) -> str:
     """Return one message as a transcript shows it; empty where it is left out, or says nothing."""
-    if not injected and is_injected(item):
-        return ""
-    text = _TEXTS[type(item)](item)
-    return f"{text}\n\n" if text else ""
+    match item:
+        case UserMessage() if injected or not is_injected(item):
+            role = "injected context" if is_injected(item) else "scheduled" if is_tick(item) else "user"
+            text = words(item)
+        case AssistantMessage():
+            role, text = "assistant", words(item)
+        case CompactDivider():
+            role, text = "summary of earlier messages", harmless(text_of(bytes(item.summary)))
+        case ToolCall():
+            result = result_of(item)
+            answer = f"\nresult: {_inside(result)}" if result.strip() else ""
+            return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {_inside(input_of(item))}{answer}\n\n"
+        case _:
+            return ""
+    return f"[{role}]\n{_inside(text)}\n\n" if text.strip() else ""
 
 
 def transcript_request(request: SummaryRequest) -> Iterator[str]:
@@ -80,11 +86,11 @@ def fresh(request: SummaryRequest) -> tuple[Entry, ...]:
     """Return a request's entries without the divider that holds the summary which is given as `previous`."""
     if not request.previous:
         return request.entries
-    return tuple([entry for entry in request.entries if not _holds(entry.item, request.previous)])
-
-
-def _holds(item: Item, summary: str) -> bool:
-    return isinstance(item, CompactDivider) and text_of(bytes(item.summary)).strip() == summary.strip()
+    return tuple([
+        entry for entry in request.entries
+        if not isinstance(entry.item, CompactDivider)
+        or text_of(bytes(entry.item.summary)).strip() != request.previous.strip()
+    ])  # fmt: skip
 
 
 def instructions(request: SummaryRequest) -> str:
@@ -156,43 +162,3 @@ def _shown(block: Block) -> str:
 
 def _inside(text: str) -> str:
     return _FIRST_LINE.sub(r"\\", text.strip())
-
-
-def _user(item: UserMessage) -> str:
-    text = words(item)
-    if not text.strip():
-        return ""
-    role = "injected context" if is_injected(item) else "scheduled" if is_tick(item) else "user"
-    return f"[{role}]\n{_inside(text)}"
-
-
-def _assistant(item: AssistantMessage) -> str:
-    text = words(item)
-    return f"[assistant]\n{_inside(text)}" if text.strip() else ""
-
-
-def _call(item: ToolCall) -> str:
-    name = one_line(item.name, 80)
-    lines = [f"[tool {name}, {item.status}]", "input: " + _inside(input_of(item))]
-    answer = result_of(item)
-    if answer.strip():
-        lines.append("result: " + _inside(answer))
-    return "\n".join(lines)
-
-
-def _divider(item: CompactDivider) -> str:
-    summary = "" if is_absent(item.summary) else harmless(text_of(bytes(item.summary)))
-    return f"[summary of earlier messages]\n{_inside(summary)}" if summary.strip() else ""
-
-
-def _nothing(_: OpaqueItem) -> str:
-    return ""
-
-
-_TEXTS: dict[type, Callable[[Any], str]] = {
-    UserMessage: _user,
-    AssistantMessage: _assistant,
-    ToolCall: _call,
-    CompactDivider: _divider,
-    OpaqueItem: _nothing,
-}
