@@ -83,36 +83,27 @@ def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     if found is not None:
         return os.path.abspath(found)
-    is_path = os.path.dirname(name) != ""
-    there = is_path and os.path.exists(name)
-    reason = "it is not executable" if there else "there is no such file" if is_path else "it is not on the PATH"
-    raise LoreError(
-        f"{one_line(name)!r} cannot be run: {reason}", hint="name a program by its path, or one on the PATH"
-    )
+    reason = "it is not on the PATH"
+    if os.path.dirname(name):
+        reason = "it is not executable" if os.path.exists(name) else "there is no such file"
+    hint = "name a program by its path, or one on the PATH"
+    raise LoreError(f"{one_line(name)!r} cannot be run: {reason}", hint=hint)
 
 
 def run(
-    command: Sequence[str],
-    *,
-    given: bytes,
-    environ: Mapping[str, str],
-    seconds: float,
-    most: int = MOST_BYTES,
+    command: Sequence[str], *, given: bytes, environ: Mapping[str, str], seconds: float, most: int = MOST_BYTES,
     stop: threading.Event | None = None,
-) -> Ran:
+) -> Ran:  # fmt: skip
     """Run a command to its end; raises CommandError where it fails, is too slow, or writes more than `most` bytes.
 
-    Safe to call from several threads. `stop` ends it early, as a time-out does.
+    Safe to call from several threads. `stop` ends it early, as a time-out does. Nothing that is secret by its name in
+    the environment is in what it complains about.
     """
+    pipe = subprocess.PIPE
     try:
         program = program_of(command, environ)
         process = subprocess.Popen(  # noqa: S603 - no shell; the command comes from the user's configuration
-            [program, *command[1:]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environ),
-            start_new_session=True,
+            [program, *command[1:]], stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environ), start_new_session=True
         )
     except OSError as error:
         raise CommandError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
@@ -124,20 +115,15 @@ def run(
     finally:
         _end(process)
     last = harmless(talk.stderr.decode("utf-8", "replace")).strip().split("\n")[-1]
-    why = one_line(mask(_without(last, environ)))  # cut only when no secret is left in it
+    secrets = {value for name, value in environ.items() if len(value) >= _LEAST_SECRET and _SECRET.search(name)}
+    for value in sorted(secrets, key=len, reverse=True):
+        last = last.replace(value, "***")
+    why = one_line(mask(last))  # cut only when no secret is left in it
     code = process.returncode
     if code:
         reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
         raise CommandError(f"{reason}: {why}" if why else reason)
     return Ran(bytes(talk.output), why)
-
-
-def _without(text: str, environ: Mapping[str, str]) -> str:
-    """Return text without the values of those variables that are secret by their names."""
-    secrets = {value for name, value in environ.items() if len(value) >= _LEAST_SECRET and _SECRET.search(name)}
-    for value in sorted(secrets, key=len, reverse=True):
-        text = text.replace(value, "***")
-    return text
 
 
 class _Talk:
@@ -147,11 +133,8 @@ class _Talk:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._process = process
-        self._given = memoryview(given)
-        self._most = most
-        self.output = bytearray()
-        self.stderr = bytearray()
+        self._process, self._given, self._most = process, memoryview(given), most
+        self.output, self.stderr = bytearray(), bytearray()
         self._into = {process.stdout.fileno(): self.output, process.stderr.fileno(): self.stderr}
         self._input: IO[bytes] = process.stdin
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -170,20 +153,20 @@ class _Talk:
                 if left <= 0:
                     raise CommandError(f"no end after {seconds:g} s", lasting=True)
                 self._once(selector, min(left, _SLICE))
-            _kill(self._process)
-            for number in self._into:
-                for _ in range(_PIPES):
-                    if not self._hear(number):
-                        break
+        _kill(self._process)
+        for number in self._into:
+            for _ in range(_PIPES):
+                if not self._hear(number):
+                    break
 
     def _once(self, selector: selectors.BaseSelector, seconds: float) -> None:
         if not selector.get_map():  # it closed its ends: as a rule it ends in a moment
             time.sleep(min(seconds, _MOMENT))
         for key, _ in selector.select(seconds):
-            goes_on = self._hear(key.fd) if key.fd in self._into else self._tell()
-            if not goes_on:
+            is_input = key.fd not in self._into
+            if not (self._feed() if is_input else self._hear(key.fd)):
                 selector.unregister(key.fd)
-                if key.fd not in self._into:
+                if is_input:
                     self._input.close()
 
     def _hear(self, number: int) -> bool:
@@ -196,12 +179,11 @@ class _Talk:
         into += piece
         if into is self.stderr:
             del into[:-_MOST_STDERR]
-            return bool(piece)
-        if len(into) > self._most:
+        elif len(into) > self._most:
             raise CommandError(f"it wrote more than {self._most:,} bytes")
         return bool(piece)
 
-    def _tell(self) -> bool:
+    def _feed(self) -> bool:
         """Write what the pipe takes; False when all is written, or the reader is gone."""
         try:
             written = os.write(self._input.fileno(), self._given[:_PIECE]) if self._given else 0
@@ -335,23 +317,25 @@ class Command:
     name = "command"
 
     def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        environ: Mapping[str, str],
-        seconds: float = 60.0,
-        tell: Tell = silent,
-    ) -> None:
+        self, command: Sequence[str], *, environ: Mapping[str, str], seconds: float = 60.0, tell: Tell = silent
+    ) -> None:  # fmt: skip
         program_of(command, environ)
-        self._command = tuple(command)
-        self._environ = {**environ, NESTED: "summarizer"}
-        self._seconds = seconds
-        self._tell = tell
+        self._command, self._environ = tuple(command), {**environ, NESTED: "summarizer"}
+        self._seconds, self._tell = seconds, tell
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return what the command writes; raises SummaryError where it fails, is too slow or writes too much."""
+        question = {
+            "v": 1,
+            "prompt": instructions(request),
+            "transcript": "".join(transcript(fresh(request))),
+            "previous": harmless(request.previous),
+            "opening": "".join(transcript(request.opening[:1])),
+            "tokens": request.tokens,
+        }
+        given = encode(question) + b"\n"
         try:
-            ran = run(self._command, given=_command_input(request), environ=self._environ, seconds=self._seconds)
+            ran = run(self._command, given=given, environ=self._environ, seconds=self._seconds)
         except CommandError as error:
             kind = GivenUpError if error.lasting else SummaryError
             raise kind(f"the summary command failed: {error.message}") from None
@@ -361,15 +345,3 @@ class Command:
             return SummaryAnswer(ran.output.decode("utf-8").strip())
         except UnicodeDecodeError as error:
             raise SummaryError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None
-
-
-def _command_input(request: SummaryRequest) -> bytes:
-    question = {
-        "v": 1,
-        "prompt": instructions(request),
-        "transcript": "".join(transcript(fresh(request))),
-        "previous": harmless(request.previous),
-        "opening": "".join(transcript(request.opening[:1])),
-        "tokens": request.tokens,
-    }
-    return encode(question) + b"\n"

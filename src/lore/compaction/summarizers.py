@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from lore.compaction.base import (
@@ -45,9 +44,6 @@ from lore.model.mask import mask
 from lore.store.base import Tell
 from lore.store.registry import silent
 
-if TYPE_CHECKING:
-    import httpx
-
 MOST_BYTES = 4 * 1024 * 1024  # of an answer
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # of what `Retry-After` may ask for
@@ -67,35 +63,27 @@ class _LostError(Exception):
     """There was no answer."""
 
 
-class _Deadline:
+class _Deadline(threading.Timer):
     """Hangs up when a try has taken too long as a whole: each piece of an answer, or of its headers, may come in time.
 
     httpx' own time-outs begin anew with each piece. `note` is what its extension `trace` calls.
     """
 
     def __init__(self, seconds: float) -> None:
+        super().__init__(seconds, self.hang_up)
+        self.daemon = True
         self.is_over = False
         self._socket: socket.socket | None = None
-        self._timer = threading.Timer(seconds, self._hang_up)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
         """Take the socket of a connection as soon as there is one."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = info["return_value"].get_extra_info("socket")
             if self.is_over:
-                self._hang_up()
+                self.hang_up()
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
+        """End what is waited for."""
         self.is_over = True
         if self._socket is not None:
             with suppress(OSError):
@@ -112,31 +100,19 @@ class OpenAISummarizer:
     name = "openai"
 
     def __init__(
-        self,
-        endpoint: str,
-        model: str,
-        *,
-        key_env: str = "",
-        environ: Mapping[str, str],
-        seconds: float = 60.0,
-        pause: Callable[[float], None] = time.sleep,
-        tell: Tell = silent,
-    ) -> None:
+        self, endpoint: str, model: str, *, key_env: str = "", environ: Mapping[str, str], seconds: float = 60.0,
+        pause: Callable[[float], None] = time.sleep, tell: Tell = silent,
+    ) -> None:  # fmt: skip
         try:
             import httpx  # noqa: PLC0415 - an extra, and slow to load
         except ImportError:
             hint = 'pip install "lore-cache[http]"'
             raise LoreError('summarizer = "openai" needs httpx, which is not installed', hint=hint) from None
-        self._http = httpx
-        self._url = _url(endpoint)
-        self._shown = shown(endpoint)
-        self._model = model
-        self._key = _key(key_env, environ)
-        self._seconds = seconds
-        self._pause = pause
-        self._tell = tell
+        self._http, self._model, self._seconds, self._pause, self._tell = httpx, model, seconds, pause, tell
+        self._url, self._shown, self._key = _url(endpoint), shown(endpoint), _key(key_env, environ)
         self._limit = "max_tokens"
-        if self._key and self._url.startswith("http:") and not _is_near(self._url):
+        self._is_near = _is_near(self._url)
+        if self._key and self._url.startswith("http:") and not self._is_near:
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
@@ -179,62 +155,62 @@ class OpenAISummarizer:
         raise AssertionError("the last try returns or raises")
 
     def _once(self, body: bytes) -> _Reply:
-        http = self._http
-        headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
-        if self._key:
-            headers["authorization"] = f"Bearer {self._key}"
+        http, deadline = self._http, _Deadline(self._seconds)
         late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
-        with _Deadline(self._seconds) as deadline:
-            try:
-                reply = self._exchange(body, headers, deadline)
-            except http.TimeoutException:
+        deadline.start()
+        try:
+            reply = self._exchange(body, deadline)
+        except http.TimeoutException:
+            raise late from None
+        except http.HTTPError as error:
+            if deadline.is_over:
                 raise late from None
-            except http.HTTPError as error:
-                if deadline.is_over:
-                    raise late from None
-                raise _LostError(one_line(str(error)) or type(error).__name__) from None
-            except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
-                raise GivenUpError(self._clean(f"{self._shown} cannot be asked: {one_line(str(error))}")) from None
+            raise _LostError(one_line(str(error)) or type(error).__name__) from None
+        except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
+            raise GivenUpError(self._clean(f"{self._shown} cannot be asked: {one_line(str(error))}")) from None
+        finally:
+            deadline.cancel()
         if deadline.is_over:  # what was hung up on may look like the end
             raise late
         return reply
 
-    def _exchange(self, body: bytes, headers: Mapping[str, str], deadline: _Deadline) -> _Reply:
-        trace = {"trace": deadline.note}
-        with (
-            self._client() as client,
-            client.stream("POST", self._url, content=body, headers=headers, extensions=trace) as response,
-        ):
-            return _Reply(response.status_code, self._read(response), _seconds(response.headers.get("retry-after", "")))
+    def _exchange(self, body: bytes, deadline: _Deadline) -> _Reply:
+        """Ask once. An endpoint on this machine is asked past any proxy, and without TLS loads no certificates (25 ms).
 
-    def _client(self) -> httpx.Client:
-        """Make a client. One for this machine asks no proxy, and without TLS loads no certificates (25 ms)."""
-        near = _is_near(self._url)
+        The answer is read without unpacking: no compression was requested.
+        """
+        headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
+        near, answer = self._is_near, bytearray()
         verify = SSLContext(PROTOCOL_TLS_CLIENT) if near and self._url.startswith("http:") else True
-        return self._http.Client(timeout=self._seconds, follow_redirects=False, trust_env=not near, verify=verify)
-
-    def _read(self, response: httpx.Response) -> bytes:
-        """Read a response to its end, without unpacking: no compression was requested."""
-        body = bytearray()
-        for piece in response.iter_raw():
-            body += piece
-            if len(body) > MOST_BYTES:
-                raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
-        return bytes(body)
+        with (
+            self._http.Client(
+                timeout=self._seconds, follow_redirects=False, trust_env=not near, verify=verify
+            ) as client,
+            client.stream(
+                "POST", self._url, content=body, headers=headers, extensions={"trace": deadline.note}
+            ) as response,
+        ):
+            for piece in response.iter_raw():
+                answer += piece
+                if len(answer) > MOST_BYTES:
+                    raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
+            wait = response.headers.get("retry-after", "")  # a date is left to our own pauses
+            seconds = float(wait) if re.fullmatch(r"[0-9]{1,6}", wait) else None
+            return _Reply(response.status_code, bytes(answer), seconds)
 
     def _answer(self, body: bytes, request: SummaryRequest) -> SummaryAnswer:
+        """Read an answer; tells where a server read far less than it was given: some drop in silence what is too long.
+
+        Its content may be a list of parts, or null: a model that only thought.
+        """
         try:
             table = decode(body)
             choice = table["choices"][0]
             content = choice["message"]["content"]
         except (ValueError, RecursionError, LookupError, TypeError):
             raise SummaryError(f"{self._shown}: its answer is no chat completion") from None
-        self._compare(table, request)
-        text = content if isinstance(content, str) else _parts(content)
-        return SummaryAnswer(_THOUGHT.sub("", text).strip(), cut_off=choice.get("finish_reason") == "length")
-
-    def _compare(self, table: Any, request: SummaryRequest) -> None:
-        """Tell where a server read far less than it was given: some drop in silence what their window does not hold."""
         usage = table.get("usage")
         read = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
         given = sum([len(piece.encode("utf-8", "replace")) for piece in transcript_request(request)]) // BYTES_PER_TOKEN
@@ -243,6 +219,13 @@ class OpenAISummarizer:
                 f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
                 "summarizer_window says?"
             )
+        if isinstance(content, list):
+            parts = [cast("dict[str, Any]", part) for part in cast("list[Any]", content) if isinstance(part, dict)]
+            content = "".join([text for part in parts if isinstance(text := part.get("text"), str)])
+        if content is not None and not isinstance(content, str):
+            raise SummaryError("the answer's content is no text")
+        text = _THOUGHT.sub("", content or "").strip()
+        return SummaryAnswer(text, cut_off=choice.get("finish_reason") == "length")
 
     def _clean(self, text: str) -> str:
         """Return text without the key, should a server repeat it, and without what looks like one."""
@@ -299,11 +282,6 @@ def _key(key_env: str, environ: Mapping[str, str]) -> str:
     return key
 
 
-def _seconds(text: str) -> float | None:
-    """Read `Retry-After` where it is a number of seconds; a date is left to our own pauses."""
-    return float(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
-
-
 def _message(body: bytes) -> str:
     """Return what an error's body says: its message, else all of it."""
     try:
@@ -315,28 +293,6 @@ def _message(body: bytes) -> str:
     return message if isinstance(message, str) else body.decode("utf-8", "replace")
 
 
-def _parts(content: object) -> str:
-    """Join an answer's parts, where a server gives a list of them; null says nothing (a model that only thought)."""
-    if content is None:
-        return ""
-    if not isinstance(content, list):
-        raise SummaryError("the answer's content is no text")
-    parts = [cast("dict[str, object]", part) for part in cast("list[object]", content) if isinstance(part, dict)]
-    return "".join([text for part in parts if isinstance(text := part.get("text"), str)])
-
-
-_MAKERS: dict[str, Callable[[Compaction, Mapping[str, str], Tell], Summarizer]] = {
-    "extractive": lambda settings, environ, tell: Extractive(),
-    "command": lambda settings, environ, tell: Command(
-        settings.command, environ=environ, seconds=settings.timeout_secs, tell=tell
-    ),
-    "openai": lambda settings, environ, tell: OpenAISummarizer(
-        settings.endpoint, settings.model, key_env=settings.key_env, environ=environ, seconds=settings.timeout_secs,
-        pause=time.sleep, tell=tell,
-    ),
-}  # fmt: skip
-
-
 def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = silent) -> Summarizer:
     """Return the summariser of `settings`; raises LoreError where it cannot be had. Sends no request yet.
 
@@ -345,7 +301,13 @@ def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tel
     fault = settings.fault()
     if fault:
         raise LoreError(fault)
-    return _MAKERS[settings.summarizer](settings, environ, tell)
+    seconds = settings.timeout_secs
+    if settings.summarizer == "command":
+        return Command(settings.command, environ=environ, seconds=seconds, tell=tell)
+    if settings.summarizer == "openai":
+        endpoint, model, key_env = settings.endpoint, settings.model, settings.key_env
+        return OpenAISummarizer(endpoint, model, key_env=key_env, environ=environ, seconds=seconds, tell=tell)
+    return Extractive()
 
 
 def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: str = "", user: str = "") -> Dependencies:
