@@ -137,13 +137,7 @@ def wipe(
 
 @app.command("export")
 @quiet_pipe
-def export(
-    store: Url,
-    user: User = None,
-    agent: Agent = None,
-    output: Output = None,
-    force: Force = False,
-) -> int:
+def export(store: Url, user: User = None, agent: Agent = None, output: Output = None, force: Force = False) -> int:
     """Write all that is remembered as a JSON object.
 
     It is written as it was remembered: what looks like a credential is not masked.

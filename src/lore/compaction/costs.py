@@ -86,21 +86,13 @@ class BillScale(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """What the input of the next `turns` requests costs `without` compacting now and `compacted`, with `summary`:
-    what its own request costs. None is unknown.
+    """What the input of the next requests costs `without` compacting now and `compacted`, and what is `saved`:
+    negative if it costs more. None is unknown.
     """
 
-    turns: int
     without: Decimal | None
     compacted: Decimal | None
-    summary: Decimal | None
-
-    @property
-    def saved(self) -> Decimal | None:
-        """Dollars saved, negative if it costs more; None where any part is unknown."""
-        if self.without is None or self.compacted is None or self.summary is None:
-            return None
-        return self.without - self.compacted - self.summary
+    saved: Decimal | None
 
 
 class Choice(NamedTuple):
@@ -128,11 +120,11 @@ def stretch(size: int, stands: int, grown: int, turns: int, cache: Cache) -> Dec
 
 
 def weigh(sizes: PromptSizes, cache: Cache, turns: int, *, warm: bool, summary: Decimal | None = FREE) -> Weighed:
-    """Weigh compacting now against not compacting, over the next requests."""
-    grown = sizes.grown
-    without = stretch(sizes.before, sizes.before if warm else 0, grown, turns, cache)
-    compacted = stretch(sizes.after, _kept(sizes) if warm else 0, grown, turns, cache)
-    return Weighed(turns, without, compacted, summary)
+    """Weigh compacting now, with a summary of this price, against not compacting, over the next requests."""
+    without = stretch(sizes.before, sizes.before if warm else 0, sizes.grown, turns, cache)
+    compacted = stretch(sizes.after, _kept(sizes) if warm else 0, sizes.grown, turns, cache)
+    unknown = without is None or compacted is None or summary is None
+    return Weighed(without, compacted, None if unknown else without - compacted - summary)
 
 
 def pays_after(sizes: PromptSizes, cache: Cache, *, warm: bool, summary: Decimal | None = FREE) -> int | None:
@@ -154,15 +146,9 @@ def cheapest(
     In a cache that is cold already, now is that moment.
     """
     until, grown = min(until, turns), sizes.grown
-    cold = turns - until
-    begun = _sum(
-        stretch(sizes.after, _kept(sizes) if warm else 0, grown, until, cache),
-        stretch(sizes.after + grown * until, 0, grown, cold, cache), summary,
-    )  # fmt: skip
-    waited = _sum(
-        stretch(sizes.before, sizes.before if warm else 0, grown, until, cache),
-        stretch(sizes.after, 0, grown, cold, cache), summary if cold else FREE,
-    )  # fmt: skip
+    cold, now = turns - until, weigh(sizes, cache, until, warm=warm)
+    begun = known_sum(now.compacted, stretch(sizes.after + grown * until, 0, grown, cold, cache), summary)
+    waited = known_sum(now.without, stretch(sizes.after, 0, grown, cold, cache), summary if cold else FREE)
     if begun is None or waited is None or begun <= waited:
         return Choice("now", begun, begun, waited)
     return Choice("later", waited, begun, waited)
@@ -177,7 +163,8 @@ def _kept(sizes: PromptSizes) -> int:
     return min(sizes.head, sizes.before, sizes.after)
 
 
-def _sum(*parts: Decimal | None) -> Decimal | None:
+def known_sum(*parts: Decimal | None) -> Decimal | None:
+    """Add amounts; None where one is not known."""
     known = [part for part in parts if part is not None]
     return sum(known, start=FREE) if len(known) == len(parts) else None
 
@@ -232,13 +219,9 @@ def cost_of(sizes: PromptSizes, cache: Cache, warm: bool | None, summary: Decima
     hot, cold, two = (weigh(sizes, cache, n, warm=w).saved for n, w in ((1, True), (1, False), (2, True)))
     after = None if warm is None else pays_after(sizes, cache, warm=warm, summary=summary)
     return CompactionCost(
-        warm=warm, next_warm=dollars(_less(hot)), next_cold=dollars(_less(cold)),
+        warm=warm, next_warm=None if hot is None else dollars(-hot), next_cold=None if cold is None else dollars(-cold),
         later=None if hot is None or two is None else dollars(two - hot), pays_after=after, summary=dollars(summary),
     )  # fmt: skip
-
-
-def _less(amount: Decimal | None) -> Decimal | None:
-    return None if amount is None else -amount
 
 
 def dollars(amount: Decimal | None) -> float | None:

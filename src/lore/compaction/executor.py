@@ -24,7 +24,7 @@ from typing import NamedTuple
 from msgspec import Raw, structs
 
 from lore.cache.bills import total, unbelievable
-from lore.compaction.activity import Entries, in_tokens, is_message, overhead, tokens_of
+from lore.compaction.activity import Entries, in_tokens, messages, overhead, tokens_of
 from lore.compaction.base import Done, Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
 from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
 from lore.compaction.cuts import kept, latest, opening, pruned, with_results
@@ -59,86 +59,61 @@ def compacted(
     `context` is outside context, wrapped already; None or empty for none. `at` is the time, RFC 3339. Costs
     O(entries).
     """
-    held = settled(session.chain(chain))
-    name = MAIN if chain == MAIN else chain
-    outside = [*_unheard(held, firing)]
-    if context:
-        outside.append(Raw(encode([{"role": "user", "text": context}])))
-    turn, place = 1 if held.turn is None else held.turn.turn + 1, _place(held, firing)
-    return (
-        *_compaction(session, held, firing, summary, name, at),
-        *_cuts(held, firing, name, at),
-        *[
-            ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=name, at=at)
-            for text in outside
-        ],
-    )
-
-
-def _stay(chain: Chain, firing: Firing) -> tuple[Entry, ...]:
-    return kept(chain.entries, firing.cut) if firing.cut.place else tuple(chain.entries)
-
-
-def _compaction(
-    session: Session, chain: Chain, firing: Firing, summary: str, name: str, at: str | None
-) -> tuple[Event, ...]:
-    if not firing.cut.place:
-        return ()
-    gone, stay = pruned(chain.entries, firing.cut), _stay(chain, firing)
-    text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
-    divider = Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)
-    before = overhead(chain)
-    made = CompactApplied(
-        uuid=_uuid(session, name, gone, stay), trigger=firing.trigger,
-        pre_tokens=before + tokens_of(chain.entries),
-        post_tokens=before + tokens_of([divider, *with_results(stay, firing.shortened)]),
-        preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=name, at=at,
-    )  # fmt: skip
-    return CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=name, at=at), made
-
-
-def _uuid(session: Session, name: str, gone: tuple[Entry, ...], stay: tuple[Entry, ...]) -> str:
-    """Derive a compaction's uuid from what it prunes: that holds the previous divider, so every uuid differs."""
-    parts = [session.id, name, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
-    digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
-    return f"compact-{digest[:32]}"
-
-
-def _cuts(chain: Chain, firing: Firing, name: str, at: str | None) -> tuple[Event, ...]:
-    """Cut results: as cleared ones, which says why the next prompt differs; an error that is read instead as well."""
-    if not firing.shortened:
-        return ()
-    calls, events = latest(_stay(chain, firing)), list[Event]()
-    for call_id, text in firing.shortened:
+    held, name = settled(session.chain(chain)), MAIN if chain == MAIN else chain
+    gone, stay = _parted(held, firing)
+    events: list[Event] = []
+    if firing.cut.place:
+        text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
+        divider = Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)
+        before = overhead(held)
+        # What is pruned holds the previous divider, so every uuid differs.
+        parts = [session.id, name, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
+        digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
+        made = CompactApplied(
+            uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before + tokens_of(held.entries),
+            post_tokens=before + tokens_of([divider, *with_results(stay, firing.shortened)]),
+            preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=name, at=at,
+        )  # fmt: skip
+        events += (CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=name, at=at), made)
+    calls = latest(stay) if firing.shortened else {}
+    for call_id, text in firing.shortened:  # as cleared ones, which says why the next prompt differs
         call, result = calls.get(call_id), Raw(encode(text))
-        if call is None:
-            continue
-        events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=name, at=at))
-        if not is_absent(call.error):
-            events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=name, at=at))
+        if call is not None:
+            events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=name, at=at))
+            if not is_absent(call.error):  # an error is read instead of a result
+                events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=name, at=at))
+    outside = [*_unheard(held, firing), *([Raw(encode([{"role": "user", "text": context}]))] if context else [])]
+    turn, place = 1 if held.turn is None else held.turn.turn + 1, _place(held, firing)
+    events += [
+        ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=name, at=at) for text in outside
+    ]
     return tuple(events)
+
+
+def _parted(chain: Chain, firing: Firing) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+    """Return the entries that go, and those that stay."""
+    if not firing.cut.place:
+        return (), tuple(chain.entries)
+    return pruned(chain.entries, firing.cut), kept(chain.entries, firing.cut)
 
 
 def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
     """Yield outside context that would be pruned before any request has carried it."""
-    if not chain.outside:
-        return
-    came = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
-    for context in chain.outside:
-        if came < context.place < firing.cut.place and context.place not in firing.cut.held:
-            yield context.content
+    if chain.outside:
+        came = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
+        for context in chain.outside:
+            if came < context.place < firing.cut.place and context.place not in firing.cut.held:
+                yield context.content
 
 
 def _place(chain: Chain, firing: Firing) -> int:
     """Return the place of the next real user message once this is applied; the end where it has not come yet."""
-    if not firing.cut.place:
-        first, places = 0, range(len(chain.entries))
-    else:
-        first, places = 1, (*firing.cut.held, *range(firing.cut.place, len(chain.entries)))
-    for new, old in enumerate(places, first):
+    cut = firing.cut  # of place 0 where nothing goes; else a divider comes first
+    places = (*cut.held, *range(cut.place, len(chain.entries)))
+    for new, old in enumerate(places, int(cut.place > 0)):
         if old >= chain.sent and is_real(chain.entries[old].item):
             return new
-    return first + len(places)
+    return int(cut.place > 0) + len(places)
 
 
 Learn = Callable[[Entries, int], object]
@@ -178,13 +153,25 @@ def execute(
 
 def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies) -> Prepared:
     """Learn from what is pruned, ask the sources and the summariser: slow. Raises SummaryError, LoreError."""
-    held = settled(session.chain(chain))
+    held, tell = settled(session.chain(chain)), dependencies.tell
     if firing.final:
-        dependencies.tell("what stays fills more than 90 % of the window even so: nothing more can go")
+        tell("what stays fills more than 90 % of the window even so: nothing more can go")
     if dependencies.learn is not None and firing.cut.place:
         dependencies.learn(held.entries, firing.cut.place)
-    context = _context(session, firing, dependencies)
-    summary = _summary(request_of(held, firing, settings), firing, settings, dependencies) if firing.cut.place else ""
+    context = summary = ""
+    if firing.window is not None and dependencies.ask is not None:
+        context = dependencies.ask(firing.window)
+        if context:
+            context = wrapped(context, session_id=session.id, key=dependencies.key, at=firing.window.end)
+    if firing.cut.place:
+        request = request_of(held, firing, settings)
+        try:
+            summary = summarized(dependencies.summarizer, request, settings, tell=tell)
+        except SummaryError as error:
+            if not firing.marker:
+                raise
+            tell(f"an overflow with a summary by rule: {error.message}")
+            summary = f"{firing.marker}\n\n{Extractive().summarize(request).text}".strip()
     return Prepared(firing, summary, context, _ids(held, firing))
 
 
@@ -196,13 +183,11 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
     held, firing = settled(session.chain(chain)), prepared.firing
     if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
         return None
-    events = compacted(
-        session, chain, firing, prepared.summary, prepared.context, at=None if at is None else timestamp(at)
-    )
-    gone = pruned(held.entries, firing.cut) if firing.cut.place else ()
-    stay = kept(held.entries, firing.cut) if firing.cut.place else tuple(held.entries)
+    stamp = None if at is None else timestamp(at)
+    events = compacted(session, chain, firing, prepared.summary, prepared.context, at=stamp)
+    gone, stay = map(messages, _parted(held, firing))
     context = in_tokens(len(prepared.context.encode("utf-8", "replace")))
-    return Done(firing.trigger, events, _messages(gone), _messages(stay), context)
+    return Done(firing.trigger, events, gone, stay, context)
 
 
 def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
@@ -213,21 +198,17 @@ def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
     """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
 
     What stands before the timeline is no longer than the shortest prompt that was billed; the rest of the difference
-    is how many tokens an estimated one is. A bill from before the latest compaction says nothing of what is there now.
+    is how many tokens an estimated one is. A bill from before the latest compaction (its divider comes first then)
+    says nothing of what is there now.
     """
     usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
     whole = None if usage is None or unbelievable(usage) else total(usage)
-    if whole is None or least is None or not chain.sent or _is_compacted(chain):
+    first = chain.entries[0] if chain.entries and chain.turn is not None else None
+    is_compacted = first is not None and isinstance(first.item, CompactDivider) and first.turn == chain.turn.turn
+    if whole is None or least is None or not chain.sent or is_compacted:
         return BillScale(overhead(chain))
-    sent = tokens_of([chain.entries[place] for place in range(min(chain.sent, len(chain.entries)))])
+    sent = tokens_of(tuple(islice(chain.entries, chain.sent)))
     return BillScale.of(whole, sent, min(max(0, whole - sent), least))
-
-
-def _is_compacted(chain: Chain) -> bool:
-    """Tell whether the chain was compacted since its latest request went out: its divider comes first then."""
-    if not chain.entries or chain.turn is None:
-        return False
-    return isinstance(chain.entries[0].item, CompactDivider) and chain.entries[0].turn == chain.turn.turn
 
 
 def judged(
@@ -247,9 +228,8 @@ def judged(
 
 def in_estimates(settings: Compaction, scale: BillScale) -> Compaction:
     """Return the settings with the window as estimates measure it."""
-    if not settings.window:
-        return settings
-    return structs.replace(settings, window=max(1, scale.estimated(settings.window)))
+    window = max(1, scale.estimated(settings.window)) if settings.window else 0
+    return structs.replace(settings, window=window)
 
 
 def waits(
@@ -278,35 +258,9 @@ def timestamp(at: float) -> str:
 
 
 def request_of(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
-    """Return what a summariser is asked for a firing."""
-    gone = pruned(chain.entries, firing.cut)
-    return SummaryRequest(gone, opening(chain.entries, firing.cut), _previous(gone), settings.summary_tokens)
-
-
-def _summary(request: SummaryRequest, firing: Firing, settings: Compaction, dependencies: Dependencies) -> str:
-    try:
-        return summarized(dependencies.summarizer, request, settings, tell=dependencies.tell)
-    except SummaryError as error:
-        if not firing.marker:
-            raise
-        dependencies.tell(f"an overflow with a summary by rule: {error.message}")
-        return f"{firing.marker}\n\n{Extractive().summarize(request).text}".strip()
-
-
-def _context(session: Session, firing: Firing, dependencies: Dependencies) -> str:
-    if firing.window is None or dependencies.ask is None:
-        return ""
-    text = dependencies.ask(firing.window)
-    return wrapped(text, session_id=session.id, key=dependencies.key, at=firing.window.end) if text else ""
-
-
-def _previous(gone: tuple[Entry, ...]) -> str:
-    """Return the summary among the pruned entries, or an empty text."""
-    dividers = [
-        entry.item for entry in gone if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary)
-    ]
-    return text_of(bytes(dividers[-1].summary)) if dividers else ""
-
-
-def _messages(entries: tuple[Entry, ...]) -> int:
-    return sum(is_message(entry.item) for entry in entries)
+    """Return what a summariser is asked for a firing; the summary among the pruned entries is the previous one."""
+    gone, previous = pruned(chain.entries, firing.cut), ""
+    for entry in gone:
+        if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary):
+            previous = text_of(bytes(entry.item.summary))
+    return SummaryRequest(gone, opening(chain.entries, firing.cut), previous, settings.summary_tokens)

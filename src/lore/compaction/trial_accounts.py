@@ -20,7 +20,7 @@ from lore.cache.bills import Price, total, unbelievable
 from lore.cache.reach import ONE_HOUR
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, overhead
-from lore.compaction.costs import FREE, BillScale, Cache, ModelCall, Prices, dollars
+from lore.compaction.costs import BillScale, Cache, ModelCall, Prices, dollars, known_sum
 from lore.compaction.cuts import FULL
 from lore.compaction.settings import Compaction
 from lore.compaction.trial_plan import Ledger, Plan, RecordedState
@@ -213,7 +213,7 @@ class Accounts:
 
     def cheapest(self) -> Plan:
         """Return the plan that costs least, with its summaries; the first where any cost is not known."""
-        costs = [_sum(plan.ledger.cost, _summaries(plan)) for plan in self._plans]
+        costs = [known_sum(plan.ledger.cost, _summaries(plan)) for plan in self._plans]
         known = [cost for cost in costs if cost is not None]
         return self._plans[costs.index(min(known))] if len(known) == len(costs) else self._plans[0]
 
@@ -234,7 +234,7 @@ class Accounts:
 
 
 def _summaries(plan: Plan) -> Decimal | None:
-    return _sum(*[firing.summary for firing in plan.firings])
+    return known_sum(*[firing.summary for firing in plan.firings])
 
 
 def _cost(bill: Billed | None, price: Price | None) -> Decimal | None:
@@ -242,8 +242,3 @@ def _cost(bill: Billed | None, price: Price | None) -> Decimal | None:
     if bill is None or price is None:
         return None
     return price.of(bill if bill.output_tokens is not None else replace(bill, output_tokens=0))
-
-
-def _sum(*parts: Decimal | None) -> Decimal | None:
-    known = [part for part in parts if part is not None]
-    return sum(known, start=FREE) if len(known) == len(parts) else None

@@ -26,15 +26,7 @@ from typing import NamedTuple
 
 from lore.compaction.activity import Entries
 from lore.compaction.locks import trylock
-from lore.compaction.memory.buckets import (
-    AuditRecord,
-    audit_log,
-    change,
-    last_wipe,
-    nonzero,
-    note_audit,
-    read,
-)
+from lore.compaction.memory.buckets import AuditRecord, audit_log, change, last_wipe, nonzero, note_audit, read
 from lore.compaction.memory.consolidation import Consolidation, consolidate
 from lore.compaction.memory.conversation import NOTHING, Given, Mark, mark_of, to_learn, transcript_of
 from lore.compaction.memory.extraction import Ask, Extraction, extract, noticed

@@ -12,16 +12,7 @@ from msgspec.structs import replace
 
 from lore.compaction.commands import NESTED, is_nested
 from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
-from lore.compaction.memory.buckets import (
-    AuditRecord,
-    audit_log,
-    change,
-    last_failure,
-    note_audit,
-    owners,
-    read,
-    wipe,
-)
+from lore.compaction.memory.buckets import AuditRecord, audit_log, change, last_failure, note_audit, owners, read, wipe
 from lore.compaction.memory.extraction import asking
 from lore.compaction.memory.identities import Bucket, bucket, good_agent, good_user, is_reserved, refusal
 from lore.compaction.memory.records import (
