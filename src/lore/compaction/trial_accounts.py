@@ -44,7 +44,10 @@ class PromptChange(NamedTuple):
 
 
 def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
-    """Return what the turn would have been billed; None where the bill does not say how long its prompt was."""
+    """Return what the turn would have been billed; None where the bill does not say how long its prompt was.
+
+    What is not written is uncached, as recorded.
+    """
     whole = total(bill)
     if whole is None:
         return None
@@ -58,11 +61,6 @@ def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
         read = min(read, head)
     else:
         read += change.added - change.new - removed
-    return _split_bill(bill, read, size)
-
-
-def _split_bill(bill: Billed, read: int, size: int) -> Billed:
-    """Return a bill of so many tokens, `read` of them read; what is not written is uncached, as recorded."""
     if bill.write_tokens is None:
         return replace(bill, read_tokens=read, uncached_tokens=size - read)
     uncached = min(bill.uncached_tokens or 0, size - read)
@@ -74,13 +72,9 @@ def _split_bill(bill: Billed, read: int, size: int) -> Billed:
         hour = write * hour // bill.write_tokens if bill.write_tokens else write
     short = None if bill.write_5m_tokens is None else write - (hour or 0)
     return replace(
-        bill,
-        read_tokens=read,
-        uncached_tokens=uncached,
-        write_tokens=write,
-        write_1h_tokens=hour,
+        bill, read_tokens=read, uncached_tokens=uncached, write_tokens=write, write_1h_tokens=hour,
         write_5m_tokens=short,
-    )
+    )  # fmt: skip
 
 
 def foreseen(size: int, stood: int | None, pause: float | None, lives: float | None) -> Billed | None:
@@ -88,15 +82,11 @@ def foreseen(size: int, stood: int | None, pause: float | None, lives: float | N
 
     `stood` is None for a chain's first turn. None where nobody knows how long it lives, or how long the pause was.
     """
-    if stood is None:
-        read = 0
-    elif pause is None or lives is None:
+    if stood is not None and (pause is None or lives is None):
         return None
-    else:
-        read = min(stood, size) if pause <= lives else 0
-    write = size - read
-    hour = write if lives is not None and lives == ONE_HOUR else None
-    return Billed(uncached_tokens=0, read_tokens=read, write_tokens=write, write_1h_tokens=hour)
+    read = min(stood, size) if stood is not None and pause <= lives else 0
+    hour = size - read if lives is not None and lives == ONE_HOUR else None
+    return Billed(uncached_tokens=0, read_tokens=read, write_tokens=size - read, write_1h_tokens=hour)
 
 
 class _PlanAtTurn(NamedTuple):
@@ -123,19 +113,13 @@ class Accounts:
     """The sums of one recording's main chain, and of each plan."""
 
     def __init__(self, rules: Rules, plans: list[Plan], settings: Compaction) -> None:
-        self._prices = Prices(rules)
-        self._plans = plans
-        self._settings = settings
-        self._recorded = Ledger()
-        self._sizes = TimelineSizes()
+        self._prices, self._plans, self._settings = Prices(rules), plans, settings
+        self._recorded, self._sizes = Ledger(), TimelineSizes()
         self._open: _Open | None = None
-        self._cache = Cache(None)
+        self._cache, self._scale = Cache(None), BillScale()
         self._previous: int | None = None  # tokens of the previous prompt
-        self._scale = BillScale()
         self._last: float | None = None
-        self._grown = self._overfull = 0
-        self._turn = self._turns = 0
-        self._billed = self._unbilled = self._unpriced = 0
+        self._grown = self._overfull = self._turn = self._turns = self._billed = self._unbilled = self._unpriced = 0
 
     @property
     def known(self) -> RecordedState:
@@ -159,7 +143,7 @@ class Accounts:
             session.sent()
         self._open = _Open(event.turn, at, chain.model, self._sizes.tokens_of(chain.entries), pause, tuple(seen))
         self._turn = event.turn
-        self._last = at if at is not None else self._last
+        self.answered(at)
 
     def close(self, chain: Chain) -> None:
         """Take the end of the request that is out: what was billed for it, and what would have been."""
@@ -167,10 +151,10 @@ class Accounts:
         if opened is None:
             return
         call = ModelCall(opened.model or chain.model, "", opened.at)
-        last = chain.last if chain.last is not None and chain.last.turn == opened.number else None
         self._turns += 1
-        bill = None if last is None or last.usage is None or unbelievable(last.usage) else last.usage
-        whole = None if bill is None else total(bill)
+        last = chain.last
+        bill = last.usage if last is not None and last.turn == opened.number else None
+        whole = None if bill is None or unbelievable(bill) else total(bill)
         if bill is None or whole is None:
             self._unbilled += 1
             self._scale = self._scale if self._billed else BillScale(overhead(chain))
@@ -186,27 +170,23 @@ class Accounts:
 
     def _add(self, opened: _Open, whole: int, bill: Billed | None, call: ModelCall) -> None:
         self._cache = self._prices.cache(call, whole)
-        self._recorded.size(whole)
+        price, cost = self._cache.price, _cost(bill, self._cache.price)
         self._overfull += self._is_overfull(whole)
-        cost = _cost(bill, self._cache.price)
         self._unpriced += cost is None
-        if bill is not None:
-            self._recorded.bill(bill, cost, self._cache.price)
+        self._recorded.add(whole, bill, cost, price)
         for plan, seen in zip(self._plans, opened.plans, strict=True):
-            size, plan_bill, price, plan_cost = whole, bill, self._cache.price, cost
+            size, plan_bill, plan_price, plan_cost = whole, bill, price, cost
             if plan.firings:
                 removed = max(0, opened.tokens - (seen.tokens - seen.added))
                 removed, added, new = (round(count * self._scale.rate) for count in (removed, seen.added, seen.new))
+                size = max(0, whole - removed + added)
                 change = PromptChange(self._scale.head, removed, added, seen.rewritten, new)
-                size = max(0, whole - change.removed + change.added)
                 plan_bill = None if bill is None else rebilled(bill, change)
-                price = self._prices.cache(call, size).price
-                plan_cost = None if cost is None else _cost(plan_bill, price)
+                plan_price = self._prices.cache(call, size).price
+                plan_cost = None if cost is None else _cost(plan_bill, plan_price)
                 plan.firings[-1].follow(cost, plan_cost)
-            plan.ledger.size(size)
             plan.overfull += self._is_overfull(size)
-            if plan_bill is not None:
-                plan.ledger.bill(plan_bill, plan_cost, price)
+            plan.ledger.add(size, plan_bill, plan_cost, plan_price)
 
     def _is_overfull(self, tokens: int) -> bool:
         return self._settings.window > 0 and 100 * tokens > FULL * self._settings.window
@@ -225,10 +205,9 @@ class Accounts:
         return CompactedTotals(
             turns=self._turns, unbilled=self._unbilled, unpriced=self._unpriced, recorded=compactions,
             fired=len(plan.firings), refreshed=sum(not firing.rewrites for firing in plan.firings),
-            without=self._recorded.side(figures),
-            compacted=plan.ledger.side("estimated" if plan.firings else figures), summaries=dollars(summaries),
+            without=self._recorded.side(figures), summaries=dollars(summaries), saved_without_summaries=dollars(saved),
+            compacted=plan.ledger.side("estimated" if plan.firings else figures),
             saved=None if saved is None or summaries is None else dollars(saved - summaries),
-            saved_without_summaries=dollars(saved),
             overfull=(self._overfull, plan.overfull) if self._settings.window else None,
         )  # fmt: skip
 

@@ -33,8 +33,7 @@ from lore.model.canonical import encode
 from lore.model.events import Append, Billed, CompactApplied, Event, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import ToolCall
 from lore.model.results import BilledResult
-from lore.model.results_simulate import CompactedSide, Figures, Fired
-from lore.model.state import Chain, Session, settled
+from lore.model.state import Chain, Entry, Session, settled
 
 
 class Counterfactual:
@@ -80,12 +79,10 @@ class Counterfactual:
         """Estimate a chain's timeline in tokens, outside context too. Costs O(what changed since it was last asked)."""
         return self._sizes.tokens_of(self.chain(name).entries) + self._context
 
-    def compact(
-        self, events: Iterable[Event], gone: Collection[str], calls: Iterable[str], *, summary: int, context: int
-    ) -> None:  # fmt: skip
-        """Apply a compaction of the policy, which takes these uuids and calls away and puts so many tokens in."""
-        self._gone.update(gone)
-        self._calls.update(calls)
+    def compact(self, events: Iterable[Event], gone: Collection[Entry], *, summary: int, context: int) -> None:
+        """Apply a compaction of the policy, which takes these entries away and puts so many tokens in."""
+        self._gone.update(entry.item.uuid for entry in gone)
+        self._calls.update(entry.item.call_id for entry in gone if isinstance(entry.item, ToolCall))
         for event in events:
             self.tracker.feed(event)
             self._folding.apply(event)
@@ -148,12 +145,7 @@ class RecordedState(NamedTuple):
 class TrialFiring:
     """A firing, and what came of it so far: `saved` over `turns`, None once a turn's cost was not known."""
 
-    trigger: Trigger
-    turn: int
-    at: float | None
-    kept: int
-    pruned: int
-    context: int | None
+    fired: Fired  # its cost is of when it fired
     sizes: PromptSizes
     cache: Cache
     summary: Decimal | None
@@ -165,21 +157,15 @@ class TrialFiring:
     def follow(self, recorded: Decimal | None, compacted: Decimal | None) -> None:
         """Take what a turn behind it cost as it was recorded, and what it would have cost."""
         self.turns += 1
-        if self.saved is None or recorded is None or compacted is None:
-            self.saved = None
-        else:
-            self.saved += recorded - compacted
+        unknown = self.saved is None or recorded is None or compacted is None
+        self.saved = None if unknown else self.saved + recorded - compacted
 
     def result(self) -> Fired:
         """Return it as results hold it."""
-        cost = structs.replace(
-            cost_of(self.sizes, self.cache, self.warm, self.summary),
-            saved=dollars(self.saved) if self.turns else None, turns=self.turns or None,
-        )  # fmt: skip
-        return Fired(
-            trigger=self.trigger, turn=self.turn, at=self.at, kept=self.kept, pruned=self.pruned,
-            context_tokens=self.context, before_tokens=self.sizes.before, after_tokens=self.sizes.after, cost=cost,
-        )  # fmt: skip
+        cost = cost_of(self.sizes, self.cache, self.warm, self.summary)
+        if self.turns:
+            cost = structs.replace(cost, saved=dollars(self.saved), turns=self.turns)
+        return structs.replace(self.fired, cost=cost)
 
 
 class Plan:
@@ -225,38 +211,38 @@ class Plan:
             self._fire(firing._replace(trigger=called or firing.trigger), known, chain, at)
 
     def _fire(self, firing: Firing, known: RecordedState, chain: Chain, at: float | None) -> None:
-        session, settings, entries = self.session, self._settings, chain.entries
-        gone = pruned(entries, firing.cut) if firing.cut.place else ()
-        stay = kept(entries, firing.cut) if firing.cut.place else tuple(entries)
+        session, settings, scale = self.session, self._settings, known.scale
+        gone = pruned(chain.entries, firing.cut) if firing.cut.place else ()
+        stay = kept(chain.entries, firing.cut) if firing.cut.place else tuple(chain.entries)
         summary = EXTRACTIVE.summarize(request_of(chain, firing, settings)).text if gone else ""
         before = session.tokens(chain.id)
         # Sources that are asked alone leave one event, whatever they say: a space stands for it.
         unsaid = " " if firing.window is not None and not gone else None
         stamp = None if at is None else timestamp(at)
         events = compacted(session.state, chain.id, firing, summary, unsaid, at=stamp)
-        calls = [entry.item.call_id for entry in gone if isinstance(entry.item, ToolCall)]
         context = settings.context_token_cap if settings.context_sources and firing.window is not None else 0
         spelled = in_tokens(len(encode(summary)) - 2)  # as the timeline counts it
-        session.compact(events, [entry.item.uuid for entry in gone], calls, summary=spelled, context=context)
-        scale, after = known.scale, session.tokens(chain.id)
+        session.compact(events, gone, summary=spelled, context=context)
         rewrites = bool(gone or firing.shortened)
         head = scale.head if rewrites else scale.prompt(before)
-        sizes = PromptSizes(scale.prompt(before), scale.prompt(after), head, known.grown)
-        asked_tokens = sizes.before - sizes.head if gone else 0
-        cost = summary_price(self._rules, settings, asked_tokens, known.last)
-        self.firings.append(
-            TrialFiring(
-                firing.trigger, known.turn, at, messages(stay), messages(gone), None if context else 0, sizes,
-                known.cache, cost, rewrites,
-            )
+        sizes = PromptSizes(scale.prompt(before), scale.prompt(session.tokens(chain.id)), head, known.grown)
+        paid = summary_price(self._rules, settings, sizes.before - sizes.head if gone else 0, known.last)
+        fired = Fired(
+            trigger=firing.trigger, turn=known.turn, at=at, kept=messages(stay), pruned=messages(gone),
+            context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
+            cost=cost_of(sizes, known.cache, None, paid),
         )  # fmt: skip
+        self.firings.append(TrialFiring(fired, sizes, known.cache, paid, rewrites))
 
 
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class Ledger:
-    """The sums of one side."""
+    """Sums over the turns of a session: prompts in tokens, bills, money by kind of price, exact until it is shown.
+
+    What is unknown of a turn is left out of its sum, and counted by who adds.
+    """
 
     def __init__(self) -> None:
         self.prompts = self.largest = 0
@@ -264,18 +250,15 @@ class Ledger:
         self._counts: dict[str, int | None] = dict.fromkeys(_COUNTS)
         self._parts: dict[str, Decimal] = {}
 
-    def size(self, tokens: int) -> None:
-        """Take the length of a turn's prompt."""
+    def add(self, tokens: int, bill: Billed | None, cost: Decimal | None, price: Price | None) -> None:
+        """Take the length of a turn's prompt, its bill, and what that costs."""
         self.prompts += tokens
         self.largest = max(self.largest, tokens)
-
-    def bill(self, bill: Billed, cost: Decimal | None, price: Price | None) -> None:
-        """Take a turn's bill, and what it costs."""
         for name in _COUNTS:
-            count = getattr(bill, name)
+            count = None if bill is None else getattr(bill, name)
             if count is not None:
                 self._counts[name] = (self._counts[name] or 0) + count
-        if cost is not None and price is not None:
+        if bill is not None and cost is not None and price is not None:
             self.cost = cost + (self.cost or 0)
             for kind, paid in price.parts(bill).items():
                 self._parts[kind] = self._parts.get(kind, Decimal(0)) + paid
@@ -284,6 +267,6 @@ class Ledger:
         """Return the sums."""
         return CompactedSide(
             figures=figures, prompt_tokens=self.prompts, largest_tokens=self.largest,
-            billed=BilledResult(*(self._counts[name] for name in _COUNTS)), cost=dollars(self.cost),
+            billed=BilledResult(*self._counts.values()), cost=dollars(self.cost),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._parts.items())},
         )  # fmt: skip
