@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Summarizer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
@@ -30,7 +30,7 @@ from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
 from lore.compaction.untrusted import harmless, one_line, truncated
 from lore.model.canonical import encode, text_of
-from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, OpaqueItem, ToolCall, UserMessage
+from lore.model.items import NULL, AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
 from lore.store.base import Tell
 from lore.store.registry import silent
@@ -54,13 +54,6 @@ class _Span(NamedTuple):
     end: int
 
 
-class _Room(NamedTuple):
-    """What a summariser may be given: bytes in one pass, and bytes of a part where one is not enough."""
-
-    whole: int
-    part: int
-
-
 def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = silent) -> str:
     """Return a summary of `request`, in one pass or several; raises SummaryError where there is none.
 
@@ -70,36 +63,27 @@ def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compac
     if isinstance(summarizer, Extractive):
         return _checked_text(summarizer.summarize(request).text)
     request = request._replace(entries=fresh(request))
-    room = _room(request, settings)
     spans = [_Span(place, place + 1) for place in range(len(request.entries))]
-    return _Passes(summarizer, settings.summarizer_window, room, tell).whole(request, spans)
-
-
-def _room(request: SummaryRequest, settings: Compaction) -> _Room:
-    """Return what fits; raises SummaryError where the window is too small for the answer alone. 0 is no limit."""
-    window = settings.summarizer_window
-    if not window:
-        return _Room(2**62, 2**62)
-    overhead = len(PROMPT) // BYTES_PER_TOKEN + 64
-    part = min(int(window / SAFETY) - request.tokens - overhead, int(window * SHARE))
-    whole = max(part, int((window - _most_tokens(window)) / SAFETY) - overhead)
-    if part * BYTES_PER_TOKEN < SMALL * LEAST:
-        hint = "make summarizer_window larger, or summary_tokens smaller"
-        raise GivenUpError(f"a window of {window:,} tokens has no room for {request.tokens:,} of summary", hint=hint)
-    return _Room(whole * BYTES_PER_TOKEN, part * BYTES_PER_TOKEN)
-
-
-def _most_tokens(window: int) -> int:
-    """Return what an answer that is cut off may grow to."""
-    return min(MOST_TOKENS, window // 2) if window else MOST_TOKENS
+    return _Passes(summarizer, settings.summarizer_window, request.tokens, tell).whole(request, spans)
 
 
 class _Passes:
-    def __init__(self, summarizer: Summarizer, window: int, room: _Room, tell: Tell) -> None:
-        self._summarizer = summarizer
-        self._window = window
-        self._room = room
-        self._tell = tell
+    """Asks one summariser. `_whole` bytes fit one pass, `_part` a part where one pass is not enough; a window of 0 is
+    no limit.
+    """
+
+    def __init__(self, summarizer: Summarizer, window: int, tokens: int, tell: Tell) -> None:
+        self._summarizer, self._tell = summarizer, tell
+        self._most_tokens = min(MOST_TOKENS, window // 2) if window else MOST_TOKENS
+        self._whole = self._part = 2**62
+        if window:
+            overhead = len(PROMPT) // BYTES_PER_TOKEN + 64
+            part = min(int(window / SAFETY) - tokens - overhead, int(window * SHARE))
+            whole = max(part, int((window - self._most_tokens) / SAFETY) - overhead)
+            self._whole, self._part = whole * BYTES_PER_TOKEN, part * BYTES_PER_TOKEN
+        if self._part < SMALL * LEAST:
+            hint = "make summarizer_window larger, or summary_tokens smaller"
+            raise GivenUpError(f"a window of {window:,} tokens has no room for {tokens:,} of summary", hint=hint)
 
     def whole(self, request: SummaryRequest, spans: Sequence[_Span]) -> str:
         """Sum up a request, in parts where it must be; `spans` are the messages that each entry stands for.
@@ -107,20 +91,19 @@ class _Passes:
         Ends: nine entries of a twelfth each and what comes with them fit one pass, and ten or more make at most a
         fifth as many parts.
         """
-        sizes = [_size(entry) for entry in request.entries]
-        around = len(request.previous.encode("utf-8", "replace")) + sum([_size(entry) for entry in request.opening[:1]])
-        if sum(sizes) + around <= self._room.whole:
+        around = len(request.previous.encode("utf-8", "replace")) + sum(map(_size, request.opening[:1]))
+        if sum(map(_size, request.entries)) + around <= self._whole:
             return self._ask(request)
-        most = self._room.part // SMALL
+        most = self._part // SMALL
         shorter = request._replace(
-            entries=tuple(_shortened(entry, size, most) for entry, size in zip(request.entries, sizes, strict=True)),
-            opening=tuple(_shortened(entry, _size(entry), most) for entry in request.opening[:1]),
+            entries=tuple([_shortened(entry, most) for entry in request.entries]),
+            opening=tuple([_shortened(entry, most) for entry in request.opening[:1]]),
             previous=_clip(request.previous, most),
         )
-        sizes = [_size(entry) for entry in shorter.entries]
-        if sum(sizes) + 2 * most <= self._room.whole:
+        sizes = list(map(_size, shorter.entries))
+        if sum(sizes) + 2 * most <= self._whole:
             return self._ask(shorter)
-        return self._in_parts(shorter, spans, _parts(sizes, self._room.part))
+        return self._in_parts(shorter, spans, _parts(sizes, self._part))
 
     def _in_parts(self, request: SummaryRequest, spans: Sequence[_Span], parts: Sequence[_Span]) -> str:
         made: list[Entry] = []
@@ -134,43 +117,41 @@ class _Passes:
             except SummaryError as error:
                 why = one_line(error.message)
                 self._tell(f"messages {span.begin + 1} to {span.end} have no summary: {why}")
-                missing.append(_placeholder(span, why))
+                missing.append(
+                    f"[Messages {span.begin + 1} to {span.end} of those that this summary replaces have none: {why}. "
+                    "The session's log still holds them.]"
+                )
                 lost = lost + 1 if isinstance(error, GivenUpError) else 0
                 if lost == LOST and len(parts) > LOST:
                     raise GivenUpError(f"{LOST} of {len(parts)} parts in a row could not be summed up: {why}") from None
             else:
                 lost = 0
-                made.append(_entry(f"Part {number} of {len(parts)}:\n{text}", number))
+                summary = _raw(f"Part {number} of {len(parts)}:\n{text}")
+                made.append(Entry(CompactDivider(f"part-{number}", "manual", summary=summary), 0, -number))
                 covered.append(span)
         if not made:
             raise SummaryError(f"none of {len(parts)} parts could be summed up; the last: {why}")
         return "\n\n".join([self.whole(request._replace(entries=tuple(made)), covered), *missing])
 
     def _ask(self, request: SummaryRequest) -> str:
-        """Ask for one summary, again where that may help."""
-        failure = SummaryError("no summary")
-        for number in range(1, TRIES + 1):
+        """Ask for one summary, again where that may help; where it is cut off each time with twice the room."""
+        failures, tokens = 0, request.tokens
+        while True:
             try:
-                return self._full(request)
+                answer = self._summarizer.summarize(request._replace(tokens=tokens))
+                if not answer.cut_off:
+                    return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
             except GivenUpError:
                 raise
             except SummaryError as error:
-                failure = error
-                if number < TRIES:
-                    self._tell(f"{one_line(error.message)}; asked again")
-        raise SummaryError(f"{failure.message}, {TRIES} times", hint=failure.hint)
-
-    def _full(self, request: SummaryRequest) -> str:
-        """Ask until an answer is not cut off, each time with twice the room."""
-        most = _most_tokens(self._window)
-        tokens = request.tokens
-        while True:
-            answer = self._summarizer.summarize(request._replace(tokens=tokens))
-            if not answer.cut_off:
-                return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
-            if tokens >= most:
+                failures, tokens = failures + 1, request.tokens
+                if failures == TRIES:
+                    raise SummaryError(f"{error.message}, {TRIES} times", hint=error.hint) from None
+                self._tell(f"{one_line(error.message)}; asked again")
+                continue
+            if tokens >= self._most_tokens:
                 raise GivenUpError(f"the summary was cut off, even with {tokens:,} tokens")
-            tokens = min(max(1, 2 * tokens), most)
+            tokens = min(max(1, 2 * tokens), self._most_tokens)
 
 
 def _checked_text(text: str) -> str:
@@ -194,39 +175,26 @@ def _parts(sizes: Sequence[int], room: int) -> list[_Span]:
     return [_Span(begin, end) for begin, end in pairwise([*borders, len(sizes)])]
 
 
-def _placeholder(span: _Span, why: str) -> str:
-    return (
-        f"[Messages {span.begin + 1} to {span.end} of those that this summary replaces have none: {why}. "
-        "The session's log still holds them.]"
-    )
-
-
-def _entry(text: str, number: int) -> Entry:
-    return Entry(CompactDivider(f"part-{number}", "manual", summary=_raw(text)), 0, -number)
-
-
 def _size(entry: Entry) -> int:
     return len(piece_of(entry.item).encode("utf-8", "replace"))
 
 
-def _shortened(entry: Entry, size: int, most: int) -> Entry:
+def _shortened(entry: Entry, most: int) -> Entry:
     """Return a message that takes about `most` bytes of a transcript; one that takes less stays as it is."""
-    if size <= most:
+    item, most_text = entry.item, max(LEAST, most) - _AROUND
+    if _size(entry) <= most:
         return entry
-    return Entry(_short(entry.item, max(LEAST, most) - _AROUND), entry.turn, entry.group)
-
-
-def _short(item: Item, most: int) -> Item:
     match item:
         case UserMessage() | AssistantMessage():
-            return msgspec.structs.replace(item, text=_raw(_clip(words(item), most)), blocks=None)
+            item = replace(item, text=_raw(_clip(words(item), most_text)), blocks=None)
         case ToolCall():
-            given, answer = _clip(input_of(item), most // 2), _clip(result_of(item), most // 2)
-            return msgspec.structs.replace(item, input=_raw(given), output=_raw(answer), error=NULL, detail=NULL)
+            given, answer = _clip(input_of(item), most_text // 2), _clip(result_of(item), most_text // 2)
+            item = replace(item, input=_raw(given), output=_raw(answer), error=NULL, detail=NULL)
         case CompactDivider():
-            return msgspec.structs.replace(item, summary=_raw(_clip(text_of(bytes(item.summary)), most)))
+            item = replace(item, summary=_raw(_clip(text_of(bytes(item.summary)), most_text)))
         case OpaqueItem():
-            return item
+            pass
+    return Entry(item, entry.turn, entry.group)
 
 
 def _clip(text: str, most: int) -> str:

@@ -47,35 +47,21 @@ def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
     is_answered: dict[str, bool] = {}  # by chain, while a request is out: whether it was answered without tools
     for read in reads:
         placed = PlacedEvent(read, read.value)  # pyright: ignore[reportArgumentType]
-        event = placed.event
-        if held and event.chain == held[0].event.chain and _ends_request(event):
+        event, chain = placed.event, placed.event.chain
+        item = event.item if isinstance(event, Append) else None
+        answers = isinstance(item, AssistantMessage | ToolCall)
+        if held and chain == held[0].event.chain and (answers or isinstance(event, (TurnStarted, *ENDS))):
             yield from (placed, *held) if isinstance(event, ENDS) else (*held, placed)
             held = []
-        elif held or (is_answered.get(event.chain) and isinstance(event, Append) and is_real(event.item)):
+        elif held or (is_answered.get(chain) and item is not None and is_real(item)):
             held.append(placed)
         else:
             yield placed
-        _follow(is_answered, event)
+        if isinstance(event, TurnStarted) or (isinstance(item, AssistantMessage) and chain in is_answered):
+            is_answered[chain] = item is not None
+        elif isinstance(item, ToolCall) or isinstance(event, ENDS):
+            is_answered.pop(chain, None)
     yield from held
-
-
-def _ends_request(event: Event) -> bool:
-    """Tell whether the request that is out has ended, or cannot end any more."""
-    if isinstance(event, Append):
-        return isinstance(event.item, AssistantMessage | ToolCall)
-    return isinstance(event, TurnStarted | TurnCompleted | TurnFailed | TurnCanceled)
-
-
-def _follow(is_answered: dict[str, bool], event: Event) -> None:
-    match event:
-        case TurnStarted():
-            is_answered[event.chain] = False
-        case Append(item=AssistantMessage()) if event.chain in is_answered:
-            is_answered[event.chain] = True
-        case Append(item=ToolCall()) | TurnCompleted() | TurnFailed() | TurnCanceled():
-            is_answered.pop(event.chain, None)
-        case _:
-            pass
 
 
 class Trial:
@@ -87,25 +73,35 @@ class Trial:
 
     def __init__(self, format: str, recorded: Callable[[], Session], settings: Compaction, rules: Rules) -> None:
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
-        self._recorded = recorded
-        self._settings = settings
+        self._recorded, self._settings = recorded, settings
         self._plans = [Plan(format, settings, rules, moment) for moment in moments]
         self._accounts = Accounts(rules, self._plans, settings)
         self._main: str | None = None
-        self._is_finished = False
-        self._waits_for_time = False
+        self._is_finished = self._waits_for_time = False
         self._compactions = 0
 
     def before(self, event: Event) -> None:
-        """Ask what is due before this event."""
+        """Ask what is due before this event: where a person speaks before it is taken, so that it has the last word."""
         if isinstance(event, Append | TurnStarted):
             self._main = event.chain if self._main is None or event.chain == MAIN else self._main
         if event.chain != self._main:
             return
-        if isinstance(event, Append):
-            self._before_message(event)
+        if isinstance(event, Append) and is_real(event.item):
+            self._after_turn()
+            at = seconds(event.at)
+            self._waits_for_time = at is None
+            if at is not None:
+                self._ask_gap(event, at)
         elif isinstance(event, TurnStarted):
-            self._before_turn(event)
+            self._after_turn()
+            self._accounts.close(self._chain())
+            at = seconds(event.at)
+            if self._waits_for_time and at is not None:
+                self._ask_gap(event, at)
+            self._waits_for_time = False
+            for plan in self._plans:
+                plan.wake(self._accounts.known, event.chain, at)
+                plan.ask(("overflow",), self._accounts.known, event.chain, at)
 
     def after(self, event: Event) -> None:
         """Take an event that the recorded session has taken."""
@@ -119,27 +115,6 @@ class Trial:
         elif isinstance(event, ENDS):
             self._is_finished = True
             self._accounts.answered(seconds(event.at))
-
-    def _before_message(self, event: Append) -> None:
-        """Ask when a person speaks: before the message is taken, so that it has the last word."""
-        if not is_real(event.item):
-            return
-        self._after_turn()
-        at = seconds(event.at)
-        self._waits_for_time = at is None
-        if at is not None:
-            self._ask_gap(event, at)
-
-    def _before_turn(self, event: TurnStarted) -> None:
-        self._after_turn()
-        self._accounts.close(self._chain())
-        at = seconds(event.at)
-        if self._waits_for_time and at is not None:
-            self._ask_gap(event, at)
-        self._waits_for_time = False
-        for plan in self._plans:
-            plan.wake(self._accounts.known, event.chain, at)
-            plan.ask(("overflow",), self._accounts.known, event.chain, at)
 
     def _ask_gap(self, event: Append | TurnStarted, at: float) -> None:
         for plan in self._plans:
@@ -181,63 +156,46 @@ NO_TRIGGER = "The policy switches no trigger on: set continuous_interval, gap_se
 
 
 def verdict(totals: CompactedTotals, settings: Compaction, moment: str) -> str:
-    """Answer in one or two sentences; what is estimated says so."""
+    """Answer in a few sentences; what is estimated says so."""
     if not (settings.continuous_interval or settings.gap_secs or settings.window):
         return NO_TRIGGER
     if not totals.turns:
         return "The recording holds no turn: there is nothing to compact."
     if not totals.fired:
         return f"No: no trigger would have fired in {_turns(totals.turns)}, so it would have changed nothing."
-    return f"{_verdict(totals)} {_size(totals)}{_room(totals)}{' ' + _WAITED if moment == 'later' else ''}"
-
-
-_WAITED = "Here it is cheapest to wait with cadences until the cache has gone cold anyway."
+    before, after = totals.without, totals.compacted
+    share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
+    change = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
+    longest = f"the longest {after.largest_tokens:,} tokens instead of {before.largest_tokens:,}"
+    sentences = [_verdict(totals), f"Prompts would have been {change} in all, {longest}."]
+    if totals.overfull is not None and totals.overfull[0]:
+        full, fuller = totals.overfull
+        sentences.append(f"{_turns(full)} filled over 90 % of the window; with it {fuller:,} would.")
+    if moment == "later":
+        sentences.append("Here it is cheapest to wait with cadences until the cache has gone cold anyway.")
+    return " ".join(sentences)
 
 
 def _verdict(totals: CompactedTotals) -> str:
-    saved, known, cost = totals.saved, totals.saved_without_summaries, totals.without.cost
-    times = _times(totals)
+    known, cost, refreshed = totals.saved_without_summaries, totals.without.cost, totals.refreshed
+    done = totals.fired - refreshed
+    parts = [f"{done:,} compaction{'s' * (done > 1)}"] if done or not refreshed else []
+    if refreshed:
+        parts.append(f"asking outside sources {refreshed:,} time{'s' * (refreshed > 1)}")
+    times = " and ".join(parts)
     if known is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy comes to {times}."
-    share = f" ({abs(known) / cost:.0%} of the {money(cost)} that {_was(totals)})" if cost else ""
-    besides = "" if saved is not None else f", before what {times} would have cost for the summaries (not known)"
+    was = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost, estimated"
+    share = f" ({abs(known) / cost:.0%} of the {money(cost)} that {was})" if cost else ""
+    besides = f", before what {times} would have cost for the summaries (not known)" if totals.saved is None else ""
     if known > 0:
         return f"Yes: {times} would have saved about {money(known)}{share}, estimated{besides}."
     if known < 0:
         why = "each rewrites the cache, and what follows does not pay for that"
-        if totals.fired == totals.refreshed:
+        if not done:
             why = "what sources say is paid for in every turn behind it"
         return f"Not in money: {times} would have cost about {money(-known)} more{share}, estimated{besides}: {why}."
     return f"No: {times} would have come too late to save anything{besides}."
-
-
-def _times(totals: CompactedTotals) -> str:
-    done, refreshed = totals.fired - totals.refreshed, totals.refreshed
-    parts = [f"{done:,} compaction{'s' * (done > 1)}"] if done or not refreshed else []
-    if refreshed:
-        parts.append(f"asking outside sources {refreshed:,} time{'s' * (refreshed > 1)}")
-    return " and ".join(parts)
-
-
-def _was(totals: CompactedTotals) -> str:
-    return "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost, estimated"
-
-
-def _size(totals: CompactedTotals) -> str:
-    before, after = totals.without, totals.compacted
-    share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
-    change = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
-    return (
-        f"Prompts would have been {change} in all, the longest {after.largest_tokens:,} tokens instead of "
-        f"{before.largest_tokens:,}."
-    )
-
-
-def _room(totals: CompactedTotals) -> str:
-    if totals.overfull is None or not totals.overfull[0]:
-        return ""
-    before, after = totals.overfull
-    return f" {_turns(before)} filled over 90 % of the window; with it {after:,} would."
 
 
 class TrialFacts(NamedTuple):
@@ -252,9 +210,18 @@ class TrialFacts(NamedTuple):
 
 
 def notes(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> Iterator[str]:
-    """Yield what has to be known to read the figures."""
-    near = list(_near(totals, settings, seen)) if totals.turns and not totals.fired else []
-    if near:
+    """Yield what has to be known to read the figures; where nothing fired, how far each trigger that is on was."""
+    near: list[str] = []
+    if settings.continuous_interval:
+        many = "" if seen.exchanges == 1 else "s"
+        near.append(f"{seen.exchanges:,} user exchange{many} (continuous_interval {settings.continuous_interval:,})")
+    if settings.gap_secs and seen.timed:
+        pause = "no pause" if seen.pause is None else f"longest pause {seen.pause:,.0f} s"
+        near.append(f"{pause} (gap_secs {settings.gap_secs:,})")
+    if settings.window:
+        most = settings.window * CALM // 100
+        near.append(f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {most:,})")
+    if near and totals.turns and not totals.fired:
         yield f"how near it came: {', '.join(near)}"
     if settings.gap_secs and not seen.timed:
         yield UNTIMED
@@ -263,8 +230,7 @@ def notes(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> It
     if totals.fired and settings.summarizer != "extractive":
         yield f"summaries are estimated as the extractive ones; {settings.summarizer} was not asked"
     if totals.fired and settings.context_sources:
-        most = settings.context_token_cap
-        counted = f"a compaction is counted with the {most:,} tokens that they may add"
+        counted = f"a compaction is counted with the {settings.context_token_cap:,} tokens that they may add"
         yield f"context sources are not asked in a dry run: {counted}"
     if totals.unbilled:
         yield f"{_turns(totals.unbilled)} without a bill: prompts and costs are estimated, without what was answered"
@@ -277,19 +243,6 @@ def notes(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> It
     if totals.recorded:
         many = totals.recorded > 1
         yield f"{totals.recorded:,} compaction{'s' * many} of the recording stay{'s' * (not many)} on both sides"
-
-
-def _near(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> Iterator[str]:
-    """Yield how far a session was from each trigger that is on: what to set for it to fire."""
-    if settings.continuous_interval:
-        many = "" if seen.exchanges == 1 else "s"
-        yield f"{seen.exchanges:,} user exchange{many} (continuous_interval {settings.continuous_interval:,})"
-    if settings.gap_secs and seen.timed:
-        pause = "no pause" if seen.pause is None else f"longest pause {seen.pause:,.0f} s"
-        yield f"{pause} (gap_secs {settings.gap_secs:,})"
-    if settings.window:
-        most = settings.window * CALM // 100
-        yield f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {most:,})"
 
 
 def _turns(count: int) -> str:
