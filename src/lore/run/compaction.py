@@ -33,6 +33,7 @@ from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
+from lore.model.results_simulate import Compacted, DryRun
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
