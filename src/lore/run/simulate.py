@@ -10,6 +10,7 @@ for requests.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
@@ -24,7 +25,7 @@ from lore.cache.predictor import NO_CHANGE, Change, Predictor
 from lore.cache.rules import Rules, is_transcript, served_by
 from lore.errors import LoreError
 from lore.judge import savings
-from lore.judge.agreement import Row
+from lore.judge.agreement import Row, SimulatedSums
 from lore.judge.base import Place
 from lore.judge.bills import asked, cached
 from lore.judge.counterfactual import played
@@ -43,7 +44,6 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.sentences import cause_result, worded
 from lore.run.rules import stale
-from lore.run.sums import Sums
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 RANK = ""  # a change without a value: which fix saves most
@@ -116,7 +116,7 @@ def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], lis
 def _play(
     files: list[Input], asked: Asked, options: Options, rules: Rules, cache: str | None, change: Change
 ) -> Run:  # fmt: skip
-    sums, found, turns = Sums(), list[Problem](), list[Paid]()
+    sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
     simulation = Simulation(predictor, dated=asked.dated)
     recordings = 0
@@ -126,7 +126,8 @@ def _play(
             if file.error is not None:
                 raise file.error
             for seen in simulation.recording(options.open(file.path, problems)):
-                sums.add(seen.result, seen.row, seen.parts)
+                project = os.path.basename(os.path.dirname(os.path.abspath(seen.result.path))) or "/"
+                sums.add(seen.result, seen.row, seen.parts, project)
                 turns.append(seen.paid)
             recordings += 1
         except UnrecognisedError:
