@@ -13,13 +13,13 @@ from lore.cache.rules import Rules
 from lore.cli.schema import schemas
 from lore.report.console import console
 from lore.report.json_report import render
-from lore.report.rules_table import write
+from lore.report.simulation import write_rules
 from lore.run.rules import listed, packaged
 
 
 def shown(result):
     file = io.StringIO()
-    write(result, console(file, colour=False, terminal=False))
+    write_rules(result, console(file, colour=False, terminal=False))
     return file.getvalue().splitlines()
 
 

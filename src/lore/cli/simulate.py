@@ -10,7 +10,7 @@ import typer
 from lore.cli.common import AsJson, Colour, Config, Dialect, Format, Verbose, found_settings, log, out, quiet_pipe
 
 if TYPE_CHECKING:
-    from lore.cache.rules import Rules
+    from lore.model.results_simulate import RulesResult
 
 
 @quiet_pipe
@@ -48,14 +48,14 @@ def run(
     is made before the turn's own bill is looked at; every drop of what was read has a cause.
     """
     from lore.errors import LoreError
-    from lore.run.rules import chosen
+    from lore.run.rules import chosen, listed
 
     settings = found_settings(config)
     table = chosen(rules_file, settings)
     if csv and as_json:
         raise LoreError("--csv and --json are two answers", hint="choose one")
     if rules:
-        return _rules(table, model, provider, as_json=as_json, color=color)
+        return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
     if model is not None or provider is not None:
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
     if not paths:
@@ -86,16 +86,13 @@ def run(
     return 0
 
 
-def _rules(table: Rules, model: str | None, provider: str | None, *, as_json: bool, color: bool | None) -> int:
-    from lore.run.rules import listed
-
-    found = listed(table, provider=provider, model=model)
+def _rules(found: RulesResult, *, as_json: bool, color: bool | None) -> int:
     if as_json:
         from lore.report.json_report import render
 
         sys.stdout.write(render(found) + "\n")
-        return 0
-    from lore.report.rules_table import write
+    else:
+        from lore.report.simulation import write_rules
 
-    write(found, out(color))
+        write_rules(found, out(color))
     return 0

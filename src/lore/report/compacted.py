@@ -10,7 +10,7 @@ from rich.console import Console
 from lore.model.codes import Problem
 from lore.model.results_simulate import Compacted, CompactedSide, CompactedTotals, DryRun, Fired
 from lore.report.console import line
-from lore.report.simulation import money_of
+from lore.report.sentences import money_of
 from lore.report.terminal import counted
 from lore.report.timeline import write_problem
 

@@ -1,4 +1,4 @@
-"""`lore simulate` for a person: a row a turn, a chart, sums, what it cost, what to change first."""
+"""`lore simulate` for a person: a row a turn, a chart, sums, what it cost, what to change first; the rules in force."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from rich.console import Console
 from lore.judge.tally import UNEXPLAINED
 from lore.model.codes import CODES
 from lore.model.results import BilledResult
-from lore.model.results_simulate import AgreementResult, GroupResult, Saving, Simulated, SimulatedTurn
+from lore.model.results_simulate import (
+    AgreementResult,
+    GroupResult,
+    RuleResult,
+    RulesResult,
+    Saving,
+    Simulated,
+    SimulatedTurn,
+)
 from lore.report.console import line
 from lore.report.sentences import grounds, money_of
 from lore.report.terminal import counted
@@ -22,13 +30,15 @@ _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _WARM = 1000  # tokens read beyond the prediction that are worth a word
 _EXPLAINED = 160  # characters of evidence on a line
 _RULED_OUT = 5  # reasons that most unexplained turns rule out
+_HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
+_VALUE = _HEADER.index("value")
 
 
 def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
     """Write a result; `every` shows each turn of many recordings, else those that have a cause."""
     one = len({turn.path for turn in result.turns}) == 1
-    served = result.cache or "as served"
-    out.print(line((f"cache: {served}", "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
+    cache = f"cache: {result.cache or 'as served'}"
+    out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
     _turns(result.turns, out, every=every or one)
     _chart(result.turns, out)
     _totals(result, out)
@@ -38,45 +48,40 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
     for note in result.notes:
         out.print(line((f"note: {note}", "dim")))
     if result.problems:
-        out.print(
-            line(f"{counted(len(result.problems), 'problem')} in the recordings{'' if verbose else ', shown with -v'}")
-        )
-    for one in result.problems if verbose else ():
-        out.print(line(f"  {one.code} {one.file}:{one.line or 0}: {one.message}"))
+        shown = "" if verbose else ", shown with -v"
+        out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings{shown}"))
+    for problem in result.problems if verbose else ():
+        out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
 
 
 def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None:
-    shown = [one for one in turns if every or one.cause is not None]
+    shown = [turn for turn in turns if every or turn.cause is not None]
     if not shown:
         return
-    out.print(
-        line(
-            (f"{'turn':>14} {'predicted':>11} {'billed':>11} {'difference':>11}  why", "bold"),
-            ("   (~: a best case, or unsure)", "dim"),
-        )
-    )
-    before = ""
-    for one in shown:
-        if one.path != before and len({each.path for each in turns}) > 1:
-            out.print(line((one.path, "bold")))
-        before = one.path
-        out.print(line(*_row(one)))
+    header = f"{'turn':>14} {'predicted':>11} {'billed':>11} {'difference':>11}  why"
+    out.print(line((header, "bold"), ("   (~: a best case, or unsure)", "dim")))
+    several, before = len({turn.path for turn in turns}) > 1, ""
+    for turn in shown:
+        if several and turn.path != before:
+            out.print(line((turn.path, "bold")))
+        before = turn.path
+        out.print(line(*_row(turn)))
 
 
-def _row(one: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
-    name = f"{one.turn}" if one.chain == "main" else f"{one.chain}:{one.turn}"
-    said = one.predicted.read_tokens
-    bill = None if one.billed is None else one.billed.read_tokens
-    off = "" if said is None or bill is None else f"{bill - said:+,}" if bill != said else "="
-    sure = "" if one.predicted.confidence != "ceiling" or said is None else "~"
-    yield f"{name[-14:]:>14} {sure + _number(said):>11} {_number(bill):>11} {off:>11}  "
-    why = one.cause
-    if why is not None:
-        lost = f" {one.lost_tokens:,} tokens" if one.lost_tokens else ""
-        sure = "" if why.code == UNEXPLAINED else f" ({why.strength})"
-        yield f"{why.code} {why.name}{lost}", _STYLES[why.kind]
-        yield _shortened(f"{sure} {grounds(why)}")
-    elif said is not None and bill is not None and bill > said + _WARM:
+def _row(turn: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
+    name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
+    predicted = turn.predicted.read_tokens
+    billed = None if turn.billed is None else turn.billed.read_tokens
+    off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
+    unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
+    yield f"{name[-14:]:>14} {unsure + _number(predicted):>11} {_number(billed):>11} {off:>11}  "
+    cause = turn.cause
+    if cause is not None:
+        lost = f" {turn.lost_tokens:,} tokens" if turn.lost_tokens else ""
+        strength = "" if cause.code == UNEXPLAINED else f" ({cause.strength})"
+        yield f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]
+        yield _shortened(f"{strength} {grounds(cause)}")
+    elif predicted is not None and billed is not None and billed > predicted + _WARM:
         yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
 
 
@@ -93,30 +98,29 @@ def _number(value: int | None) -> str:
 
 
 def _chart(turns: Sequence[SimulatedTurn], out: Console) -> None:
-    """Draw what was predicted and what was billed to be read, turn by turn, on one scale."""
-    predicted = [one.predicted.read_tokens or 0 for one in turns]
-    billed = [(one.billed and one.billed.read_tokens) or 0 for one in turns]
-    most = max((*predicted, *billed), default=0)
-    if len(turns) < 3 or not most:
+    """Draw what was predicted and what was billed to be read, turn by turn, on one scale.
+
+    A column is one turn, or the least of a group of turns where they are too many.
+    """
+    predicted = [turn.predicted.read_tokens or 0 for turn in turns]
+    billed = [(turn.billed and turn.billed.read_tokens) or 0 for turn in turns]
+    most, count, width = max((*predicted, *billed), default=0), len(turns), min(CHART, len(turns))
+    if count < 3 or not most:
         return
     out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
-    out.print(line("  predicted ", (_bars(predicted, most), "cyan")))
-    out.print(line("  billed    ", (_bars(billed, most), "green")))
-
-
-def _bars(values: Sequence[int], most: int) -> str:
-    """Return one column a turn, or the least of each group of turns where they are too many."""
-    width = min(CHART, len(values))
-    groups = [values[len(values) * at // width : max(len(values) * (at + 1) // width, 1)] for at in range(width)]
-    return "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
+    for name, values, colour in (("predicted ", predicted, "cyan"), ("billed    ", billed, "green")):
+        groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
+        bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
+        out.print(line(f"  {name}", (bars, colour)))
 
 
 def _totals(result: Simulated, out: Console) -> None:
     totals = result.totals
-    said = sum(one.predicted.read_tokens is not None for one in result.turns)
-    of = f" (in {said:,} of them)" if 0 < said < totals.turns else ""  # else sums of different turns look alike
-    out.print(line(f"{counted(totals.turns, 'turn')}; predicted: {_counts(totals.predicted)}{of}"))
-    out.print(line(f"{'':>{len(counted(totals.turns, 'turn'))}}  billed:    {_counts(totals.billed)}"))
+    known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
+    of = f" (in {known:,} of them)" if 0 < known < totals.turns else ""  # else sums of different turns look alike
+    turns = counted(totals.turns, "turn")
+    out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{of}"))
+    out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
     cost = totals.cost
     if cost.billed is not None or cost.predicted is not None:
         prices = ", ".join(f"{kind} {money_of(paid)}" for kind, paid in totals.by_price.items())
@@ -126,22 +130,13 @@ def _totals(result: Simulated, out: Console) -> None:
     again = f", {money_of(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
     out.print(line((f"paid again without need: {totals.waste_tokens:,} tokens{again}", style)))
-    _unexplained(result, out)
-
-
-def _unexplained(result: Simulated, out: Console) -> None:
-    """Say what was paid again and nothing explains, and what most of those turns rule out."""
-    turns = [one for one in result.turns if one.unexplained_tokens]
-    if not turns:
-        return
-    again = result.totals.cost.unexplained
-    paid = "" if again is None else f", {money_of(again)}"
-    every = [one.cause.ruled_out for one in turns if one.cause is not None]
-    seen = Counter(reason.reason for reasons in every for reason in reasons if reason.out)
-    most = ", ".join(reason for reason, _ in seen.most_common(_RULED_OUT))
-    said = f"; ruled out: {most}" if most else ""
-    tokens = result.totals.unexplained_tokens
-    out.print(line((f"unexplained: {tokens:,} tokens in {counted(len(turns), 'turn')}{paid}{said}", "yellow")))
+    unexplained = [turn for turn in result.turns if turn.unexplained_tokens]
+    if unexplained:
+        paid = "" if cost.unexplained is None else f", {money_of(cost.unexplained)}"
+        reasons = (reason for turn in unexplained if turn.cause is not None for reason in turn.cause.ruled_out)
+        most = ", ".join(text for text, _ in Counter(one.reason for one in reasons if one.out).most_common(_RULED_OUT))
+        found = f"{totals.unexplained_tokens:,} tokens in {counted(len(unexplained), 'turn')}{paid}"
+        out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
 
 
 def _counts(found: BilledResult) -> str:
@@ -154,16 +149,12 @@ def _agreement(found: AgreementResult, out: Console) -> None:
         out.print(line("agreement: no two successive turns were billed"))
         return
     share, near = found.exact / found.turns, found.within_2_percent / found.turns
-    out.print(
-        line(
-            f"agreement over {counted(found.turns, 'turn')}: {share:.1%} exact, {near:.1%} within 2 %, off by "
-            f"{found.mean_absolute_error_tokens:,.0f} tokens on average (without a model "
-            f"{found.naive_mean_absolute_error_tokens:,.0f})"
-        )
-    )
+    off, naive = found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens
+    agreed = f"agreement over {counted(found.turns, 'turn')}: {share:.1%} exact, {near:.1%} within 2 %"
+    out.print(line(f"{agreed}, off by {off:,.0f} tokens on average (without a model {naive:,.0f})"))
     if found.drops or found.false_drops:
-        said = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} foreseen"
-        out.print(line(f"{said}, {counted(found.false_drops, 'false alarm')}"))
+        drops = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} foreseen"
+        out.print(line(f"{drops}, {counted(found.false_drops, 'false alarm')}"))
 
 
 def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> None:
@@ -181,13 +172,53 @@ def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> No
 
 
 def _changes(changes: Iterable[Saving], out: Console, *, verbose: bool) -> None:
-    shown = list(changes) if verbose else [one for one in changes if one.tokens or one.saved or not one.fix]
-    for number, one in enumerate(shown if verbose else shown[: 3 * _TOP]):
+    shown = [change for change in changes if verbose or change.tokens or change.saved or not change.fix]
+    for number, change in enumerate(shown if verbose else shown[: 3 * _TOP]):
         if not number:
             out.print(line(("what would have saved most:", "bold")))
-        saved = "" if one.saved is None else f", {money_of(one.saved)}"
-        if one.saved is not None and one.saved < 0:
-            saved = f", and costs {money_of(-one.saved)} more"
-        out.print(line(f"  {one.change}: {one.tokens:,} tokens in {counted(one.turns, 'turn')}{saved}"))
-        if one.fix:
-            out.print(line("     fix: ", (one.fix, "green")))
+        saved = "" if change.saved is None else f", {money_of(change.saved)}"
+        if change.saved is not None and change.saved < 0:
+            saved = f", and costs {money_of(-change.saved)} more"
+        out.print(line(f"  {change.change}: {change.tokens:,} tokens in {counted(change.turns, 'turn')}{saved}"))
+        if change.fix:
+            out.print(line("     fix: ", (change.fix, "green")))
+
+
+# the rules in force
+
+
+def write_rules(result: RulesResult, out: Console) -> None:
+    """Write the rows, each source once by its number, and the day on which they were checked."""
+    sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
+    rows = [_HEADER, *(_rule(row, sources[row.source]) for row in result.rules)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    styles = ["bold", *("cyan" if row.own else "" for row in result.rules)]
+    for row, style in zip(rows, styles, strict=True):
+        columns = enumerate(zip(row, widths, strict=True))
+        cells = [cell.rjust(width) if column == _VALUE else cell.ljust(width) for column, (cell, width) in columns]
+        out.print(line(("  ".join(cells).rstrip(), style)))
+    for text, number in sources.items():
+        out.print(line(f"[{number}] {text}"))
+    out.print(line("evidence: P the vendor's own page, M measured, S second-hand, ? inferred"))
+    own = sum(row.own for row in result.rules)
+    owned = f", {own:,} of them your own" if own else ""
+    checked = "" if result.as_of is None else f", as of {result.as_of}"
+    out.print(line((counted(len(result.rules), "row") + owned + checked, "bold")))
+
+
+def _rule(row: RuleResult, source: int) -> tuple[str, ...]:
+    place = f"{row.provider} on {row.platform}" if row.platform else row.provider
+    above = "" if row.above_tokens is None else f" above {row.above_tokens:,} tokens"
+    note = (f"  {row.note}" if row.note else "") + ("" if row.used else "  (to be read: no prediction uses it)")
+    value = str(row.value)
+    match row.value:
+        case None:
+            value = "unknown"
+        case bool():
+            value = "yes" if row.value else "no"
+        case int():
+            value = f"{row.value:,}"
+        case _:
+            pass
+    return (place, row.model, row.rule + above, value, row.unit.replace("_", " "), row.valid_from,
+            row.evidence, f"[{source}]{note}")  # fmt: skip

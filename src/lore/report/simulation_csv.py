@@ -22,20 +22,20 @@ def write_csv(result: Simulated, out: IO[str], *, header: bool = True) -> None:
     rows = csv.writer(out, lineterminator="\n")
     if header:
         rows.writerow(COLUMNS)
-    for one in result.turns:
-        rows.writerow([_cell(value) for value in _row(one)])
+    for turn in result.turns:
+        rows.writerow([_cell(value) for value in _row(turn)])
 
 
-def _row(one: SimulatedTurn) -> tuple[object, ...]:
-    said, bill, why, cost = one.predicted, one.billed, one.cause, one.cost
-    known = bill is not None and bill.read_tokens is not None and said.read_tokens is not None
+def _row(turn: SimulatedTurn) -> tuple[object, ...]:
+    predicted, billed, cause, cost = turn.predicted, turn.billed, turn.cause, turn.cost
+    read = None if billed is None else billed.read_tokens
     return (
-        one.path, one.line, one.chain, one.turn, one.at, one.model, one.cache, said.read_tokens, said.write_tokens,
-        said.uncached_tokens, said.confidence, *((None,) * 4 if bill is None else (
-            bill.read_tokens, bill.write_tokens, bill.uncached_tokens, bill.output_tokens)),
-        (bill.read_tokens or 0) - (said.read_tokens or 0) if known and bill is not None else None,
-        None if why is None else why.code, None if why is None else why.strength,
-        None if why is None else why.message, one.lost_tokens, one.waste_tokens,
+        turn.path, turn.line, turn.chain, turn.turn, turn.at, turn.model, turn.cache, predicted.read_tokens,
+        predicted.write_tokens, predicted.uncached_tokens, predicted.confidence, *((None,) * 4 if billed is None else (
+            read, billed.write_tokens, billed.uncached_tokens, billed.output_tokens)),
+        None if read is None or predicted.read_tokens is None else read - predicted.read_tokens,
+        *((None,) * 3 if cause is None else (cause.code, cause.strength, cause.message)),
+        turn.lost_tokens, turn.waste_tokens,
         *((None,) * 3 if cost is None else (cost.billed, cost.predicted, cost.waste)),
     )  # fmt: skip
 
