@@ -44,9 +44,11 @@ def parse(text: str, where: str) -> Table:
     try:
         top = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise LoreError(f"{where} is no TOML: {said}", hint='texts stand in quotes: "…"', where=Where(where)) from None
-    file = _Place(where, "")
+        why = " ".join(str(error).split())
+        raise LoreError(
+            f"{where} is no TOML: {why}", hint='texts stand in quotes: "…"', where=Where(where)
+        ) from None
+    file = _Place(where)
     file.only(top, ("as_of", "rules"))
     as_of = file.day(top["as_of"], "as_of") if "as_of" in top else None
     seen: dict[tuple[object, ...], str] = {}
@@ -61,14 +63,14 @@ def parse(text: str, where: str) -> Table:
 
 
 class _Place(NamedTuple):
-    """A row of a file: what is wrong is said of it."""
+    """A row of a file, or the file: what is wrong is said of it."""
 
     file: str
-    name: str
+    name: str = ""
 
-    def fault(self, said: str, hint: str = "") -> LoreError:
+    def fault(self, message: str, hint: str = "") -> LoreError:
         place = f"{self.file}: {self.name}: " if self.name else f"{self.file}: "
-        return LoreError(place + said, hint=hint, where=Where(self.file))
+        return LoreError(place + message, hint=hint, where=Where(self.file))
 
     def only(self, table: dict[str, Any], known: Iterable[str]) -> None:
         """Raise LoreError for a key that is not known."""
@@ -81,30 +83,27 @@ class _Place(NamedTuple):
             raise self.fault(f"{key} is no date", f"write {key} = 2026-10-24, without quotes")
         return value
 
+    def tables(self, value: object, key: str, hint: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Return the tables of a list, counted from 1."""
+        entries = cast("list[object]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise self.fault(f"{key} is no list of tables", hint)
+        return enumerate(cast("list[dict[str, Any]]", entries), 1)
+
 
 def _tables(file: _Place, blocks: object) -> Iterator[tuple[_Place, dict[str, Any]]]:
     """Yield every row with its place, what its block shares filled in."""
-    for number, block in enumerate(_listed(file, blocks, "rules"), 1):
+    for number, block in file.tables(blocks, "rules", "write [[rules]] on a line of its own, its keys below it"):
         place = _Place(file.file, f"rules {number}")
         place.only(block, (*_KEYS, "rows"))
         if "rows" not in block:
             yield place, block
             continue
-        shared = {key: value for key, value in block.items() if key != "rows"}
-        for index, row in enumerate(_listed(place, block["rows"], "rows"), 1):
+        rows = block.pop("rows")
+        for index, row in place.tables(rows, "rows", "write rows = [ {…}, {…} ]"):
             below = _Place(file.file, f"{place.name}, row {index}")
             below.only(row, _KEYS)
-            yield below, {**shared, **row}
-
-
-def _listed(place: _Place, value: object, key: str) -> list[dict[str, Any]]:
-    entries = cast("list[object]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(one, dict) for one in entries):
-        hint = (
-            "write [[rules]] on a line of its own, its keys below it" if key == "rules" else "write rows = [ {…}, {…} ]"
-        )
-        raise place.fault(f"{key} is no list of tables", hint)
-    return cast("list[dict[str, Any]]", entries)
+            yield below, {**block, **row}
 
 
 def _row(place: _Place, table: dict[str, Any]) -> Rule:
@@ -134,7 +133,7 @@ def _value(place: _Place, value: object, rule: str, known: Known) -> Value:
     match known.kind:
         case "flag" if isinstance(value, bool):
             return value
-        case "text" if isinstance(value, str) and _said(rule, value):
+        case "text" if isinstance(value, str) and _is_text(rule, value):
             return value
         case "number" | "whole" if isinstance(value, int | Decimal) and not isinstance(value, bool):
             number = Decimal(value)
@@ -142,32 +141,28 @@ def _value(place: _Place, value: object, rule: str, known: Known) -> Value:
                 return number
         case _:
             pass
-    raise place.fault(f"value is not what {rule} takes", _wanted(rule, known))
+    wanted = {
+        "flag": "true or false", "number": f"a number ({known.unit}), 0 or more",
+        "whole": f"a whole number ({known.unit}), 0 or more", "text": f"a text as {_EXAMPLES.get(rule)}",
+    }  # fmt: skip
+    raise place.fault(f"value is not what {rule} takes", f'write {wanted[known.kind]}, or "{UNKNOWN}"')
 
 
-def _said(rule: str, value: str) -> bool:
+_EXAMPLES = {"order": '"tools,system,messages"', "peak_hours": '"1-4,6-10"', "eviction": '"lru"'}
+
+
+def _is_text(rule: str, value: str) -> bool:
     """Tell whether a text is one that its rule takes."""
-    match rule:
-        case "order":
-            return set(value.split(",")) == _SECTIONS and value.count(",") == len(_SECTIONS) - 1
-        case "peak_hours":
-            return spans(value) is not None
-        case _:
-            return bool(value.strip())
-
-
-def _wanted(rule: str, known: Known) -> str:
-    example = {"order": '"tools,system,messages"', "peak_hours": '"1-4,6-10"', "eviction": '"lru"'}.get(rule)
-    words = {"flag": "true or false", "number": f"a number ({known.unit}), 0 or more",
-             "whole": f"a whole number ({known.unit}), 0 or more", "text": f"a text as {example}"}  # fmt: skip
-    return f'write {words[known.kind]}, or "{UNKNOWN}"'
+    if rule == "order":
+        return set(value.split(",")) == _SECTIONS and value.count(",") == len(_SECTIONS) - 1
+    return spans(value) is not None if rule == "peak_hours" else bool(value.strip())
 
 
 def _one_of(place: _Place, table: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
     """Return a text that is one of those known, the first where it is not given."""
     value: str = table.get(key, known[0])
     if value not in known:
-        hint = _near(value, [one for one in dict.fromkeys(known) if one], f"known for {key}")
+        hint = _near(value, [word for word in dict.fromkeys(known) if word], f"known for {key}")
         raise place.fault(f"{key} {_shown(value)} is not known", hint)
     return value
 
@@ -185,9 +180,8 @@ def _pattern(place: _Place, value: str) -> str:
     if not any(sign in pattern for sign in "*?["):
         return normal(value) or pattern
     if any(char.isspace() or char == "/" for char in pattern) or not _closed(pattern):
-        raise place.fault(
-            f"model {_shown(value)} is no pattern", 'write a name, or its beginning and a star: "claude-opus-5*"'
-        )
+        hint = 'write a name, or its beginning and a star: "claude-opus-5*"'
+        raise place.fault(f"model {_shown(value)} is no pattern", hint)
     return pattern
 
 
