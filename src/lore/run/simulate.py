@@ -256,8 +256,9 @@ class Simulation:
     def _price(self, turn: Turn, prediction: Prediction) -> Price | None:
         """Return the prices of a turn; None where nobody knows them."""
         where, usage = served_by(turn), turn.usage
-        size = prediction.total
-        if usage is not None:
+        if usage is None:
+            size = prediction.total
+        else:
             size = None if usage.uncached_tokens is None else asked(usage)
         params = {} if is_transcript(turn) else turn.prompt.params
         return self._predictor.rules.price(
