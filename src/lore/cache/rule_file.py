@@ -45,9 +45,7 @@ def parse(text: str, where: str) -> Table:
         top = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         why = " ".join(str(error).split())
-        raise LoreError(
-            f"{where} is no TOML: {why}", hint='texts stand in quotes: "…"', where=Where(where)
-        ) from None
+        raise LoreError(f"{where} is no TOML: {why}", hint='texts stand in quotes: "…"', where=Where(where)) from None
     file = _Place(where)
     file.only(top, ("as_of", "rules"))
     as_of = file.day(top["as_of"], "as_of") if "as_of" in top else None
