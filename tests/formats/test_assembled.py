@@ -19,7 +19,7 @@ from lore.model.turn import Turn
 from lore.prefix.overlap import overlap
 from lore.prompt.dialects import DIALECTS
 from lore.recording.opening import Options
-from lore.run.deltas import Deltas
+from lore.run.assembling import Deltas
 from lore.testing import ReaderContract, everything
 from model.making import dumps
 from strategies import lore_logs

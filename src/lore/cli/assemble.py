@@ -193,13 +193,11 @@ def _explain(made: Assembly, options: Options, asked: _Asked) -> None:
 
 def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
     from lore.run.assembling import AssembledAll
-    from lore.run.deltas import in_pieces
 
     made = AssembledAll(name, options, full=asked.full)
     lines = _warned(made.lines(), HINT_BODIES if asked.full else HINT_RESETS)
     with _destination(asked, made.inputs) as file:
-        for piece in in_pieces(lines):
-            file.write(piece)
+        file.writelines(lines)
         _persist(appender, file, made.unsaved, options.log)
     say_problems(made.problems)
     _note(made.notes())

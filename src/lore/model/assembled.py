@@ -1,6 +1,6 @@
 """One line of `lore assemble --all`: a turn's prompt as a delta against the turn before of the same chain.
 
-Written by `run/deltas.py`, read back by `formats/assembled.py`, printed as a schema by `lore schema
+Written by `run/assembling.py`, read back by `formats/assembled.py`, printed as a schema by `lore schema
 assemble-all`. Rules: `append` is all that stands behind the kept segments, the tail last; a segment's
 `data` is its exact text; `breakpoints` are all breakpoints of the prompt, by position over head and messages, because
 those of kept segments move too.

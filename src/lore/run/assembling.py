@@ -11,26 +11,29 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from msgspec import Raw
+import msgspec
+from msgspec import UNSET, Raw
 
 from lore.errors import LoreError
 from lore.fold import inserts
+from lore.model.assembled import AssembledSegment, AssembledTurn, WholeTurn, reset_of
+from lore.model.canonical import encode
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
-from lore.model.prompt import Prompt
+from lore.model.jsonslice import table
+from lore.model.prompt import Prompt, Segment
 from lore.model.results import CapabilityResult, Explained, OmittedResult, SegmentResult
 from lore.model.state import Chain, Session
 from lore.model.turn import Turn
-from lore.prefix.overlap import size
+from lore.prefix.overlap import Measure, overlap, since, size
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Capability
+from lore.prompt.base import Capability, Dialect
 from lore.prompt.dialects import DIALECTS
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
 from lore.recording.opening import Options, pick
 from lore.recording.overrides import Unsaid, rated
-from lore.run.deltas import Deltas, whole
 
 NO_TURN = "the session has no turn yet"
 
@@ -86,6 +89,77 @@ def assemble(name: Name, options: Options) -> Assembly:
         None if turn is None else turn.number, Counter(omitted), dialect.capabilities,
         () if turn is None else unsaved(state),
     )  # fmt: skip
+
+
+class Deltas:
+    """Write turns, in the order recorded, each as a delta against the turn before of its chain.
+
+    Costs O(segments that are new), so output and work grow with the session and not with its prompts.
+    """
+
+    def __init__(self) -> None:
+        self._chains: dict[str, tuple[Prompt, Measure]] = {}
+
+    def line(self, turn: Turn) -> bytes:
+        """Write the next turn of a chain."""
+        prompt = turn.prompt
+        before, measure = self._chains.get(turn.chain, (None, Measure(size)))
+        kept = 0 if before is None else _kept(before, prompt)
+        measured = measure.advance(prompt, kept)
+        self._chains[turn.chain] = prompt, measure
+        values = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
+        line = AssembledTurn(
+            turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
+            keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
+            append=tuple([_shown(new, values.get(at)) for at, new in enumerate(since(prompt, kept, tail=True), kept)]),
+            reset=reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
+            breakpoints=tuple(values.items()),
+            params=_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
+            auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
+        )  # fmt: skip
+        return msgspec.json.encode(line) + b"\n"
+
+
+def _kept(before: Prompt, prompt: Prompt) -> int:
+    """Count the leading segments that stay; what a turn has in its tail is never kept.
+
+    Nor what has the same bytes but came from elsewhere: a summary where a user's message stood. Looks back to the first
+    segment that both prompts share: what stands before it was never made anew.
+    """
+    if before.dialect != prompt.dialect:
+        return 0
+    kept = place = min(overlap(before, prompt).common, prompt.stable)
+    while place > 0:
+        place -= 1
+        left, right = before.at(place), prompt.at(place)
+        if left is right or left is None or right is None:
+            break
+        if left.origin != right.origin or left.path != right.path:
+            kept = place
+    return kept
+
+
+def _params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
+    """Return the request's other fields where they are new: values as spelled, names that may be any text."""
+    known = {} if before is None else before.params
+    if known is prompt.params or known == prompt.params:
+        return UNSET
+    return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
+
+
+def _shown(segment: Segment, breakpoint: Raw | None) -> AssembledSegment:
+    shown = UNSET if breakpoint is None else breakpoint
+    return AssembledSegment(
+        segment.section, segment.path, segment.kind, segment.data.decode("utf-8"), shown, segment.origin
+    )
+
+
+def whole(turn: Turn, dialect: Dialect) -> bytes:
+    """Write a turn with its whole body, verbatim; text that is no JSON as a JSON string."""
+    body = dialect.write(turn.prompt)
+    is_text = turn.prompt.fidelity == "rendered" or table(body) is None
+    shown = Raw(encode(body.decode("utf-8")) if is_text else body)
+    return msgspec.json.encode(WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
 
 
 class AssembledAll:
