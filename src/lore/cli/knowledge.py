@@ -10,8 +10,9 @@ import typer
 from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, say_problems, tell
 
 if TYPE_CHECKING:
+    from lore.fold.knowledge import Fields
     from lore.recording.opening import Options
-    from lore.run.knowledge import Fields, Written
+    from lore.run.knowledge import Written
 
 app = typer.Typer(
     help="List and change what a session knows.\n\nChanges become durable deltas of its prompts.",
@@ -120,7 +121,7 @@ def _options(format: str | None, verbose: bool) -> Options:
 
 def _fields(category: str | None, title: str | None, content: str | None, file: str | None) -> Fields:
     from lore.errors import LoreError
-    from lore.run.knowledge import Fields
+    from lore.fold.knowledge import Fields
 
     if content is not None and file is not None:
         raise LoreError("--content and --content-file both say what is known", hint="choose one")

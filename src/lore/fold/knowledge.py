@@ -7,13 +7,22 @@ taken back is remembered: only that says that something is gone.
 
 from __future__ import annotations
 
+import difflib
+import hashlib
+from typing import NamedTuple
+
 import msgspec
 
+from lore.errors import LoreError
 from lore.fold.timeline import Problems, problem
 from lore.model.codes import Code
 from lore.model.events import Knowledge
 from lore.model.inserts import normalised
 from lore.model.state import Fact, Session
+
+DERIVED = 12  # hex digits of an id that lore derives
+LONGEST_ID = 200
+ALIKE = 0.6  # how much of a name another one has to share to be called near
 
 
 class Learned:
@@ -87,3 +96,73 @@ def identity(category: str, title: str, content: str) -> str:
     """Return what identifies an entry: its category and title, or its content; nothing identifies an empty one."""
     heading, text = normalised(title), normalised(content)
     return f"{normalised(category)}\x1f{heading}" if heading else f"\x1f\x1f{text}" if text else ""
+
+
+# entries by the words of a user
+
+
+class Fields(NamedTuple):
+    """What an entry says; None leaves it as it is."""
+
+    category: str | None = None
+    title: str | None = None
+    content: str | None = None
+
+
+def find(state: Session, name: str, shortest: int) -> str:
+    """Return the id that is meant: the very id, or a prefix of at least `shortest` characters that no other id has."""
+    known = state.knowledge
+    name = name if name in known else state.aliases.get(name, name)
+    if name in known:
+        return name
+    alike = [one for one in known if one.startswith(name)] if len(name) >= shortest else []
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        listed = ", ".join(sorted(alike)[:5]) + (", …" if len(alike) > 5 else "")
+        raise LoreError(f"{name!r} is the beginning of {len(alike)} ids", hint=f"say more of it: {listed}")
+    if name and any(one.startswith(name) for one in known):
+        raise LoreError(
+            f"{name!r} is too little of an id: at least {shortest} characters are needed, or all of it",
+            hint=_nearest(name, list(known)),
+        )
+    raise LoreError(f"the session knows no entry {name!r}", hint=_nearest(name, list(known)))
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """Return the hint for a name that no entry has: an id that is like it, where one is."""
+    if not known:
+        return "it knows nothing yet: `lore knowledge add`"
+    every = "`lore knowledge list` shows all"
+    starts = sorted(one for one in known if name and one.startswith(name))
+    near = starts or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=ALIKE)
+    return f"the nearest id is {near[0]}; {every}" if near else every
+
+
+def derived_id(fields: Fields) -> str:
+    """Return the id of an entry that was given none: the same words always have the same."""
+    words = "\0".join(value or "" for value in fields)
+    return hashlib.sha256(words.encode()).hexdigest()[:DERIVED]
+
+
+def chosen_id(name: str) -> str:
+    """Return an id that was chosen; raises LoreError for what cannot be one."""
+    refuse_bad_text(Fields(title=name))
+    if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
+        raise LoreError(f"{name[:60]!r} is no id", hint=f"1 to {LONGEST_ID} characters without white space")
+    return name
+
+
+def refuse_bad_text(fields: Fields) -> None:
+    """Raise LoreError for text that UTF-8 cannot hold."""
+    for field, value in fields._asdict().items():
+        try:
+            (value or "").encode("utf-8")
+        except UnicodeEncodeError:
+            raise LoreError(f"the {field} is not UTF-8 text", hint="give text") from None
+
+
+def updated(known: Fact, fields: Fields) -> Fact:
+    """Return an entry with the fields that are given."""
+    given = {field: value for field, value in fields._asdict().items() if value is not None}
+    return Fact(known.id, **{"category": known.category, "title": known.title, "content": known.content, **given})

@@ -1,12 +1,15 @@
-"""Text from recordings as plain text: nothing in it is obeyed by a terminal or a CI runner, no credential is shown."""
+"""Plain text: of recordings, in which nothing is obeyed by a terminal or a CI runner; notes on prompts."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterable
 from unicodedata import normalize
 
 from lore.model.mask import mask
+from lore.model.prompt import Prompt
 
 _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 # Characters that count as printable and show nothing: fillers, and marks that only change others.
@@ -32,6 +35,37 @@ def named(name: str) -> str:
 def uncommanded(text: str) -> str:
     """Take the sign of a workflow command out of a line: GitHub's runner obeys one wherever in a log it stands."""
     return text.replace("##[", "##<U+005B>") if "##[" in text else text
+
+
+def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable[str]) -> list[str]:
+    """Say what a prompt leaves out, and why a provider would refuse it."""
+    notes = [
+        f"{count} {what} block{'s' * (count > 1)} left out: {prompt.dialect} has no place for them"
+        for what, count in sorted(Counter(omitted).items())
+    ]
+    notes += dialect_notes
+    if prompt.dialect == "anthropic" and "max_tokens" not in prompt.params:
+        notes.append("the session has no params.max_tokens, which Anthropic's API requires")
+    if prompt.fidelity != "rendered" and not any(one.section == "messages" for one in prompt):
+        notes.append("the prompt holds no message: providers refuse such a request")
+    return notes
+
+
+def unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: bool) -> list[str]:
+    """Say what of a prompt a recording does not hold, or holds in a form that no prompt has (`records`, by kind).
+
+    With `completes` options can give what is missing.
+    """
+    missing = [("the system prompt", "is", "--system")] * (not system) + [("the tools", "are", "--tools")] * (not tools)
+    notes: list[str] = []
+    if missing:
+        verb = missing[0][1] if len(missing) == 1 else "are"
+        give = f": give {' and '.join(option for *_, option in missing)}" if completes else ""
+        notes.append(f"{' and '.join(name for name, *_ in missing)} {verb} not in this recording{give}")
+    kinds = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(Counter(records).items())]
+    if kinds:
+        notes.append(f"{', '.join(kinds)} left out: the recording does not show how the model saw them")
+    return notes
 
 
 def _shown(char: str) -> str:

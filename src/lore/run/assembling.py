@@ -23,7 +23,7 @@ from lore.model.items import is_absent
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.model.results import CapabilityResult, Explained, OmittedResult, SegmentResult
-from lore.model.state import Chain, Session
+from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.prefix.overlap import Measure, overlap, since, size
 from lore.prompt.assemble import Assembler
@@ -34,6 +34,7 @@ from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
 from lore.recording.opening import Options, pick
 from lore.recording.overrides import Unsaid, rated
+from lore.report.plain import prompt_notes, unrecorded
 
 NO_TURN = "the session has no turn yet"
 
@@ -81,9 +82,7 @@ def assemble(name: Name, options: Options) -> Assembly:
         omitted, unsaid = made.omitted, Unsaid().of(chain.entries)
         prompt = rated(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
     notes = [] if turn is not None else [f"{NO_TURN}: the log is assembled as it stands"]
-    notes += _notes(recording, prompt, omitted)
-    if not state.is_own:
-        notes += _missing(chain, unsaid, completes=chain.id == state.main().id)
+    notes += _notes(recording, chain.id, prompt, omitted, unsaid)
     return Assembly(
         dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
         None if turn is None else turn.number, Counter(omitted), dialect.capabilities,
@@ -197,14 +196,10 @@ class AssembledAll:
 
     def notes(self) -> list[str]:
         """Say what the latest turns of the chains leave out, each thing once."""
-        state = self._recording.state
         notes: dict[str, None] = {}
         for turn in self._last.values():
-            notes.update(dict.fromkeys(_notes(self._recording, turn.prompt, turn.omitted)))
-            if not state.is_own:
-                chain = state.chain(turn.chain)
-                missing = _missing(chain, turn.unsaid, completes=chain.id == state.main().id)
-                notes.update(dict.fromkeys(missing))
+            every = _notes(self._recording, turn.chain, turn.prompt, turn.omitted, turn.unsaid)
+            notes.update(dict.fromkeys(every))
         if not self.turns:
             notes[f"{NO_TURN}: there is none to assemble"] = None
         return list(notes)
@@ -220,59 +215,37 @@ def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool
     return recording
 
 
-def _missing(chain: Chain, unsaid: Iterable[str], *, completes: bool) -> list[str]:
-    """Say exactly what of a prompt the recording does not hold, or holds in a form that no prompt has."""
-    parts = [("the system prompt", "is", "--system", is_absent(chain.system))]
-    parts.append(("the tools", "are", "--tools", chain.tools is None))
-    missing = [part for part in parts if part[3]]
-    notes: list[str] = []
-    if missing:
-        verb = missing[0][1] if len(missing) == 1 else "are"
-        how = f": give {' and '.join(option for _, _, option, _ in missing)}" if completes else ""
-        notes.append(f"{' and '.join(name for name, *_ in missing)} {verb} not in this recording{how}")
-    records = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(Counter(unsaid).items())]
-    if records:
-        notes.append(f"{', '.join(records)} left out: the recording does not show how the model saw them")
-    return notes
-
-
-def _notes(recording: EventRecording, prompt: Prompt, omitted: Iterable[str]) -> list[str]:
-    notes = [
-        f"{count} {what} block{'s' * (count > 1)} left out: {prompt.dialect} has no place for them"
-        for what, count in sorted(Counter(omitted).items())
-    ]
-    notes += getattr(recording.dialect_for(recording.state), "notes", ())  # a chat template's
-    if prompt.dialect == "anthropic" and "max_tokens" not in prompt.params:
-        notes.append("the session has no params.max_tokens, which Anthropic's API requires")
-    if prompt.fidelity != "rendered" and not any(one.section == "messages" for one in prompt):
-        notes.append("the prompt holds no message: providers refuse such a request")
-    return notes
+def _notes(
+    recording: EventRecording, name: str, prompt: Prompt, omitted: Iterable[str], unsaid: Iterable[str]
+) -> list[str]:  # fmt: skip
+    """Say what a prompt leaves out, and what of it the recording does not hold."""
+    state = recording.state
+    dialect_notes: Iterable[str] = getattr(recording.dialect_for(state), "notes", ())  # a chat template's
+    notes = prompt_notes(prompt, omitted, dialect_notes)
+    if state.is_own:
+        return notes
+    chain = state.chain(name)
+    has_system, has_tools = not is_absent(chain.system), chain.tools is not None
+    return notes + unrecorded(unsaid, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
 
 
 def explained(made: Assembly, policy: str) -> Explained:
     """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
     prompt = made.prompt
-    breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
+    breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
         SegmentResult(
             number=place, section=one.section, path=one.path, bytes=size(one), stable=place < prompt.stable,
-            breakpoint=Raw(breakpoints[place]) if place in breakpoints else None, origin=one.origin or None,
+            breakpoint=breakpoints.get(place), origin=one.origin or None,
         )
         for place, one in enumerate(prompt)
     ]  # fmt: skip
     tail_bytes = sum(map(size, prompt.tail))
     return Explained(
-        session=made.shown,
-        chain=made.chain,
-        turn=made.turn,
-        dialect=prompt.dialect,
-        model=prompt.model,
-        fidelity=prompt.fidelity,
-        tail=policy,
-        stable_bytes=sum(one.bytes for one in segments) - tail_bytes,
-        tail_bytes=tail_bytes,
-        segments=segments,
+        session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,
+        fidelity=prompt.fidelity, tail=policy, stable_bytes=sum(one.bytes for one in segments) - tail_bytes,
+        tail_bytes=tail_bytes, segments=segments,
         omitted=[OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
         capabilities=[CapabilityResult(name, *one) for name, one in made.capabilities.items()],
         problems=made.problems.kept,
-    )
+    )  # fmt: skip

@@ -33,9 +33,8 @@ from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.report.sentences import worded
 from lore.run import verdicts
 from lore.run.pool import Pool
-from lore.run.reporting import spare_recordings
 from lore.run.verdicts import PACKAGED, CheckConfig, Dated
-from lore.run.writing import written
+from lore.run.writing import spare_recordings, written
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays

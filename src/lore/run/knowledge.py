@@ -7,13 +7,11 @@ error and nothing is written; what would change nothing is not written either. N
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.fold.knowledge import identity
+from lore.fold.knowledge import Fields, chosen_id, derived_id, find, identity, refuse_bad_text, updated
 from lore.model.events import Event, Knowledge
 from lore.model.inserts import signature
 from lore.model.results import KnowledgeResult, KnowledgeWritten, KnownFact
@@ -27,18 +25,6 @@ from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.run.writing import HINT_CONVERT, appending
 
-DERIVED = 12  # hex digits of an id that lore derives
-LONGEST_ID = 200
-ALIKE = 0.6  # how much of a name another one has to share to be called near
-
-
-class Fields(NamedTuple):
-    """What an entry says; None leaves it as it is."""
-
-    category: str | None = None
-    title: str | None = None
-    content: str | None = None
-
 
 class Written(NamedTuple):
     """The answer, what was wrong with the log, and whether its last line was torn."""
@@ -50,10 +36,10 @@ class Written(NamedTuple):
 
 def add(path: str, options: Options, name: str | None, fields: Fields) -> Written:
     """Add an entry; without a name its id is derived from what it says. An `add` of a known entry updates it."""
-    _refuse_bad_text(fields)
+    refuse_bad_text(fields)
     if not any(fields):
         raise LoreError("an entry without words", hint="say what is known with --content or --title")
-    chosen = derived_id(fields) if name is None else _good_id(name)
+    chosen = derived_id(fields) if name is None else chosen_id(name)
 
     def known_as(state: Session) -> str:
         if chosen in state.knowledge:
@@ -63,7 +49,7 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
 
     def events(state: Session) -> list[Event]:
         known = state.knowledge.get(known_as(state))
-        if known is not None and _updated(known, fields) == known:
+        if known is not None and updated(known, fields) == known:
             return []
         return [Knowledge(op="add", id=known_as(state), **fields._asdict())]
 
@@ -72,22 +58,22 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
 
 def update(path: str, options: Options, name: str, fields: Fields) -> Written:
     """Change the fields of a known entry that are given."""
-    _refuse_bad_text(fields)
+    refuse_bad_text(fields)
     if all(value is None for value in fields):
         raise LoreError("nothing to update", hint="give --category, --title or --content")
 
     def events(state: Session) -> list[Event]:
-        known = state.knowledge[find(state, name)]
-        return [] if _updated(known, fields) == known else [Knowledge(op="update", id=known.id, **fields._asdict())]
+        known = state.knowledge[find(state, name, SHORTEST_ID)]
+        return [] if updated(known, fields) == known else [Knowledge(op="update", id=known.id, **fields._asdict())]
 
-    return _write(path, options, "update", events, lambda state: [find(state, name)])
+    return _write(path, options, "update", events, lambda state: [find(state, name, SHORTEST_ID)])
 
 
 def remove(path: str, options: Options, names: Sequence[str]) -> Written:
     """Take known entries away: all that are named, or none."""
 
     def ids(state: Session) -> list[str]:
-        return list(dict.fromkeys(find(state, name) for name in names))
+        return list(dict.fromkeys(find(state, name, SHORTEST_ID) for name in names))
 
     def events(state: Session) -> list[Event]:
         return [Knowledge(op="remove", id=one) for one in ids(state)]
@@ -125,62 +111,6 @@ def _refuse_a_turn(path: str) -> None:
     name = corpus.parse_name(path)
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: knowledge belongs to a session", hint="leave #TURN out")
-
-
-def find(state: Session, name: str) -> str:
-    """Return the id that is meant: the very id, or a prefix that is long enough and no other id's."""
-    known = state.knowledge
-    name = name if name in known else state.aliases.get(name, name)
-    if name in known:
-        return name
-    alike = [one for one in known if one.startswith(name)] if len(name) >= SHORTEST_ID else []
-    if len(alike) == 1:
-        return alike[0]
-    if alike:
-        listed = ", ".join(sorted(alike)[:5]) + (", …" if len(alike) > 5 else "")
-        raise LoreError(f"{name!r} is the beginning of {len(alike)} ids", hint=f"say more of it: {listed}")
-    if name and any(one.startswith(name) for one in known):
-        raise LoreError(
-            f"{name!r} is too little of an id: at least {SHORTEST_ID} characters are needed, or all of it",
-            hint=_nearest(name, list(known)),
-        )
-    raise LoreError(f"the session knows no entry {name!r}", hint=_nearest(name, list(known)))
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    """Return the hint for a name that no entry has: an id that is like it, where one is."""
-    if not known:
-        return "it knows nothing yet: `lore knowledge add`"
-    every = "`lore knowledge list` shows all"
-    starts = sorted(one for one in known if name and one.startswith(name))
-    near = starts or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=ALIKE)
-    return f"the nearest id is {near[0]}; {every}" if near else every
-
-
-def derived_id(fields: Fields) -> str:
-    """Return the id of an entry that was given none: the same words always have the same."""
-    said = "\0".join(value or "" for value in fields)
-    return hashlib.sha256(said.encode()).hexdigest()[:DERIVED]
-
-
-def _good_id(name: str) -> str:
-    _refuse_bad_text(Fields(title=name))
-    if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
-        raise LoreError(f"{name[:60]!r} is no id", hint=f"1 to {LONGEST_ID} characters without white space")
-    return name
-
-
-def _refuse_bad_text(fields: Fields) -> None:
-    for field, value in fields._asdict().items():
-        try:
-            (value or "").encode("utf-8")
-        except UnicodeEncodeError:
-            raise LoreError(f"the {field} is not UTF-8 text", hint="give text") from None
-
-
-def _updated(known: Fact, fields: Fields) -> Fact:
-    said = {field: value for field, value in fields._asdict().items() if value is not None}
-    return Fact(known.id, **{"category": known.category, "title": known.title, "content": known.content, **said})
 
 
 # the list

@@ -18,10 +18,9 @@ from rich.console import Console
 from lore.errors import LoreError
 from lore.model.results import Checked
 from lore.recording import corpus, plugins
-from lore.recording.opening import kind_of
 from lore.report.console import console
 from lore.report.registry import REPORTS
-from lore.run.writing import written
+from lore.run.writing import spare_recordings, written
 
 SUMMARY_LIMIT = 1024 * 1024  # of a step summary: GitHub refuses one that is larger
 
@@ -102,12 +101,6 @@ def _write(path: str, data: bytes, paths: Iterable[str]) -> None:
             file.write(data)
     except OSError as error:
         raise LoreError(f"cannot write {corpus.show(path)}: {(error.strerror or str(error)).lower()}") from None
-
-
-def spare_recordings(path: str) -> None:
-    """Raise LoreError where a file that is to be written is a recording, which lore never changes."""
-    if os.path.isfile(path) and kind_of(corpus.open_head(path).head, None) is not None:
-        raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
 
 
 def write_here(result: Checked, asked: Iterable[Target], out: Console, *, verbose: bool) -> None:

@@ -23,6 +23,7 @@ from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.recording import corpus
+from lore.recording.opening import kind_of
 from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, Store
 from lore.store.registry import address_of, holds, noted, open_there, say_once, unknown
@@ -61,6 +62,12 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise LoreError(f"cannot write {shown}: {reason}", hint="name a file in a folder that can be written") from None
+
+
+def spare_recordings(path: str) -> None:
+    """Raise LoreError where a file that is to be written is a recording, which lore never changes."""
+    if os.path.isfile(path) and kind_of(corpus.open_head(path).head, None) is not None:
+        raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
 
 
 class Appender(Protocol):
